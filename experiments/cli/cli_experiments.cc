@@ -48,6 +48,9 @@ CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
                     "keep the rows of the results folder, and make only the missing runs; "
                     "without --resume, earlier results are moved to its subfolders before-1, "
                     "before-2, ...");
+  compare->add_flag("--json", arguments.events,
+                    "print one event a line, in JSON, in place of the tables: what is planned, and "
+                    "every run as it goes and as it ends");
   add_results(*compare, arguments);
   return compare;
 }

@@ -2,10 +2,24 @@
 #include <unistd.h>
 
 #include "experiments/cli/comparison.h"
+#include "experiments/live/event_lines.h"
 
 namespace ringside {
+namespace {
+
+/// Makes the comparison, and prints its events in place of its tables.
+int tell_events(const Arguments& arguments, const Process& process) {
+  OutputStream out(STDOUT_FILENO, process.interrupted, OutputStream::usually_waiting,
+                   left_out_event);
+  const Compared compared = make_comparison(arguments, process, &out);
+  const int status = finish(out, compared.status);
+  return compared.status == ok ? status : complain(compared.status, compared.complaint);
+}
+
+}  // namespace
 
 int compare_command(const Arguments& arguments, const Process& process) {
+  if (arguments.events) return tell_events(arguments, process);
   const Compared compared = make_comparison(arguments, process);
   if (compared.folder.empty()) return complain(compared.status, compared.complaint);
   OutputStream out(STDOUT_FILENO, process.interrupted);

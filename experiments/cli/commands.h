@@ -55,6 +55,8 @@ struct Arguments {
   double price = 0, samples = 0, deadline_h = 0, reserve_gb = 1.5, seconds = 40;
   std::size_t shown = 8, written = 1;  // cases in the table and in the experiment file
   bool explain = false;
+  bool events = false;  // print a comparison's events as lines of JSON
+  bool once = false;    // `watch` prints the present state, and ends
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -65,6 +67,8 @@ int validate_command(Arguments arguments, const Process& process);
 int reproduce_command(Arguments arguments, const Process& process);
 /// Simulates ways of training arguments.file and says which is best.
 int advise_command(const Arguments& arguments, const Process& process);
+/// Follows the comparison in the folder arguments.file.
+int watch_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments, const Process& process);
 /// Fits a cluster to the figures of arguments.files (experiments/fit/fit.h).
@@ -77,8 +81,8 @@ int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
 int rank_command(const Arguments& arguments, const Process& process);
 /// Reads from standard input what launch() tells a rank first, and writes to standard output what
-/// this rank of another program computes with (experiments/run/feed.h). That program starts this
-/// command.
+/// this rank of another program computes with (experiments/run/event_feed.h). That program starts
+/// this command.
 int feed_command();
 
 // ---- helpers that the commands share

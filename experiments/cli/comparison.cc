@@ -1,6 +1,5 @@
 #include "experiments/cli/comparison.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +11,14 @@
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/base/seconds_now.h"
+#include "core/base/time_of_day.h"
 #include "core/sim/world.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/config/cases.h"
 #include "experiments/config/cluster_file.h"
+#include "experiments/live/display.h"
+#include "experiments/live/event_lines.h"
+#include "experiments/live/metrics_file.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/report/report.h"
@@ -24,13 +27,6 @@
 
 namespace ringside {
 namespace {
-
-/// The width of the terminal on standard error in columns; 0 if standard error is no terminal.
-int terminal_columns() {
-  if (!isatty(STDERR_FILENO)) return 0;
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 struct Comparison {
   Experiment experiment;
@@ -140,7 +136,52 @@ void write_summary(Comparison& comparison, const std::vector<CaseSummary>& cases
   comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + summary_text(cases));
 }
 
-Compared run(Comparison& comparison, const Process& process) {
+/// Makes the remaining runs, and writes the summary of all rows.
+Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed) {
+  Predictor predictor(comparison.machine, start);
+  const ComparisonOutcome outcome = run_comparison(
+      comparison.remaining, std::move(comparison.rows), comparison.data, *comparison.folder,
+      run_maker(start, comparison.most_attempts), predictor, feed);
+  if (outcome.interrupted)
+    return {was_interrupted,
+            "interrupted; go on with the same command and --resume" +
+                (outcome.unreplayed.empty()
+                     ? ""
+                     : fmt::format("; run {} is kept, but was not replayed: its row says so, and "
+                                   "its record is in histories/",
+                                   outcome.unreplayed))};
+  Compared out{.folder = comparison.folder->path().string(), .cases = summarise(outcome.rows)};
+  write_summary(comparison, out.cases);
+  const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
+                                    [](const Row& row) { return row.status != "ok"; });
+  if (failed > 0) {
+    out.status = run_failed;
+    out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
+  }
+  return out;
+}
+
+ComparisonStatus name_of_status(int status) {
+  switch (status) {
+    case ok:
+      return ComparisonStatus::ok;
+    case wrong_input:
+      return ComparisonStatus::refused;
+    case was_interrupted:
+      return ComparisonStatus::interrupted;
+    default:
+      return ComparisonStatus::failed;
+  }
+}
+
+ComparisonEnded ended(const Compared& compared) {
+  return {.status = name_of_status(compared.status),
+          .exit_status = compared.status,
+          .error = compared.complaint,
+          .folder = compared.folder};
+}
+
+Compared run(Comparison& comparison, const Process& process, EventLines* lines) {
   if (!comparison.speeds.empty()) say_shares(comparison.runs, process);
   ResultsFolder& folder = *comparison.folder;
   const auto before =
@@ -153,35 +194,31 @@ Compared run(Comparison& comparison, const Process& process) {
     errors << fmt::format("{} of {} runs have been made already\n",
                           comparison.runs.size() - comparison.remaining.size(),
                           comparison.runs.size());
-  ProgressDisplay display(errors, terminal_columns(), comparison.remaining, seconds_now);
-  const RankStart start = rank_start(process, errors);
-  Predictor predictor(comparison.machine, start);
-  const ComparisonOutcome outcome =
-      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
-                     run_maker(start, comparison.most_attempts), predictor, display);
-  errors.finish();
-  if (outcome.interrupted)
-    return {was_interrupted,
-            "interrupted; go on with the same command and --resume" +
-                (outcome.unreplayed.empty()
-                     ? ""
-                     : fmt::format("; run {} is kept, but was not replayed: its row says so, and "
-                                   "its record is in histories/",
-                                   outcome.unreplayed))};
-  Compared out{.folder = folder.path().string(), .cases = summarise(outcome.rows)};
-  write_summary(comparison, out.cases);
-  const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
-                                    [](const Row& row) { return row.status != "ok"; });
-  if (failed > 0) {
-    out.status = run_failed;
-    out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
+  ProgressDisplay display(errors,
+                          [&] { return terminal_size(STDERR_FILENO, process.environment); });
+  EventFile file(folder.path() / ResultsFolder::events_file);
+  MetricsFile metrics(folder.path() / ResultsFolder::metrics_file);
+  std::vector<ProgressListener*> listeners = {&display, &file, &metrics};
+  if (lines) listeners.push_back(lines);
+  EventFeed feed(listeners, seconds_now, time_of_day);
+  RankStart start = rank_start(process, errors);
+  start.program.on_output = [&](const std::string& text) { display.print(text); };
+  feed.begin(comparison.name, comparison.most_attempts, comparison.runs, comparison.remaining,
+             comparison.rows);
+  Compared out;
+  try {
+    out = make_runs(comparison, start, feed);
+  } catch (const std::exception& error) {
+    out = {run_failed, error.what()};
   }
+  display.leave();
+  errors.finish();
+  feed.end(ended(out));
   return out;
 }
 
-}  // namespace
-
-Compared make_comparison(const Arguments& arguments, const Process& process) {
+Compared from_file_to_results(const Arguments& arguments, const Process& process,
+                              EventLines* lines) {
   Comparison comparison;
   try {
     prepare(comparison, arguments, process);
@@ -202,10 +239,20 @@ Compared make_comparison(const Arguments& arguments, const Process& process) {
     return {wrong_input, error.what()};
   }
   try {
-    return run(comparison, process);
+    return run(comparison, process, lines);
   } catch (const std::exception& error) {
     return {run_failed, error.what()};
   }
+}
+
+}  // namespace
+
+Compared make_comparison(const Arguments& arguments, const Process& process, std::ostream* events) {
+  if (!events) return from_file_to_results(arguments, process, nullptr);
+  EventLines lines(*events);
+  Compared out = from_file_to_results(arguments, process, &lines);
+  if (!lines.ended()) lines.hear({time_of_day(), ended(out)});
+  return out;
 }
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 // A comparison from its file to its results, for the commands that make some.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,9 @@ struct Compared {
 
 /// Makes the comparison of the experiment arguments.file, says on standard error how it goes, and
 /// writes results and summary. Blocks. Looks at everything that can be wrong about the input before
-/// it touches a file.
-Compared make_comparison(const Arguments& arguments, const Process& process);
+/// it touches a file. `events` also gets the comparison's events as lines of JSON, of which the
+/// last one is its end; null: nobody wants them.
+Compared make_comparison(const Arguments& arguments, const Process& process,
+                         std::ostream* events = nullptr);
 
 }  // namespace ringside

@@ -6,15 +6,11 @@
 #include <cmath>
 
 namespace ringside {
-namespace {
 
-/// Counts columns rather than bytes: "±" has two bytes but takes one column.
 std::size_t columns_of(const std::string& text) {
-  return static_cast<std::size_t>(
+  return static_cast<std::size_t>(  // "±" has two bytes but takes one column
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
-
-}  // namespace
 
 std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last) {
   const std::size_t columns = lines[0].size();

@@ -13,6 +13,9 @@ using TableLine = std::vector<std::string>;
 /// first line holds the names of the columns.
 std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last = 31);
 
+/// How many columns of a terminal UTF-8 text takes, if each of its characters takes one.
+std::size_t columns_of(const std::string& text);
+
 std::string megabytes(double bytes);
 /// The value as text; values that round to 0 have no sign.
 std::string milliseconds(double value);

@@ -86,20 +86,16 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std:
 
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
                                  const DataState& data, ResultsFolder& folder,
-                                 const RunMaker& maker, Predictor& predictor,
-                                 ProgressDisplay& display) {
+                                 const RunMaker& maker, Predictor& predictor, EventFeed& feed) {
   for (std::size_t i = 0; i < runs.size();) {
     if (maker.interrupted()) return {std::move(rows), true};
     const std::optional<Prediction> predicted = predictor.predict(runs[i]);
     const int attempts_before = attempts(rows, runs[i].id);
-    display.begin_run(i, attempts_before + 1, maker.most_attempts);
-    RunOutcome outcome = run_on_same_data(runs[i], data, maker, [&](const Step& step) {
-      display.step(step.steps_done, step.seconds);
-    });
-    if (outcome.interrupted) {
-      display.leave_line();
-      return {std::move(rows), true};
-    }
+    if (predicted) feed.predict(runs[i], *predicted);
+    feed.begin_run(i, attempts_before + 1);
+    RunOutcome outcome =
+        run_on_same_data(runs[i], data, maker, [&](const Step& step) { feed.step(step); });
+    if (outcome.interrupted) return {std::move(rows), true};
     if (!outcome.collectives.empty()) {
       const std::string file = fmt::format("collectives/{}.json", runs[i].id);
       folder.write(file, outcome.collectives);
@@ -131,9 +127,10 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       rank.history = {};
       rank.steps = {};
     }
-    display.end_run(row);
+    const bool is_finished = finished(rows, runs[i].id, maker.most_attempts);
+    feed.end_run(row, last_counts(rows), !is_finished);
     if (interrupted) return {std::move(rows), true, runs[i].id};
-    if (finished(rows, runs[i].id, maker.most_attempts)) ++i;
+    if (is_finished) ++i;
   }
   return {std::move(rows), false};
 }

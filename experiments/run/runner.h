@@ -7,8 +7,8 @@
 
 #include "experiments/results/data_state.h"
 #include "experiments/results/results.h"
+#include "experiments/run/event_feed.h"
 #include "experiments/run/predict.h"
-#include "experiments/run/progress.h"
 
 namespace ringside {
 
@@ -39,11 +39,11 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std:
 /// trace to `folder` as soon as the run has ended. A run that other work disturbed is made again at
 /// once: every attempt leaves a row, and the attempt that counts leaves its trace. `rows` are those
 /// of earlier runs. `data` is the state of the files that all runs read: a run fails if one of its
-/// files has changed. A failed run does not end the comparison. Blocks. Throws Error if the folder
-/// can no longer be written.
+/// files has changed. A failed run does not end the comparison. `feed` has begun, and is told of
+/// every run and step; the caller ends it. Blocks. Throws Error if the folder can no longer be
+/// written.
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
                                  const DataState& data, ResultsFolder& folder,
-                                 const RunMaker& maker, Predictor& predictor,
-                                 ProgressDisplay& display);
+                                 const RunMaker& maker, Predictor& predictor, EventFeed& feed);
 
 }  // namespace ringside

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <future>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "experiments/cli/waiting_text.h"
+#include "experiments/live/event_lines.h"
 
 namespace ringside {
 namespace {
@@ -68,6 +71,18 @@ TEST(WaitingText, TheLineThatSaysSoStandsAlone) {
   text.append("no end of line");
   text.append(std::string(100, 'x'));
   EXPECT_THAT(taken(text), HasSubstr("no end of line\nringside: 90 bytes of output are left out"));
+}
+
+TEST(WaitingText, LinesOfJsonStayLinesOfJson) {
+  WaitingText text(1000, left_out_event);
+  for (int i = 0; i < 1000; ++i) text.append(fmt::format("{{\"line\": {}}}\n", i));
+  std::istringstream lines(taken(text));
+  std::size_t left_out = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto read = nlohmann::json::parse(line);
+    if (read.contains("event")) left_out = read.at("bytes");
+  }
+  EXPECT_GT(left_out, 10'000u);
 }
 
 std::string read_all(int file) {

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "experiments/results/attempts.h"
-#include "tests/experiments/made_up_rows.h"
+#include "tests/experiments/told_events.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
@@ -46,10 +46,11 @@ class Running : public ::testing::Test {
     others_ = std::move(others);
     made_.clear();
     const RunMaker maker{
-        [this](const RunPlan& plan, const std::function<void(const Step&)>&) {
+        [this](const RunPlan& plan, const std::function<void(const Step&)>& on_step) {
           const double load = made_.size() < others_.size() ? others_[made_.size()] : 0;
           if (plan.id.ends_with("-replay")) return RunOutcome{row(plan, 0), !replays_};
           made_.push_back(plan.id);
+          for (std::int64_t step = 1; step <= plan.train.steps; ++step) on_step({step, 2, 0.5, {}});
           RunOutcome outcome{row(plan, load)};
           // The history names the attempt.
           const std::size_t attempt = made_.size() - 1;
@@ -61,12 +62,15 @@ class Running : public ::testing::Test {
           return outcome;
         },
         [this] { return static_cast<int>(made_.size()) == interrupted_after_; }, 3};
-    ProgressDisplay display(progress_, 0, runs_, [] { return 0.0; });
+    told_.events.clear();
+    EventFeed feed(
+        {&told_}, [] { return 0.0; }, [] { return 0.0; });
     Predictor predictor({}, {});
     ResultsFolder folder(folder_.path() / "results");
     folder.start(done, plan_json(runs_, {}).dump(), "{}");
     const auto remaining = remaining_runs(runs_, done, maker.most_attempts);
-    return run_comparison(remaining, std::move(done), {}, folder, maker, predictor, display);
+    feed.begin("trial", maker.most_attempts, runs_, remaining, done);
+    return run_comparison(remaining, std::move(done), {}, folder, maker, predictor, feed);
   }
 
   std::vector<Row> written() const { return ResultsFolder(folder_.path() / "results").read_rows(); }
@@ -78,7 +82,7 @@ class Running : public ::testing::Test {
   int interrupted_after_ = -1;
   bool replays_ = false;  // else replays are interrupted
   std::string breaks_;    // the scheme whose runs fail and leave records of collectives
-  std::ostringstream progress_;
+  testing::Told told_;
   testing::TemporaryFolder folder_;
 };
 
@@ -86,6 +90,30 @@ TEST_F(Running, AQuietRunIsMadeOnce) {
   const auto rows = run({}).rows;
   EXPECT_THAT(made_, ::testing::UnorderedElementsAre("single-w1-r0", "ddp-w2-r0"));
   EXPECT_EQ(rows_that_count(rows).size(), 2u);
+}
+
+TEST_F(Running, EveryRunIsToldInItsOrder) {
+  breaks_ = "ddp";
+  run({});
+  std::vector<std::string> told;
+  for (const ProgressEvent& event : told_.events)
+    std::visit(
+        [&](const auto& what) {
+          std::string name(std::remove_cvref_t<decltype(what)>::name);
+          if constexpr (requires { what.run; }) name += " " + what.run;
+          told.push_back(name);
+        },
+        event.what);
+  std::vector<std::string> expected = {"comparison_began"};
+  for (const std::string& run : made_)  // of six steps in no time the first and the last are told
+    for (const char* event : {"run_began ", "step_done ", "step_done ", "run_ended "})
+      expected.push_back(event + run);
+  EXPECT_EQ(told, expected);
+  EXPECT_EQ(told_.all<ComparisonBegan>()[0].runs[0].id, made_[0]);
+  for (const RunEnded& ended : told_.all<RunEnded>()) {
+    EXPECT_EQ(ended.status, ended.run == "ddp-w2-r0" ? "failed" : "ok");
+    EXPECT_EQ(ended.samples_per_s, ended.run == "ddp-w2-r0" ? 0 : 100);
+  }
 }
 
 TEST_F(Running, ARunThatFailsLeavesItsCollectivesAndSaysWhere) {
@@ -113,9 +141,15 @@ TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
   const auto count = rows_that_count(rows);
   ASSERT_EQ(count.size(), 2u);
   EXPECT_EQ(count[0]->attempt, 2);
-  EXPECT_THAT(progress_.str(), HasSubstr("DISTURBED: others used 1.0 of 2 cores"));
-  for (const char* attempt : {" repeat 0, attempt 2 of 3  ", " repeat 0, attempt 3 of 3  "})
-    EXPECT_THAT(progress_.str(), HasSubstr(attempt));
+  const auto ended = told_.all<RunEnded>();
+  ASSERT_EQ(ended.size(), 4u);
+  EXPECT_EQ(ended[0].disturbance, "others used 1.0 of 2 cores");
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(told_.all<RunBegan>()[i].attempt, static_cast<int>(i) + 1);
+    EXPECT_EQ(ended[i].attempt, static_cast<int>(i) + 1);
+    EXPECT_EQ(ended[i].made_again, i < 2);
+    EXPECT_TRUE(ended[i].counts) << "each was disturbed less than the one before";
+  }
   // The rows of all attempts stay in the file, and say what disturbed the attempt.
   const auto there = written();
   ASSERT_EQ(there.size(), 4u);
@@ -124,9 +158,14 @@ TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
 }
 
 TEST_F(Running, AfterThreeAttemptsTheLeastDisturbedOneCounts) {
-  const auto rows = run({1.0, 0.5, 0.7}).rows;
-  EXPECT_EQ(made_.size(), 4u);
+  const auto rows = run({1.0, 0.9, 0.95}).rows;
+  ASSERT_EQ(made_.size(), 4u);
+  EXPECT_EQ(made_[0], made_[2]);
   EXPECT_EQ(rows_that_count(rows)[0]->attempt, 1);
+  const auto ended = told_.all<RunEnded>();
+  EXPECT_TRUE(ended[1].counts);
+  EXPECT_FALSE(ended[2].counts);
+  EXPECT_FALSE(ended[2].made_again);
 }
 
 TEST_F(Running, ResumingGoesOnWithTheAttempts) {
@@ -137,6 +176,9 @@ TEST_F(Running, ResumingGoesOnWithTheAttempts) {
   interrupted_after_ = -1;
   const auto rows = run({1.0, 0}, written()).rows;
   ASSERT_EQ(made_.size(), 3u);
+  const auto ended = told_.all<RunEnded>();
+  ASSERT_EQ(ended.size(), 4u);
+  EXPECT_TRUE(ended[0].kept && ended[0].made_again && !ended[1].kept);
   EXPECT_EQ(made_[0], first.rows[0].plan.id);
   EXPECT_EQ(made_[1], first.rows[0].plan.id);
   EXPECT_EQ(rows_that_count(rows)[0]->attempt, 2);

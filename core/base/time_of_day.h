@@ -1,0 +1,13 @@
+// The time of day, for what people and other programs read. seconds_now() measures lengths of time.
+#pragma once
+
+#include <chrono>
+
+namespace ringside {
+
+/// Seconds since the beginning of 1970, UTC.
+inline double time_of_day() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace ringside
