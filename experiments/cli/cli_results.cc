@@ -1,4 +1,8 @@
 // The commands that look at results which are there already.
+#include <charconv>
+#include <optional>
+#include <string_view>
+
 #include "experiments/cli/cli_commands.h"
 
 namespace ringside {
@@ -12,6 +16,51 @@ CLI::App* add_watch(CLI::App& app, Arguments& arguments) {
   watch->add_flag("--once", arguments.once, "print how the comparison stands now, and end");
   watch->add_flag("--json", arguments.events, "print its events, one a line, in JSON");
   return watch;
+/// The share that "3%" or "0.03" says; none for any other text.
+std::optional<double> share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (percent) value /= 100;
+  if (!(value >= 0 && value < 1)) return {};
+  return value;
+}
+
+void add_diff(CLI::App& app, Arguments& arguments, const Process& process, Commands& commands) {
+  CLI::App* diff = app.add_subcommand(
+      "diff",
+      "compare two results folders row by row: what differs in environment and configuration, "
+      "which rows became slower or faster, and what has changed of memory, bytes, losses and "
+      "proofs. Ends with status 3 if something became worse (a regression), 0 if nothing did, 2 if "
+      "the folders cannot be compared.\n\n"
+      "Speeds are compared as samples/s divided by those of `single` in the same repeat, or as "
+      "samples/s where that is not possible, by the test of Mann and Whitney; those of simulated "
+      "rows exactly. Ten rows need 6 repeats on each side (compare.repeats); 15 find a change of "
+      "5% in figures that vary by 2%");
+  diff->add_option("A", arguments.folder_a, "the results before: a folder that `compare` wrote")
+      ->required();
+  diff->add_option("B", arguments.folder_b, "the results after")->required();
+  diff->add_option_function<std::string>(
+          "--threshold",
+          [&arguments](const std::string& text) {
+            const auto value = share(text);
+            if (!value)
+              throw CLI::ValidationError("--threshold", "'" + text + "' is no share such as 3%");
+            arguments.threshold = *value;
+          },
+          "the smallest change that counts: of speed, where it is shown, of memory and of bytes; "
+          "default: 3%")
+      ->type_name("SHARE");
+  diff->add_option("--confidence", arguments.confidence,
+                   "percent: with which changes of speed are shown, of all rows together")
+      ->check(CLI::Range(50.0, 99.99))
+      ->type_name("PERCENT")
+      ->capture_default_str();
+  diff->add_option("--json", arguments.json, "also write what was found to this file")
+      ->type_name("FILE");
+  commands.push_back({diff, [&] { return diff_command(arguments, process); }});
 }
 
 }  // namespace
@@ -20,6 +69,7 @@ void add_result_commands(CLI::App& app, Arguments& arguments, const Process& pro
                          Commands& commands) {
   commands.push_back(
       {add_watch(app, arguments), [&] { return watch_command(arguments, process); }});
+  add_diff(app, arguments, process, commands);
 }
 
 }  // namespace ringside

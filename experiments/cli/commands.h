@@ -15,6 +15,7 @@
 namespace ringside {
 
 inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 130;
+inline constexpr int has_regressed = 3;  // of `diff`
 
 /// The values of the command line.
 struct Arguments {
@@ -57,6 +58,8 @@ struct Arguments {
   bool explain = false;
   bool events = false;  // print a comparison's events as lines of JSON
   bool once = false;    // `watch` prints the present state, and ends
+  std::string folder_a, folder_b;            // that `diff` compares
+  double threshold = 0.03, confidence = 95;  // a share, and percent
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -69,6 +72,8 @@ int reproduce_command(Arguments arguments, const Process& process);
 int advise_command(const Arguments& arguments, const Process& process);
 /// Follows the comparison in the folder arguments.file.
 int watch_command(const Arguments& arguments, const Process& process);
+/// Compares two results folders, and prints what differs; has_regressed if something became worse.
+int diff_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments, const Process& process);
 /// Fits a cluster to the figures of arguments.files (experiments/fit/fit.h).

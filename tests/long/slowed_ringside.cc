@@ -1,0 +1,119 @@
+// The program, but that a scheme named by RINGSIDE_TEST_SLOWED ("ddp=0.05") takes this share longer
+// for each step: it rests at the step's end.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/base/explain.h"
+#include "core/base/json_fields.h"
+#include "core/base/seconds_now.h"
+#include "core/launch/launch.h"
+#include "experiments/cli/cli.h"
+#include "experiments/registry/registry.h"
+#include "experiments/run/rank.h"
+
+namespace ringside {
+namespace {
+
+class Slowed : public SyncScheme {
+ public:
+  Slowed(const RankContext& context, double share, std::unique_ptr<SyncScheme> scheme)
+      : SyncScheme(context), share_(share), scheme_(std::move(scheme)) {}
+
+  void attach(Model& model) override { scheme_->attach(model); }
+  void before_forward(std::size_t unit, const Pass& pass) override {
+    scheme_->before_forward(unit, pass);
+  }
+  void after_forward(std::size_t unit, const Pass& pass) override {
+    scheme_->after_forward(unit, pass);
+  }
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    scheme_->before_backward(unit, pass);
+  }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    scheme_->after_backward(unit, pass);
+  }
+  std::optional<Turn> next_turn(std::int64_t done) override {
+    std::optional<Turn> turn = scheme_->next_turn(done);
+    begin_s_ = seconds_now();
+    return turn;
+  }
+  bool step(const StepInfo& info) override {
+    const bool stepped = scheme_->step(info);
+    std::this_thread::sleep_for(std::chrono::duration<double>(share_ * (seconds_now() - begin_s_)));
+    return stepped;
+  }
+  void drain() override { scheme_->drain(); }
+  std::int64_t gradient_batch() const override { return scheme_->gradient_batch(); }
+  int own_replicas() const override { return scheme_->own_replicas(); }
+  void sum(std::span<double> values) override { scheme_->sum(values); }
+  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
+    return scheme_->fetch(slice, loader, pass);
+  }
+  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+            const Pass& pass) override {
+    return scheme_->loss(logits, batch, terms, pass);
+  }
+  void visit_parameters(const ParameterVisitor& visit) override {
+    scheme_->visit_parameters(visit);
+  }
+  Traffic traffic() const override { return scheme_->traffic(); }
+  std::vector<SchemeFigure> figures() const override { return scheme_->figures(); }
+
+ private:
+  double share_, begin_s_ = 0;
+  std::unique_ptr<SyncScheme> scheme_;
+};
+
+/// The scheme of the plan, slowed if the variable names it.
+SchemeRow scheme_of(const RunPlan& plan) {
+  SchemeRow row = find_scheme(plan.scheme);
+  const char* variable = std::getenv("RINGSIDE_TEST_SLOWED");
+  const std::string slowed = variable ? variable : "";
+  if (slowed.rfind(plan.scheme + "=", 0) != 0) return row;
+  const double share = std::stod(slowed.substr(plan.scheme.size() + 1));
+  row.make = [make = row.make, share](const RankContext& context, const Options& options) {
+    return std::make_unique<Slowed>(context, share, make(context, options));
+  };
+  return row;
+}
+
+/// As rank_command() for real ranks.
+int run_one_rank(int socket) {
+  LauncherLink link(socket, default_options);
+  try {
+    const SchemeRow row = scheme_of(link.plan());
+    const RankListener listener = {
+        [&](const Progress& progress) { link.report_progress(to_json(progress)); },
+        [&](const std::string& error) { link.fail(error); }};
+    link.finish(to_json(run_rank(link.plan(), link.rank(), {link.store()}, listener, &row)));
+    return 0;
+  } catch (const std::exception& error) {
+    link.fail(explain(error));
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace ringside
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "rank")
+    return ringside::run_one_rank(std::stoi(argv[2]));
+  ringside::Process process{.arguments = {argv + 1, argv + argc},
+                            .environment = {},
+                            .program = "/proc/self/exe",
+                            .built_commit = "slowed",
+                            .catch_interrupts = [] {},
+                            .interrupted = [] { return false; }};
+  for (char** variable = environ; *variable; ++variable)
+    process.environment.emplace_back(*variable);
+  return ringside::run_command_line(process);
+}
