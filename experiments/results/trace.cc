@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -122,6 +123,7 @@ json event_of(const Placed& placed) {
                 {"dur", microseconds(placed.end_ns - placed.begin_ns)}};
   json args = json::object();
   if (!slice.operation.empty()) args["operation"] = slice.operation;
+  if (placed.kind == LineKind::communication && !slice.track.empty()) args["group"] = slice.track;
   if (slice.bytes > 0) args["bytes"] = slice.bytes;
   if (slice.sequence > 0) args["sequence"] = slice.sequence;
   if (!args.empty()) event["args"] = std::move(args);

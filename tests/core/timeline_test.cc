@@ -86,7 +86,7 @@ TEST_F(TimelineTest, AddsUpLongRuns) {
     EXPECT_NEAR(of(times[s], Activity::compute), 0.25, 1e-9) << s;
     EXPECT_NEAR(of(times[s], Activity::communication), s == 0 ? 0.5 : 0.75, 1e-9) << s;
   }
-  EXPECT_EQ(timeline.slices(steps - 2).size(), 4u);
+  EXPECT_EQ(timeline.slices(steps - 2).size(), 2u + 4u) << "two steps with two spans each";
 }
 
 TEST_F(TimelineTest, SlicesAreThoseOfTheLastSteps) {
@@ -95,10 +95,50 @@ TEST_F(TimelineTest, SlicesAreThoseOfTheLastSteps) {
   span(Activity::compute, 1, 2);
   span(Activity::compute, 11, 13);
   const auto slices = timeline.slices(1);
-  ASSERT_EQ(slices.size(), 1u);
-  EXPECT_EQ(slices[0].activity, "compute");
-  EXPECT_DOUBLE_EQ(slices[0].begin_s, 11);
-  EXPECT_DOUBLE_EQ(slices[0].duration_s, 2);
+  ASSERT_EQ(slices.size(), 2u);
+  EXPECT_EQ(slices[0].activity, "step");
+  EXPECT_EQ(slices[0].name, "step 2");
+  EXPECT_DOUBLE_EQ(slices[0].begin_s, 10);
+  EXPECT_EQ(slices[1].activity, "compute");
+  EXPECT_DOUBLE_EQ(slices[1].begin_s, 11);
+  EXPECT_DOUBLE_EQ(slices[1].duration_s, 2);
+}
+
+TEST_F(TimelineTest, KeepsWhatOnlyTracesShowOnceItIsAsked) {
+  const auto serve = [this] {
+    const auto span = timeline.traced("serving", [] { return std::string("reply"); });
+  };
+  const auto hold = [this](std::size_t bytes) {
+    return device.tensor({static_cast<std::int64_t>(bytes / 4)}, MemoryKind::activation);
+  };
+  step(0, 10);
+  serve();
+  hold(400);
+  EXPECT_EQ(timeline.slices(0).size(), 1u) << "the step";
+  EXPECT_TRUE(timeline.memory(0).empty());
+  timeline.trace(true);
+  device.set_time(10);
+  const Tensor before = hold(800);
+  timeline.begin_step();
+  device.set_time(11);
+  serve();
+  { const Tensor most = hold(40'000); }
+  device.set_time(12);
+  const Tensor little = hold(4);
+  timeline.end_step();
+  timeline.trace(false);
+  serve();
+  const auto slices = timeline.slices(1);
+  ASSERT_EQ(slices.size(), 2u);
+  EXPECT_EQ(slices[1].activity, "serving");
+  const auto memory = timeline.memory(1);
+  ASSERT_EQ(memory.size(), 4u) << "at the begin, the most, after that, and at the end";
+  EXPECT_DOUBLE_EQ(memory[0].at_s, 10);
+  EXPECT_EQ(memory[0].use[MemoryKind::activation], 800);
+  EXPECT_EQ(memory[1].use[MemoryKind::activation], 40'800);
+  EXPECT_EQ(memory[2].use[MemoryKind::activation], 800);
+  EXPECT_EQ(memory[3].use[MemoryKind::activation], 804);
+  EXPECT_DOUBLE_EQ(of(timeline.step_times()[1], Activity::compute), 0) << "it is no activity";
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ TEST(Windows, AreRefusedWhereRanksHaveNoSharedMemory) {
 
    private:
     WorkPtr begin(const peer::Call&, const Tensor&, const Tensor&) override { return nullptr; }
+    std::uint64_t last_call() const override { return 0; }
     WorkPtr begin_message(const Tensor&, int, bool) override { return nullptr; }
   };
   Elsewhere elsewhere;
