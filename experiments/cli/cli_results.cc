@@ -70,6 +70,18 @@ void add_result_commands(CLI::App& app, Arguments& arguments, const Process& pro
   commands.push_back(
       {add_watch(app, arguments), [&] { return watch_command(arguments, process); }});
   add_diff(app, arguments, process, commands);
+void add_result_commands(CLI::App& app, Arguments& arguments, const Process& /*process*/,
+                         Commands& commands) {
+  CLI::App* trace = app.add_subcommand(
+      "trace", "say where the trace of a run is, or write it in another program's format");
+  trace->add_option("RESULTS", arguments.file, "the folder of a comparison")->required();
+  trace->add_option("RUN", arguments.run, "the run: its id, or its label if no other run has it");
+  trace
+      ->add_option("--chakra", arguments.chakra,
+                   "write Chakra execution traces, which ASTRA-sim reads, to DIR: a file for each "
+                   "rank, RUN.RANK.et, and the groups of ranks, RUN.groups.json")
+      ->type_name("DIR");
+  commands.push_back({trace, [&] { return trace_command(arguments); }});
 }
 
 }  // namespace ringside

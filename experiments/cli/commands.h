@@ -60,6 +60,7 @@ struct Arguments {
   bool once = false;    // `watch` prints the present state, and ends
   std::string folder_a, folder_b;            // that `diff` compares
   double threshold = 0.03, confidence = 95;  // a share, and percent
+  std::string run, chakra;  // of `trace`
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -80,6 +81,8 @@ int calibrate_command(const Arguments& arguments, const Process& process);
 int fit_command(const Arguments& arguments, const Process& process);
 int bench_comm_command(const Arguments& arguments, const Process& process);
 int bench_ps_command(const Arguments& arguments, const Process& process);
+/// Says where the trace of a run of the folder arguments.file is, or writes it for other programs.
+int trace_command(const Arguments& arguments);
 int keys_command(const Arguments& arguments);
 int list_command(const Arguments& arguments);
 int doctor_command();

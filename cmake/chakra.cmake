@@ -1,0 +1,17 @@
+# Chakra traces are written with protobuf. Without it `ringside trace --chakra` says what to install.
+find_package(Protobuf 3.12)
+if(Protobuf_FOUND AND TARGET protobuf::libprotobuf AND TARGET protobuf::protoc)
+  set(folder ${PROJECT_SOURCE_DIR}/experiments/chakra/protobuf)
+  protobuf_generate_cpp(sources headers ${folder}/et_def.proto)
+  # What protobuf generates is compiled without our warnings.
+  add_library(experiments_chakra_messages STATIC ${sources} ${headers})
+  target_include_directories(experiments_chakra_messages SYSTEM PUBLIC ${PROJECT_BINARY_DIR})
+  target_link_libraries(experiments_chakra_messages PUBLIC protobuf::libprotobuf)
+  target_compile_options(experiments_chakra_messages PRIVATE -w)
+  target_sources(experiments_chakra PRIVATE ${folder}/files.cc)
+  target_link_libraries(experiments_chakra PRIVATE experiments_chakra_messages)
+  set(RINGSIDE_HAS_PROTOBUF ON)
+else()
+  message(STATUS "Left out: Chakra traces, as there is no protobuf")
+  target_sources(experiments_chakra PRIVATE experiments/chakra/absent/files.cc)
+endif()

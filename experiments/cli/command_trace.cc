@@ -1,0 +1,74 @@
+// ringside trace
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "experiments/chakra/files.h"
+#include "experiments/cli/commands.h"
+#include "experiments/results/saved_results.h"
+
+namespace ringside {
+namespace {
+
+/// The runs that have left a trace, in the order in which they were made.
+std::vector<const Row*> traced_rows(const SavedResults& results) {
+  std::vector<const Row*> out;
+  for (const Row& row : results.rows) {
+    const bool again = std::any_of(out.begin(), out.end(),
+                                   [&](const Row* one) { return one->plan.id == row.plan.id; });
+    if (!again &&
+        std::filesystem::exists(results.folder / "traces" / fmt::format("{}.json", row.plan.id)))
+      out.push_back(&row);
+  }
+  return out;
+}
+
+/// The run of that id, or the only one of that label. Throws Error that lists the ids from which
+/// to choose.
+std::string choose_run(const SavedResults& results, const std::string& asked) {
+  const std::vector<const Row*> rows = traced_rows(results);
+  if (rows.empty()) throw Error("{} has no traces", results.folder.string());
+  std::vector<std::string> ids, all;
+  for (const Row* row : rows) {
+    if (row->plan.id == asked) return asked;
+    all.push_back(row->plan.id);
+    if (asked.empty() || row->plan.label == asked) ids.push_back(row->plan.id);
+  }
+  if (ids.size() == 1) return ids[0];
+  if (ids.empty())
+    throw Error("no run of {} is called {}; its runs are {}", results.folder.string(), asked,
+                fmt::join(all, ", "));
+  throw Error("{} has {} runs{}; name one: {}", results.folder.string(), ids.size(),
+              asked.empty() ? "" : " that are called " + asked, fmt::join(ids, ", "));
+}
+
+nlohmann::json read_trace(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  nlohmann::json trace = nlohmann::json::parse(in, nullptr, false);
+  if (!trace.is_object() || !trace.contains("traceEvents"))
+    throw Error("{}: not a trace; compare anew", file.string());
+  return trace;
+}
+
+}  // namespace
+
+int trace_command(const Arguments& arguments) {
+  const SavedResults results = read_results(arguments.file);
+  const std::string run = choose_run(results, arguments.run);
+  const std::filesystem::path file = results.folder / "traces" / (run + ".json");
+  if (arguments.chakra.empty()) {
+    std::cout << fmt::format("{}: open it in ui.perfetto.dev\n", file.string());
+    return ok;
+  }
+  const chakra::Run graphs = chakra::graphs_of(read_trace(file));
+  chakra::write_files(graphs, arguments.chakra, run);
+  std::size_t nodes = 0;
+  for (const auto& rank : graphs.ranks) nodes += rank.size();
+  std::cout << fmt::format("{}/{}.RANK.et: {} operations of {} ranks; their groups are in {}\n",
+                           arguments.chakra, run, nodes, graphs.ranks.size(), run + ".groups.json");
+  return ok;
+}
+
+}  // namespace ringside

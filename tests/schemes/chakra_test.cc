@@ -1,0 +1,161 @@
+// Chakra execution traces of runs, read back with protobuf.
+#include <gmock/gmock.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/util/delimited_message_util.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "et_def.pb.h"
+#include "experiments/chakra/files.h"
+#include "experiments/results/trace.h"
+#include "experiments/run/simulation.h"
+#include "peer/comm/call.h"
+#include "peer/ddp.h"
+#include "tests/schemes/simulated.h"
+#include "tests/schemes/tiny_runs.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+namespace proto = chakra::proto;
+
+struct RankFile {
+  std::string version;
+  std::vector<proto::Node> nodes;
+};
+
+RankFile read(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  google::protobuf::io::IstreamInputStream stream(&in);
+  proto::GlobalMetadata metadata;
+  bool ended = false;
+  EXPECT_TRUE(google::protobuf::util::ParseDelimitedFromZeroCopyStream(&metadata, &stream, &ended));
+  RankFile out{metadata.version(), {}};
+  for (proto::Node node;
+       google::protobuf::util::ParseDelimitedFromZeroCopyStream(&node, &stream, &ended);
+       node.Clear())
+    out.nodes.push_back(node);
+  EXPECT_TRUE(ended) << "the file ends behind a message";
+  return out;
+}
+
+const proto::Attribute& attribute(const proto::Node& node, const std::string& name) {
+  for (const proto::Attribute& one : node.attr())
+    if (one.name() == name) return one;
+  throw Error("{} has no attribute {}", node.name(), name);
+}
+
+peer::Call::Kind kind_of(const proto::Node& node) {
+  switch (attribute(node, "comm_type").int64_val()) {
+    case proto::ALL_REDUCE:
+      return peer::Call::Kind::all_reduce;
+    case proto::REDUCE_SCATTER:
+      return peer::Call::Kind::reduce_scatter;
+    case proto::ALL_GATHER:
+      return peer::Call::Kind::all_gather;
+    case proto::BROADCAST:
+      return peer::Call::Kind::broadcast;
+    default:
+      throw Error("{} is of another type", node.name());
+  }
+}
+
+constexpr std::int64_t steps = 4;
+
+/// A run whose trace has all of its steps, on two ranks: threads, or simulated devices, which do
+/// not read each other's memory.
+Row run(const std::string& scheme, bool simulated = false) {
+  auto config = testing::tiny("mlp");
+  config.train.steps = steps;
+  config.train.warmup = 0;
+  config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.002};
+  if (!simulated) return testing::run(plan_training(config, scheme, 2));
+  config = testing::simulated(config, testing::small_cluster(2));
+  const RunPlan plan = plan_training(config, scheme, 2);
+  return make_row(plan, simulate(plan, [](const Progress&) {}));
+}
+
+class ChakraFiles : public ::testing::TestWithParam<std::pair<std::string, bool>> {};
+
+TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
+  const Row row = run(GetParam().first, GetParam().second);
+  const nlohmann::json trace = ringside::trace(row.ranks);
+  const testing::TemporaryFolder folder;
+  chakra::write_files(chakra::graphs_of(trace), folder.path(), "run");
+  std::vector<std::vector<std::string>> orders;
+  for (const RankRecord& rank : row.ranks) {
+    const RankFile file = read(folder.path() / fmt::format("run.{}.et", rank.rank));
+    EXPECT_EQ(file.version, "0.0.4");
+    std::uint64_t last = 0;
+    std::int64_t collectives = 0, sent = 0, waited_for = 0;
+    std::vector<std::string> order;
+    std::set<std::uint64_t> communicated;
+    for (const proto::Node& node : file.nodes) {
+      EXPECT_GT(node.id(), last) << "ids grow";
+      last = node.id();
+      for (const std::uint64_t id : node.data_deps()) {
+        EXPECT_GE(id, 1u);
+        EXPECT_LT(id, node.id()) << "a node follows earlier ones, so the graph has no circle";
+      }
+      EXPECT_FALSE(attribute(node, "is_cpu_op").bool_val());
+      if (node.type() != proto::COMM_COLL_NODE) {
+        EXPECT_EQ(node.type(), proto::COMP_NODE);
+        for (const std::uint64_t id : node.data_deps()) waited_for += communicated.count(id);
+        continue;
+      }
+      communicated.insert(node.id());
+      ++collectives;
+      const auto bytes = static_cast<std::uint64_t>(attribute(node, "comm_size").int64_val());
+      sent += peer::traffic_of({.kind = kind_of(node), .bytes = bytes}, rank.rank, 2, 4).sent;
+      order.push_back(fmt::format("{} {} {}", attribute(node, "comm_type").int64_val(), bytes,
+                                  attribute(node, "pg_name").string_val()));
+    }
+    std::int64_t traced = 0;
+    for (const Slice& slice : rank.slices)
+      traced += slice.activity == "communication" || slice.activity == "scalars";
+    EXPECT_GT(collectives, 0);
+    EXPECT_EQ(collectives, traced);
+    EXPECT_EQ(waited_for, collectives) << "whatever comes is used";
+    EXPECT_DOUBLE_EQ(static_cast<double>(sent), rank.bytes_sent_per_step * steps);
+    orders.push_back(order);
+  }
+  EXPECT_EQ(orders[0], orders[1]) << "ranks of a group call the same collectives in one order";
+  std::ifstream groups(folder.path() / "run.groups.json");
+  EXPECT_EQ(nlohmann::json::parse(groups), nlohmann::json({{"0", {0, 1}}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, ChakraFiles,
+                         ::testing::Values(std::pair("ddp", false), std::pair("ddp", true),
+                                           std::pair("fsdp", true), std::pair("averaging", false)),
+                         [](const auto& info) {
+                           return info.param.first +
+                                  std::string(info.param.second ? "_simulated" : "");
+                         });
+
+TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
+  const nlohmann::json trace = ringside::trace(run("ps").ranks);
+  try {
+    chakra::graphs_of(trace);
+    FAIL() << "the run has messages";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("which is no collective"));
+  }
+}
+
+TEST(ChakraGraphs, NeedAllRanksInTheTrace) {
+  Row row = run("ddp");
+  row.ranks[1].slices.clear();
+  const nlohmann::json trace = ringside::trace(row.ranks);
+  try {
+    chakra::graphs_of(trace);
+    FAIL() << "rank 1 is missing";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("nothing of rank 1; raise sim.traced_ranks"));
+  }
+}
+
+}  // namespace
+}  // namespace ringside
