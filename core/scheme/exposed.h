@@ -9,7 +9,8 @@
 namespace ringside {
 
 /// Begins an operation by `begin()`, which returns its Work, or null. In a trace an arrow leads
-/// from here, where all that the operation needs is there, to the operation.
+/// from here, where all that the operation needs is there, to the operation, and from there to
+/// where the rank waits for it (wait_exposed).
 template <class Begin>
 WorkPtr begin_traced(Timeline& timeline, std::string_view name, const Begin& begin) {
   if (!timeline.traces()) return begin();
@@ -33,7 +34,9 @@ inline SpanNote span_note(const Work::Note& note) {
 /// is not exposed was hidden behind other work.
 inline void wait_exposed(Timeline& timeline, const std::string& name, WorkPtr work) {
   {
-    const auto span = timeline.scope(Activity::exposed, "wait " + name);
+    SpanNote note;
+    if (work->note.flow != 0) note.flows.push_back(work->note.flow);
+    const auto span = timeline.scope(Activity::exposed, "wait " + name, std::move(note));
     work->wait();
   }
   const auto [begin, end] = work->span();
