@@ -20,6 +20,7 @@ Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, con
       exceptions_(std::uncaught_exceptions()) {
   // A server can reach only workers that have sent a message, and takes no other message first.
   for (int server = 0; server < config_.servers; ++server) {
+    lines_[static_cast<std::size_t>(server)].track = fmt::format("server {}", server);
     Message hello;
     hello.header.kind = Kind::hello;
     hello.header.text = config_.greeting;
@@ -205,10 +206,11 @@ void Client::send_queued(bool waits) {
 }
 
 SpanNote Client::note_of(int server, Message& request) {
-  SpanNote note{.track = fmt::format("server {}", server),
+  Line& line = lines_[static_cast<std::size_t>(server)];
+  SpanNote note{.track = line.track,
                 .operation = name_of(request.header.kind),
                 .bytes = frame_bytes(request),
-                .sequence = ++lines_[static_cast<std::size_t>(server)].requests};
+                .sequence = ++line.requests};
   if (request.header.kind != Kind::push_pull || !timeline_.traces()) return note;
   sign(request);
   note.flows = {push_flow(request.header)};

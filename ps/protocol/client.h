@@ -101,6 +101,7 @@ class Client {
     std::deque<Request> queued, asked;  // the queued ones by rank
     bool used = false;                  // something has been asked
     std::int64_t requests = 0;          // how much has been asked
+    std::string track{};                // the line of traces that shows this
     double last_sent = 0;
   };
 
