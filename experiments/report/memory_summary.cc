@@ -22,10 +22,12 @@ void widen(BytesRange& range, std::int64_t most, bool first) {
 }
 
 void add_rank(RoleMemory& role, const RankRecord& rank) {
-  if (rank.at_peak.total() <= role.at_peak.total()) return;
+  const std::int64_t held = rank.at_peak.total(), resident = rank.rss - rank.rss_of_peers;
+  // Of ranks that do not say what they hold (another program), the largest process counts.
+  if (held == 0 ? resident <= role.resident : held <= role.at_peak.total()) return;
   role.rank = rank.rank;
   role.at_peak = rank.at_peak;
-  role.resident = rank.rss - rank.rss_of_peers;
+  role.resident = resident;
   role.device = rank.device_memory;
   role.host = rank.host_memory;
 }

@@ -15,14 +15,14 @@ bool any_role(const std::vector<CaseSummary>& cases, bool (*has)(const RoleMemor
 }
 
 std::string bytes_range(const BytesRange& range) {
-  const std::string low = megabytes(static_cast<double>(range.low)),
-                    high = megabytes(static_cast<double>(range.high));
+  const std::string low = peak_cell(range.low), high = peak_cell(range.high);
   return low == high ? low : low + "-" + high;
 }
 
 void add_kinds(TableLine& line, const MemoryUse& use) {
   for (std::size_t k = 0; k < memory_kinds; ++k)
-    line.push_back(megabytes(static_cast<double>(use[static_cast<MemoryKind>(k)])));
+    line.push_back(use.total() > 0 ? megabytes(static_cast<double>(use[static_cast<MemoryKind>(k)]))
+                                   : "-");
 }
 
 std::string device_bytes(const RoleMemory& role, std::int64_t DeviceMemory::*figure) {
@@ -30,6 +30,10 @@ std::string device_bytes(const RoleMemory& role, std::int64_t DeviceMemory::*fig
 }
 
 }  // namespace
+
+std::string peak_cell(std::int64_t bytes) {
+  return bytes > 0 ? megabytes(static_cast<double>(bytes)) : "-";
+}
 
 bool with_device_memory(const std::vector<CaseSummary>& cases) {
   return any_role(cases, [](const RoleMemory& role) { return role.device.has_value(); });
@@ -87,9 +91,9 @@ std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {names};
   for (const CaseSummary& one : cases)
     for (const RankMemory& rank : one.memory.ranks) {
-      TableLine& line = lines.emplace_back(
-          TableLine{one.label, std::to_string(one.world), std::to_string(rank.rank), rank.role,
-                    rank.host, megabytes(static_cast<double>(rank.peak))});
+      TableLine& line = lines.emplace_back(TableLine{one.label, std::to_string(one.world),
+                                                     std::to_string(rank.rank), rank.role,
+                                                     rank.host, peak_cell(rank.peak)});
       add_kinds(line, rank.at_peak);
     }
   return lines.size() > 1 ? lines : std::vector<TableLine>{};

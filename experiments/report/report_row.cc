@@ -58,10 +58,12 @@ std::string row_text(const Row& row) {
   out += fmt::format("sent           {} MB a step by the busiest rank{}; least possible {} MB\n",
                      megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
                      megabytes(row.bytes_minimum_per_step));
-  if (largest)
+  if (all_ranks > 0)
     out += fmt::format("peak memory    {} MB on rank {}{}; all ranks {} MB\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
                        resident_text(*largest), megabytes(static_cast<double>(all_ranks)));
+  else if (largest)  // another program does not say what of its memory is of which kind
+    out += fmt::format("peak memory    not known{}\n", resident_text(*largest));
   for (const RowFigure& figure : row.figures)
     out += fmt::format("figure         {} {:.4g} {} (mean over workers; max {:.4g})\n", figure.name,
                        figure.mean, figure.unit, figure.max);

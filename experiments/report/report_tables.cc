@@ -123,13 +123,12 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
       line.push_back(milliseconds(one.step_ms));
       if (predictions) line.push_back(prediction_cell(one.predicted_ms, 1, one.predicted_ms_error));
       if (intervals) line.push_back(interval_cell(one.simulated_ms));
-      line.insert(
-          line.end(),
-          {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
-           milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
-           fmt::format("{}{}", one.bytes_computed ? "~" : "", megabytes(one.bytes_sent_per_step)),
-           megabytes(one.bytes_minimum_per_step), megabytes(static_cast<double>(one.memory.peak())),
-           one.computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
+      line.insert(line.end(), {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
+                               milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
+                               fmt::format("{}{}", one.bytes_computed ? "~" : "",
+                                           megabytes(one.bytes_sent_per_step)),
+                               megabytes(one.bytes_minimum_per_step), peak_cell(one.memory.peak()),
+                               one.computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
     }
     line.push_back(verdict_cell(one, some_measured));
     lines.push_back(std::move(line));

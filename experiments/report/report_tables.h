@@ -26,6 +26,10 @@ std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases);
 /// How much communication was hidden, and how much of their devices' peak cases made use of.
 std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases);
 
+/// Megabytes of a peak, or "-" if nobody knows it: ranks of another program do not say what of
+/// their memory is of which kind.
+std::string peak_cell(std::int64_t bytes);
+
 /// "64.2 (-3.0%)": the predicted value, and how far it is from the measured one.
 std::string prediction_cell(double value, double scale, double error);
 

@@ -4,9 +4,12 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/complaint.h"
 #include "tests/support/memory_limit.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
@@ -72,6 +75,51 @@ TEST(LaunchTest, TunablesOfTheUserAndOfThePlanBothCount) {
        {"PATH=/usr/bin:/bin", "GLIBC_TUNABLES=glibc.c.d=2"}},
       [](int, const nlohmann::json&) {}, [] { return false; });
   EXPECT_EQ(result.records.at(0).at("tunables"), "glibc.a.b=1:glibc.c.d=2");
+}
+
+/// Launches a run whose ranks are another program: a shell script, which gets $1 and so on from the
+/// launcher and is found as `command` says.
+LaunchResult launch_other(const std::string& script, const std::string& command = "other",
+                          int ranks = 1, bool all_ranks = false) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.write("other", "#!/bin/bash\n" + script);
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  RunPlan plan;
+  for (int r = 0; r < ranks; ++r) plan.ranks.push_back({.rank = r, .worker = r});
+  plan.program =
+      OtherProgram{command == "FILE" ? file : command, "peers/ringside_peers", all_ranks};
+  return launch(
+      plan,
+      {"/proc/self/exe", {"rank"}, {"PATH=/nowhere:" + folder.path().string() + ":/usr/bin:/bin"}},
+      [](int, const nlohmann::json&) {}, [] { return false; });
+}
+
+TEST(LaunchTest, AnotherProgramIsToldItsScriptAndOurProgramAndTheSocket) {
+  for (const char* command : {"other", "FILE"}) {
+    const auto result =
+        launch_other(R"(printf '{"record":["%s","%s"]}\n' "$1" "$(readlink $2)" > &$3) ", command);
+        EXPECT_EQ(result.error, "");
+    EXPECT_TRUE(result.records[0][0].get<std::string>().ends_with("/peers/ringside_peers"));
+    EXPECT_EQ(result.records[0][1], std::filesystem::read_symlink("/proc/self/exe").string());
+  }
+}
+
+TEST(LaunchTest, AnotherProgramThatIsNotThereIsNamed) {
+  const auto complaint_about = [](const std::string& command) {
+    return testing::complaint([&] { launch_other("", command); });
+  };
+  EXPECT_EQ(complaint_about("no-such-python"),
+            "'no-such-python', which runs the ranks of this scheme, is in no folder of PATH");
+  EXPECT_EQ(complaint_about("/etc/passwd"),
+            "'/etc/passwd', which runs the ranks of this scheme, is no program");
+}
+
+TEST(LaunchTest, OneProcessOfAnotherProgramMayRunAllRanks) {
+  const auto result =
+      launch_other(R"(printf '{"record":[{"is":0},{"is":1}]}\n' >&$3)", "other", 2, true);
+  EXPECT_EQ(result.error, "");
+  ASSERT_EQ(result.records.size(), 2u);
+  EXPECT_EQ(result.records[1]["is"], 1);
 }
 
 TEST(LaunchTest, WhatARankKeepsForTheUserComesWithTheResultEvenOfARunThatFails) {

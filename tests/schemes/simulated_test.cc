@@ -27,7 +27,8 @@ Row run_simulated(const RunPlan& plan) {
 std::vector<std::string> scheme_names() {
   std::vector<std::string> names;
   for (const SchemeRow& row : scheme_rows())
-    if (row.name != "zero3") names.emplace_back(row.name);  // the default of fsdp
+    if (row.name != "zero3" && !row.program)  // zero3 is the default of fsdp
+      names.emplace_back(row.name);
   return names;
 }
 

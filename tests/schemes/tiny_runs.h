@@ -29,11 +29,13 @@ inline const std::string& text_path() {
 }
 
 /// The names of all schemes with several workers; `promised` leaves out those that promise
-/// something else. The names for degrees of fsdp are left out: degrees_test.cc is about these.
+/// something else. The names for degrees of fsdp are left out: degrees_test.cc is about these. So
+/// are schemes of other programs, which are no threads.
 inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
   std::vector<std::string> names;
   for (const SchemeRow& row : scheme_rows())
-    if (row.max_world != 1 && default_promise(row) == promised.value_or(default_promise(row)) &&
+    if (!row.program && row.max_world != 1 &&
+        default_promise(row) == promised.value_or(default_promise(row)) &&
         !row.name.starts_with("zero"))
       names.emplace_back(row.name);
   return names;

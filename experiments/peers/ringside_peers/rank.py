@@ -24,7 +24,7 @@ def run(launcher, ringside):
     alone = plan["program"]["all_ranks"]
     if not alone:
         connect(launcher, "nccl" if device.type == "cuda" else "gloo")
-    timeline = Timeline()
+    timeline = Timeline(whole=device.type == "cuda")
     model = data.make_model(plan["model"], initial)
     scheme = SCHEMES[plan["scheme"]](plan, model, device, timeline)
     trainer = Trainer(launcher, scheme, feed, timeline, device, plan["world"] if alone else 1)

@@ -96,10 +96,11 @@ class Ddp(Scheme):
         """Sums a bucket over ranks as DistributedDataParallel itself does, and notes how long it is
         under way. The mean is in the loss already, so nothing is divided."""
         begin = self.last_ready = now()
+        name = f"bucket {bucket.index()}"  # the bucket itself ends with this call
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
 
         def done(summed):
-            self.timeline.add("communication", f"bucket {bucket.index()}", begin, now())
+            self.timeline.add("communication", name, begin, now())
             return summed.value()[0]
 
         return future.then(done)

@@ -9,7 +9,11 @@ now = time.perf_counter  # the clock of Ringside's own ranks on the same host: C
 
 
 class Timeline:
-    def __init__(self):
+    """`whole`: only whole steps are timed, all of them as compute: on GPUs, which compute while the host
+    goes on, the times of the host say nothing about what happens within a step."""
+
+    def __init__(self, whole=False):
+        self.whole = whole
         self.lock = threading.Lock()  # communication ends in threads of a library
         self.bounds, self.spans, self.begin = [], [], None
 
@@ -21,7 +25,7 @@ class Timeline:
         return self.bounds[-1][1] - self.begin
 
     def add(self, activity, name, begin, end):
-        if end > begin:
+        if end > begin and not self.whole:
             with self.lock:
                 self.spans.append((begin, end, activity, name))
 
@@ -35,6 +39,9 @@ class Timeline:
         """Of each step its seconds, in all and by activity. Spans of one activity may overlap: time
         in which there is any counts once."""
         out = [{"total": end - begin, **dict.fromkeys(ACTIVITIES, 0.0)} for begin, end in self.bounds]
+        for step in out:
+            if self.whole:
+                step["compute"] = step["total"]
         for activity in ACTIVITIES:
             spans = sorted(span[:2] for span in self.spans if span[2] == activity)
             covered, step = 0.0, 0
