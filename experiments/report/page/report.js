@@ -45,7 +45,7 @@ function partsOf(report, id, specs, families, drawn) {
       title,
       cards: [
         ...figures.map((figure) => {
-          const card = figureCard(figure, `${id}-${figure.name}`);
+          const card = figureCard(figure, `${id}-figure-${figure.name}`);
           drawn.push({ figure, card });
           return card;
         }),
@@ -98,7 +98,8 @@ async function makePage() {
     await drawing.draw();
     drawing.follow();
   }
-  document.body.dataset.drawn = String(drawings.length);  // all figures are there
+  performance.mark("all figures drawn");
+  document.body.dataset.drawn = String(drawings.length);
 }
 
 makePage();
