@@ -1,5 +1,5 @@
 // Puts the page together: a section for each folder of results, in it a part for each topic that has figures or
-// tables. The data is described in experiments/report/page_data.h.
+// tables. The data is described in experiments/report/report_page.h.
 
 /// Headings in the order of the page, and what stands below each: figures, by the names of their files, and tables, by
 /// their ids. A name stands for what a page has several of, too: "sweep" for "sweep-1".
@@ -8,7 +8,7 @@ const topics = [
   { name: "speed", title: "Speed", figures: ["speed-up", "sweep-numbers", "sweep-names"], tables: ["sweep"] },
   { name: "step", title: "Time of a step", figures: ["step-time", "mfu"], tables: ["utilization"] },
   { name: "bytes", title: "Bytes sent", figures: ["bytes"], tables: [] },
-  { name: "memory", title: "Memory", figures: ["memory"], tables: ["memory"] },
+  { name: "memory", title: "Memory", figures: ["memory"], tables: ["memory", "ranks"] },
   { name: "loss", title: "Loss", figures: ["loss-samples", "loss-seconds", "loss-bytes", "time-to-loss"],
     tables: ["time_to_loss", "held_out"] },
   { name: "staleness", title: "Staleness", figures: ["staleness"], tables: ["staleness"] },
