@@ -12,6 +12,7 @@ import io
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -232,9 +233,22 @@ class Page(unittest.TestCase):
 
     @staticmethod
     def from_latex(cell):
-        for written, sign in (("\\textasciitilde{}", "~"), ("\\textasciicircum{}", "^"), ("$\\pm$", "±"), ("{[}", "[")):
+        for written, sign in (("\\textasciitilde{}", "~"), ("\\textasciicircum{}", "^"), ("\\textless{}", "<"),
+                              ("\\textgreater{}", ">"), ("\\textbar{}", "|"), ("$\\pm$", "±"), ("{[}", "[")):
             cell = cell.replace(written, sign)
         return re.sub(r"\\([&%$#_{}])", r"\1", cell)
+
+    def test_what_cannot_be_read_is_said_on_top(self):
+        damaged = self.pages["quickstart"].parents[1] / "damaged"
+        shutil.copytree(self.pages["quickstart"].parent, damaged)
+        with open(damaged / "rows.jsonl", "a") as rows:
+            rows.write('{"schema": 1}\n{"cut o')
+        self.program("report", damaged)
+        self.browser.open(damaged / "report.html")
+        self.check_page(damaged / "report.html")
+        alert = self.browser.run("return document.querySelector('[role=alert]').innerText")
+        self.assertIn("rows.jsonl", alert)
+        self.assertEqual(FIGURES["quickstart"] - set(self.figures()), set())
 
     def test_what_is_printed(self):
         for name in ("quickstart", "sweep", "asynchronous"):

@@ -28,8 +28,11 @@ function asCsv(table) {
 
 /// A tabular with the rules of the package booktabs.
 function asLatex(table) {
-  const commands = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$" };
-  const escaped = (text) => text.replace(/[\\~^±]|[&%$#_{}]/g, (sign) => commands[sign] ?? `\\${sign}`);
+  const commands = {
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "<": "\\textless{}",
+    ">": "\\textgreater{}", "|": "\\textbar{}", "±": "$\\pm$",
+  };
+  const escaped = (text) => text.replace(/[\\~^<>|±&%$#_{}]/g, (sign) => commands[sign] ?? `\\${sign}`);
   // A "[" at the start of a row would be read as an argument of the line break above.
   const line = (cells) => cells.map(escaped).join(" & ").replace(/^\[/, "{[}") + " \\\\";
   const columns = numberColumns(table).map((number) => (number ? "r" : "l")).join("");
