@@ -24,7 +24,7 @@ function settingsTable(id, title, object) {
 /// left out.
 function setupTable(cases) {
   const lines = cases.filter((one) => one.setup).map((one) => {
-    const { model, optimizer, ...setup } = one.setup;
+    const { model, data, optimizer, ...setup } = one.setup;  // those stand in the configuration
     return new Map([["scheme", one.label], ["world", String(one.world)], ["device", one.device],
                     ...Object.entries(setup).flatMap(([key, value]) => key === "dtypes" ? settings(value, "dtype of ") : [[key, plainText(value) || "-"]])]);
   });

@@ -35,7 +35,7 @@ function figuresOf(specs, summary, families) {
     if (rows.length === 0) return [];
     return (each ? rows.map((row) => [row]) : [rows]).map((group, index) => ({
       name: each ? `${name}-${index + 1}` : name,
-      title: each ? `${spec.title}: ${group[0].key}` : spec.title,
+      title: each ? `${spec.title}: ${group[0].key}, ${group[0].fixed}` : spec.title,
       spec: {
         ...spec,
         datasets: { [data]: group },
