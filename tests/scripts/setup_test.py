@@ -78,13 +78,14 @@ class Gpus(Here):
 class Setup(Here):
     """In a copy of the scripts, with a CMake that only says what the real one would."""
 
-    def set_up(self, configured, cache=""):
+    def set_up(self, configured, cache="", fetching="echo fetched $1"):
         scripts = self.folder / "scripts"
         scripts.mkdir()
         (scripts / "setup").write_text((ROOT / "scripts/setup").read_text())
         (scripts / "setup").chmod(0o755)
-        (scripts / "cudnn-frontend").write_text("#!/bin/bash\necho fetched $1\n")
-        (scripts / "cudnn-frontend").chmod(0o755)
+        for name in ("cudnn-frontend", "vl-convert"):
+            (scripts / name).write_text(f"#!/bin/bash\n{fetching}\n")
+            (scripts / name).chmod(0o755)
         # Every package is there.
         self.program("dpkg-query", 'for name in "${@:4}"; do echo "ii $name"; done\n')
         self.program("cmake", f"""[[ $1 == --preset ]] || exit 0
@@ -108,6 +109,19 @@ echo '-- {configured}'
             "Found all", "CUDNN_FRONTEND_INCLUDE:PATH=CUDNN_FRONTEND_INCLUDE-NOTFOUND")
         self.assertIn("fetched build/cudnn-frontend", ended.stdout)
         self.assertEqual((self.folder / "calls").read_text().count("configured"), 2)
+
+    def test_fetches_what_draws_the_report_and_configures_again(self):
+        ended = self.set_up("Left out: report.html, whose library is missing",
+                            "RINGSIDE_VEGA:FILEPATH=RINGSIDE_VEGA-NOTFOUND")
+        self.assertEqual(ended.stdout,
+                         "Configuring build/\nFetching the library that draws report.html\n"
+                         "fetched build/vl-convert\n")
+        self.assertEqual((self.folder / "calls").read_text().count("configured"), 2)
+
+    def test_goes_on_without_what_draws_the_report(self):
+        ended = self.set_up("Found all", "RINGSIDE_VEGA:FILEPATH=RINGSIDE_VEGA-NOTFOUND", "exit 1")
+        self.assertEqual(ended.returncode, 0)
+        self.assertIn("there is no report.html", ended.stderr)
 
 
 if __name__ == "__main__":
