@@ -29,6 +29,7 @@ RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
     }
     RankMemory& memory = out.ranks.emplace_back();
     for (const Row* row : repeats) {
+      if (r >= row->ranks.size()) continue;
       const RankRecord& record = row->ranks[r];
       if (record.at_peak.total() <= memory.peak) continue;
       memory.peak = record.at_peak.total();

@@ -32,7 +32,7 @@ struct RanksMemory {
 inline constexpr std::size_t most_shown_ranks = 16;
 inline constexpr int first_ranks = 8;
 
-/// `repeats` have finished and have equally many ranks.
+/// `repeats` have finished.
 RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
                             const std::vector<int>& busiest);
 

@@ -121,10 +121,13 @@ std::string utilization_text(const std::vector<CaseSummary>& cases) {
       "is recomputed, divided by the peak of all workers; HFU: with it. GFLOP: 10^9 operations of "
       "a "
       "sample, forward and backward. peak: GFLOP/s of one worker in products of that dtype.\n";
+  const CaseSummary* most = nullptr;
   for (const CaseSummary& one : cases)
-    if (const Utilization& used = one.utilization; used.mfu)
-      out += fmt::format("{} at world {}: {} (peak: {}).\n", one.label, one.world, used.formula,
-                         used.peak->source);
+    if (const auto& mfu = one.utilization.mfu; mfu && (!most || *mfu > *most->utilization.mfu))
+      most = &one;
+  if (most)
+    out += fmt::format("{} at world {}: {} (peak: {}); other cases likewise.\n", most->label,
+                       most->world, most->utilization.formula, most->utilization.peak->source);
   return out;
 }
 
@@ -135,30 +138,28 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
   const auto add = [&](SummaryTable table) {
     if (!table.lines.empty()) out.push_back(std::move(table));
   };
-  add({"figures", "speed", "Figures of every case", figures_table(cases), columns_text(cases)});
+  add({"figures", "Figures of every case", figures_table(cases), columns_text(cases)});
   const auto published = published_figures(cases);
-  add({"published", "trust", "Published figures", published_table(published),
-       published_note(published)});
-  add({"held-out", "loss", "Held-out losses", evaluation_table(cases)});
-  add({"scheme-figures", "loss", "What schemes report of themselves", scheme_figures_table(cases),
+  add({"published", "Published figures", published_table(published), published_note(published)});
+  add({"held_out", "Held-out losses", evaluation_table(cases)});
+  add({"scheme_figures", "What schemes report of themselves", scheme_figures_table(cases),
        "What schemes report of themselves: the mean and the largest value over the workers "
        "that report it; of several repeats, the median of the means and the largest value of "
        "all.\n"});
-  add({"staleness", "staleness", "Staleness of gradients", staleness_table(cases),
+  add({"staleness", "Staleness of gradients", staleness_table(cases),
        "Staleness of a gradient: the updates of its range, and the time, between the values "
        "from which a worker computed it and those to which a server applied it; measured steps "
        "of the repeat with the stalest one. dropped: gradients that came too late and were "
        "applied nowhere.\n"});
-  add({"time-to-loss", "loss", "Time to loss", time_to_loss_table(cases),
-       time_to_loss_text(cases)});
+  add({"time_to_loss", "Time to loss", time_to_loss_table(cases), time_to_loss_text(cases)});
   for (const SweepTable& sweep : sweep_of(cases))
-    add({fmt::format("sweep-{}", sweep.number), "speed",
+    add({fmt::format("sweep-{}", sweep.number),
          fmt::format("samples/s against {}, {}", sweep.key, sweep.fixed), sweep_lines(sweep),
          changes_text(sweep)});
-  add({"utilization", "step", "Overlap and utilization", utilization_table(cases),
-       utilization_text(cases), with_utilization(cases)});
-  add({"memory", "memory", "Peak memory of each role", memory_table(cases), memory_text(cases)});
-  add({"ranks", "memory", "Peak memory of each rank", ranks_table(cases),
+  add({"utilization", "Overlap and utilization", utilization_table(cases), utilization_text(cases),
+       with_utilization(cases)});
+  add({"memory", "Peak memory of each role", memory_table(cases), memory_text(cases)});
+  add({"ranks", "Peak memory of each rank", ranks_table(cases),
        "What each rank held at its peak, in 10^6 bytes. Of many ranks the first ones and the "
        "busiest "
        "of each role are shown.\n",

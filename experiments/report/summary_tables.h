@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "experiments/report/report.h"
@@ -11,17 +10,13 @@
 namespace ringside {
 
 struct SummaryTable {
-  std::string id;          // "figures", "sweep-1"
-  std::string_view topic;  // what else is about the same: a name of topic_names
+  std::string id;  // "figures", "sweep-1"
   std::string title;
   std::vector<TableLine> lines;  // the first one has the names of the columns
   std::string note{};            // text below the table, in lines; may be empty
   /// Whether summary_text() has the table too; the others say more than fits on a screen.
   bool in_text = true;
 };
-
-inline constexpr std::string_view topic_names[] = {"speed", "step",      "memory", "loss",
-                                                   "bytes", "staleness", "trust"};
 
 /// All tables that the cases have, the one with the figures of every case first.
 std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases);
