@@ -61,6 +61,26 @@ void add_diff(CLI::App& app, Arguments& arguments, const Process& process, Comma
   diff->add_option("--json", arguments.json, "also write what was found to this file")
       ->type_name("FILE");
   commands.push_back({diff, [&] { return diff_command(arguments, process); }});
+CLI::App* add_report(CLI::App& app, Arguments& arguments) {
+  CLI::App* report = app.add_subcommand(
+      "report",
+      "write report.html, one page with figures and tables that opens offline, of results that are "
+      "there already");
+  report
+      ->add_option("RESULTS", arguments.files,
+                   "folders of comparisons, as results/quickstart; several come onto one page")
+      ->required();
+  report
+      ->add_option("--output", arguments.output,
+                   "the page; default: report.html in the folder of the results, or here if there "
+                   "are several")
+      ->type_name("FILE");
+  report
+      ->add_option("--figures", arguments.figures,
+                   "also draw every figure for papers, as DIR/NAME.svg and DIR/NAME.png (needs "
+                   "python3 with vl-convert, which scripts/setup fetches)")
+      ->type_name("DIR");
+  return report;
 }
 
 }  // namespace
@@ -82,6 +102,7 @@ void add_result_commands(CLI::App& app, Arguments& arguments, const Process& /*p
                    "rank, RUN.RANK.et, and the groups of ranks, RUN.groups.json")
       ->type_name("DIR");
   commands.push_back({trace, [&] { return trace_command(arguments); }});
+      {add_report(app, arguments), [&] { return report_command(arguments, process); }});
 }
 
 }  // namespace ringside

@@ -61,6 +61,7 @@ struct Arguments {
   std::string folder_a, folder_b;            // that `diff` compares
   double threshold = 0.03, confidence = 95;  // a share, and percent
   std::string run, chakra;  // of `trace`
+  std::string figures;  // the folder in which `report` draws them for papers
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -76,6 +77,8 @@ int watch_command(const Arguments& arguments, const Process& process);
 /// Compares two results folders, and prints what differs; has_regressed if something became worse.
 int diff_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
+/// Writes report.html of the results folders arguments.files.
+int report_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments, const Process& process);
 /// Fits a cluster to the figures of arguments.files (experiments/fit/fit.h).
 int fit_command(const Arguments& arguments, const Process& process);

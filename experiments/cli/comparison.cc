@@ -21,7 +21,9 @@
 #include "experiments/live/metrics_file.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
+#include "experiments/report/readable_json.h"
 #include "experiments/report/report.h"
+#include "experiments/report/report_page.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/runner.h"
 
@@ -131,13 +133,26 @@ void settle(Comparison& comparison) {
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
+/// Writes report.html. Returns one line that says why there is none; empty if there is one.
+std::string write_report(ResultsFolder& folder, const std::vector<Row>& rows,
+                         const std::vector<CaseSummary>& cases, const Process& process) {
+  const PageParts parts = built_in_page();
+  if (!can_draw(parts)) return "No report.html: " + how_to_get_reports();
+  const auto environment = folder.read_environment().value_or(nlohmann::json());
+  const auto report = report_of(
+      {.folder = folder.path().string(), .rows = rows, .cases = cases, .environment = environment});
+  folder.write("report.html", report_page(parts, {report}, process.built_commit));
+  return "";
+}
+
 void write_summary(Comparison& comparison, const std::vector<CaseSummary>& cases) {
-  comparison.folder->write("summary.json", summary_json(comparison.name, cases).dump(2) + "\n");
+  comparison.folder->write("summary.json", readable_json(summary_json(comparison.name, cases)));
   comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + summary_text(cases));
 }
 
 /// Makes the remaining runs, and writes the summary of all rows.
-Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed) {
+Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed,
+                   const Process& process) {
   Predictor predictor(comparison.machine, start);
   const ComparisonOutcome outcome = run_comparison(
       comparison.remaining, std::move(comparison.rows), comparison.data, *comparison.folder,
@@ -152,6 +167,7 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
                                    outcome.unreplayed))};
   Compared out{.folder = comparison.folder->path().string(), .cases = summarise(outcome.rows)};
   write_summary(comparison, out.cases);
+  out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
                                     [](const Row& row) { return row.status != "ok"; });
   if (failed > 0) {
@@ -207,11 +223,12 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
              comparison.rows);
   Compared out;
   try {
-    out = make_runs(comparison, start, feed);
+    out = make_runs(comparison, start, feed, process);
   } catch (const std::exception& error) {
     out = {run_failed, error.what()};
   }
   display.leave();
+  if (!out.note.empty()) errors << out.note << "\n";
   errors.finish();
   feed.end(ended(out));
   return out;

@@ -13,6 +13,7 @@ namespace ringside {
 struct Compared {
   int status = ok;          // the exit status of a command that makes no other comparison
   std::string complaint{};  // why the status is not ok
+  std::string note{};       // what is missing of the results, as one line; empty if nothing is
   std::string folder{};     // of the results; empty if nothing was compared
   std::vector<CaseSummary> cases{};
 };

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view files_of_a_comparison[] = {"traces",
                                                       "collectives",
+                                                      "report.html",
                                                       "summary.md",
                                                       "summary.json",
                                                       ResultsFolder::events_file,
@@ -256,7 +257,8 @@ fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& p
   write("plan.json", plan);  // first: shows that a comparison wrote the other files
   write("environment.json", environment);
   write("rows.jsonl", lines);
-  for (const char* of_the_end : {"summary.json", "summary.md"}) fs::remove(folder_ / of_the_end);
+  for (const char* of_the_end : {"summary.json", "summary.md", "report.html"})
+    fs::remove(folder_ / of_the_end);
   if (rows.empty())  // of a comparison that made no row
     for (const char* of_the_way : {events_file, metrics_file}) fs::remove(folder_ / of_the_way);
   return before;

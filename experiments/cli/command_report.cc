@@ -1,0 +1,80 @@
+// ringside report
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/whole_file.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/output_files.h"
+#include "experiments/cli/python.h"
+#include "experiments/report/report_page.h"
+#include "experiments/results/saved_results.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Reports {
+  std::vector<nlohmann::ordered_json> of_folders;
+  std::vector<std::string> not_read;  // folders without a row that can be shown, and why
+};
+
+/// Reads the folder, and says on standard error what of it cannot be read.
+void add_folder(Reports& reports, const std::string& folder) {
+  const auto refuse = [&](const std::string& why) {
+    reports.not_read.push_back(why);
+    complain(run_failed, why);
+  };
+  try {
+    const SavedResults saved = read_results(folder);
+    for (const std::string& complaint : saved.complaints) complain(run_failed, complaint);
+    if (saved.rows.empty())
+      return refuse(fmt::format("{}: no row of this folder can be shown{}", folder,
+                                saved.complaints.empty() ? "; no run has ended yet" : ""));
+    const auto environment = nlohmann::json::parse(saved.environment, nullptr, false);
+    reports.of_folders.push_back(
+        report_of({folder, saved.rows, summarise(saved.rows),
+                   environment.is_discarded() ? nlohmann::json() : environment, saved.complaints}));
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+}
+
+fs::path page_file(const Arguments& arguments) {
+  if (!arguments.output.empty()) return arguments.output;
+  return arguments.files.size() == 1 ? fs::path(arguments.files[0]) / "report.html"
+                                     : fs::path("report.html");
+}
+
+/// Runs scripts/report-figures, which is a part of the program.
+int draw_figures(const PageParts& parts, const fs::path& page, const std::string& folder,
+                 const Process& process) {
+  const int status = run_python(std::string(parts.figures_program), {page.string(), folder},
+                                {fs::canonical(process.program).parent_path() / "vl-convert"},
+                                process.environment);
+  return status == 0 ? ok : complain(run_failed, "--figures: not all figures were drawn");
+}
+
+}  // namespace
+
+int report_command(const Arguments& arguments, const Process& process) {
+  const PageParts parts = built_in_page();
+  if (!can_draw(parts)) return complain(run_failed, how_to_get_reports());
+  try {
+    const fs::path page = page_file(arguments);
+    Reports reports;
+    for (const std::string& folder : arguments.files) add_folder(reports, folder);
+    if (reports.of_folders.empty()) return complain(wrong_input, "no report: nothing to show");
+    write_whole(check_output("--output", page.string()).path,
+                report_page(parts, reports.of_folders, process.built_commit, reports.not_read));
+    std::cout << page.string() << std::endl;
+    const int drawn =
+        arguments.figures.empty() ? ok : draw_figures(parts, page, arguments.figures, process);
+    return reports.not_read.empty() ? drawn : run_failed;
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside
