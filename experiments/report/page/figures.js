@@ -78,7 +78,7 @@ class Drawing {
     const theme = this.#theme;
     const config = {
       ...theme,
-      axisBand: { ...theme.axisBand, labelLimit: Math.min(theme.axisBand.labelLimit, 0.4 * width) },
+      axisBand: { ...theme.axisBand, labelLimit: Math.min(theme.axisBand.labelLimit, 0.45 * width) },
       legend: { ...theme.legend, columns: Math.max(1, Math.floor(width / 160)) },
     };
     const { title, ...spec } = this.#figure.spec;

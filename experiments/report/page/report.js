@@ -63,7 +63,7 @@ function sectionOf(report, id, parts) {
     element("h2", { id, tabindex: "-1" }, report.name),
     element("p", { class: "soft" }, `${report.folder}${made}`),
     alertOf(report.complaints),
-    ...(report.remarks ?? []).map((line) => element("p", {}, line)),
+    ...(report.remarks ?? []).map((line) => element("p", { class: "remark" }, line)),
     ...parts.flatMap((part) => [element("h3", { id: part.id, tabindex: "-1" }, part.title), element("div", { class: "cards" }, ...part.cards)]),
   );
 }

@@ -75,13 +75,16 @@ function copyButtons(table) {
   return element("div", { class: "copy" }, element("span", { "aria-hidden": "true" }, "Copy as"), ...buttons);
 }
 
+/// Texts of more characters are broken into lines.
+const longText = 45;
+
 function tableBody(table) {
   const numbers = numberColumns(table);
   const best = new Set((table.best ?? []).map(([row, column]) => `${row},${column}`));
   const cell = (text, row, column) => {
     const shown = best.has(`${row},${column}`) ? element("strong", {}, text) : text;
     if (column === 0) return element("th", { scope: "row" }, shown);
-    return element("td", { class: numbers[column] ? "number" : text.length > 30 ? "text" : null }, shown);
+    return element("td", { class: numbers[column] ? "number" : text.length > longText ? "text" : null }, shown);
   };
   return element(
     "table",
@@ -93,7 +96,9 @@ function tableBody(table) {
 
 /// The card of a table. `id` is unique in the page.
 function tableCard(table, id) {
-  const wide = table.columns.length > 6;
+  const lines = [table.columns, ...table.rows];
+  const widths = table.columns.map((_, column) => Math.max(...lines.map((line) => Math.min(line[column].length, longText))));
+  const wide = widths.reduce((sum, width) => sum + width + 2, 0) > 70;  // characters
   return element(
     "section",
     { class: wide ? "card wide" : "card", "aria-labelledby": id },
