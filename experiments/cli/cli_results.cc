@@ -8,6 +8,28 @@
 namespace ringside {
 namespace {
 
+CLI::App* add_report(CLI::App& app, Arguments& arguments) {
+  CLI::App* report = app.add_subcommand(
+      "report",
+      "write report.html, one page with figures and tables that opens offline, of results that are "
+      "there already");
+  report
+      ->add_option("RESULTS", arguments.files,
+                   "folders of comparisons, as results/quickstart; several come onto one page")
+      ->required();
+  report
+      ->add_option("--output", arguments.output,
+                   "the page; default: report.html in the folder of the results, or here if there "
+                   "are several")
+      ->type_name("FILE");
+  report
+      ->add_option("--figures", arguments.figures,
+                   "also draw every figure for papers, as DIR/NAME.svg and DIR/NAME.png (needs "
+                   "python3 with vl-convert, which scripts/setup fetches)")
+      ->type_name("DIR");
+  return report;
+}
+
 CLI::App* add_watch(CLI::App& app, Arguments& arguments) {
   CLI::App* watch = app.add_subcommand(
       "watch",
@@ -16,6 +38,8 @@ CLI::App* add_watch(CLI::App& app, Arguments& arguments) {
   watch->add_flag("--once", arguments.once, "print how the comparison stands now, and end");
   watch->add_flag("--json", arguments.events, "print its events, one a line, in JSON");
   return watch;
+}
+
 /// The share that "3%" or "0.03" says; none for any other text.
 std::optional<double> share(std::string_view text) {
   const bool percent = text.ends_with('%');
@@ -28,7 +52,7 @@ std::optional<double> share(std::string_view text) {
   return value;
 }
 
-void add_diff(CLI::App& app, Arguments& arguments, const Process& process, Commands& commands) {
+CLI::App* add_diff(CLI::App& app, Arguments& arguments) {
   CLI::App* diff = app.add_subcommand(
       "diff",
       "compare two results folders row by row: what differs in environment and configuration, "
@@ -60,38 +84,10 @@ void add_diff(CLI::App& app, Arguments& arguments, const Process& process, Comma
       ->capture_default_str();
   diff->add_option("--json", arguments.json, "also write what was found to this file")
       ->type_name("FILE");
-  commands.push_back({diff, [&] { return diff_command(arguments, process); }});
-CLI::App* add_report(CLI::App& app, Arguments& arguments) {
-  CLI::App* report = app.add_subcommand(
-      "report",
-      "write report.html, one page with figures and tables that opens offline, of results that are "
-      "there already");
-  report
-      ->add_option("RESULTS", arguments.files,
-                   "folders of comparisons, as results/quickstart; several come onto one page")
-      ->required();
-  report
-      ->add_option("--output", arguments.output,
-                   "the page; default: report.html in the folder of the results, or here if there "
-                   "are several")
-      ->type_name("FILE");
-  report
-      ->add_option("--figures", arguments.figures,
-                   "also draw every figure for papers, as DIR/NAME.svg and DIR/NAME.png (needs "
-                   "python3 with vl-convert, which scripts/setup fetches)")
-      ->type_name("DIR");
-  return report;
+  return diff;
 }
 
-}  // namespace
-
-void add_result_commands(CLI::App& app, Arguments& arguments, const Process& process,
-                         Commands& commands) {
-  commands.push_back(
-      {add_watch(app, arguments), [&] { return watch_command(arguments, process); }});
-  add_diff(app, arguments, process, commands);
-void add_result_commands(CLI::App& app, Arguments& arguments, const Process& /*process*/,
-                         Commands& commands) {
+CLI::App* add_trace(CLI::App& app, Arguments& arguments) {
   CLI::App* trace = app.add_subcommand(
       "trace", "say where the trace of a run is, or write it in another program's format");
   trace->add_option("RESULTS", arguments.file, "the folder of a comparison")->required();
@@ -101,8 +97,19 @@ void add_result_commands(CLI::App& app, Arguments& arguments, const Process& /*p
                    "write Chakra execution traces, which ASTRA-sim reads, to DIR: a file for each "
                    "rank, RUN.RANK.et, and the groups of ranks, RUN.groups.json")
       ->type_name("DIR");
-  commands.push_back({trace, [&] { return trace_command(arguments); }});
+  return trace;
+}
+
+}  // namespace
+
+void add_result_commands(CLI::App& app, Arguments& arguments, const Process& process,
+                         Commands& commands) {
+  commands.push_back(
       {add_report(app, arguments), [&] { return report_command(arguments, process); }});
+  commands.push_back(
+      {add_watch(app, arguments), [&] { return watch_command(arguments, process); }});
+  commands.push_back({add_diff(app, arguments), [&] { return diff_command(arguments, process); }});
+  commands.push_back({add_trace(app, arguments), [&] { return trace_command(arguments); }});
 }
 
 }  // namespace ringside

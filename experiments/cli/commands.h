@@ -56,12 +56,12 @@ struct Arguments {
   double price = 0, samples = 0, deadline_h = 0, reserve_gb = 1.5, seconds = 40;
   std::size_t shown = 8, written = 1;  // cases in the table and in the experiment file
   bool explain = false;
-  bool events = false;  // print a comparison's events as lines of JSON
-  bool once = false;    // `watch` prints the present state, and ends
+  bool events = false;                       // print a comparison's events as lines of JSON
+  bool once = false;                         // `watch` prints the present state, and ends
   std::string folder_a, folder_b;            // that `diff` compares
   double threshold = 0.03, confidence = 95;  // a share, and percent
-  std::string run, chakra;  // of `trace`
-  std::string figures;  // the folder in which `report` draws them for papers
+  std::string run, chakra;                   // of `trace`
+  std::string figures;                       // the folder in which `report` draws them for papers
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -92,7 +92,7 @@ int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
 int rank_command(const Arguments& arguments, const Process& process);
 /// Reads from standard input what launch() tells a rank first, and writes to standard output what
-/// this rank of another program computes with (experiments/run/event_feed.h). That program starts
+/// this rank of another program computes with (experiments/run/feed.h). That program starts
 /// this command.
 int feed_command();
 
