@@ -25,14 +25,15 @@ std::vector<const Row*> traced_rows(const SavedResults& results) {
   return out;
 }
 
-/// The run of that id, or the only one of that label. Throws Error that lists the ids from which
-/// to choose.
+/// The run of that id, or the first repeat of the one of that label. Throws Error that lists the
+/// ids from which to choose.
 std::string choose_run(const SavedResults& results, const std::string& asked) {
   const std::vector<const Row*> rows = traced_rows(results);
   if (rows.empty()) throw Error("{} has no traces", results.folder.string());
   std::vector<std::string> ids, all;
   for (const Row* row : rows) {
     if (row->plan.id == asked) return asked;
+    if (row->plan.repeat > 0) continue;
     all.push_back(row->plan.id);
     if (asked.empty() || row->plan.label == asked) ids.push_back(row->plan.id);
   }

@@ -14,7 +14,7 @@ class TraceCommand : public ProgramTest {
   void SetUp() override {
     small_gpt(16, 8,
               "steps = 3\nwarmup = 1\nglobal_batch = 4\n[compare]\nschemes = [\"single\", "
-              "\"ddp\", \"ps\"]\nworlds = [2]\nattempts = 1\nall_cores = false\n");
+              "\"ddp\", \"ps\"]\nworlds = [2]\nattempts = 1\nrepeats = 2\nall_cores = false\n");
     ASSERT_EQ(run({"compare", "trial.toml"}).status, 0);
   }
 };
@@ -25,12 +25,12 @@ TEST_F(TraceCommand, WritesWhatWasAskedForOrSaysWhyNot) {
   EXPECT_EQ(place.out, "results/trial/traces/ddp-w2-r0.json: open it in ui.perfetto.dev\n");
 
   const testing::Ended many = run({"trace", "results/trial"});
-  EXPECT_EQ(many.status, 2);
+  EXPECT_NE(many.status, 0);
   EXPECT_THAT(many.err,
               AllOf(HasSubstr("name one: "), HasSubstr("ddp-w2-r0"), HasSubstr("ps-w2-r0")));
   EXPECT_THAT(run({"trace", "results/trial", "dpp"}).err,
               HasSubstr("no run of results/trial is called dpp; its runs are "));
-  EXPECT_EQ(run({"trace", "results/nowhere"}).status, 2);
+  EXPECT_NE(run({"trace", "results/nowhere"}).status, 0);
 
   const testing::Ended chakra = run({"trace", "results/trial", "ddp", "--chakra", "et"});
   if (chakra.err.find("install libprotobuf-dev") != std::string::npos)
@@ -41,7 +41,7 @@ TEST_F(TraceCommand, WritesWhatWasAskedForOrSaysWhyNot) {
     EXPECT_TRUE(std::filesystem::exists(path("et") / file)) << file;
 
   const testing::Ended refused = run({"trace", "results/trial", "ps", "--chakra", "et"});
-  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.status, 0);
   EXPECT_THAT(refused.err, HasSubstr("which is no collective"));
   EXPECT_FALSE(std::filesystem::exists(path("et/ps-w2-r0.0.et")));
 }

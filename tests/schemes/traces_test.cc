@@ -33,7 +33,8 @@ ExperimentConfig config() {
 /// The plan of a scheme; "easgd" is that of servers with this consistency.
 RunPlan plan_of(ExperimentConfig config, const std::string& scheme) {
   if (scheme == "easgd")
-    config.scheme_options["ps"] = ps::PsOptions{.consistency = ps::Consistency::easgd};
+    config.scheme_options["ps"] =
+        ps::PsOptions{.communication_period = 1, .consistency = ps::Consistency::easgd};
   return plan_training(config, scheme == "easgd" ? "ps" : scheme, scheme == "single" ? 1 : 2);
 }
 

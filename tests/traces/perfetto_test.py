@@ -38,7 +38,7 @@ bucket_mb = 0.2
 [[compare.case]]
 scheme = "ps"
 label = "easgd"
-set = { "scheme.ps.consistency" = "easgd" }
+set = { "scheme.ps.consistency" = "easgd", "scheme.ps.communication_period" = 1 }
 """
 
 
