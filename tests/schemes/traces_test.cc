@@ -34,7 +34,7 @@ ExperimentConfig config() {
 RunPlan plan_of(ExperimentConfig config, const std::string& scheme) {
   if (scheme == "easgd")
     config.scheme_options["ps"] =
-        ps::PsOptions{.communication_period = 1, .consistency = ps::Consistency::easgd};
+        ps::PsOptions{.consistency = ps::Consistency::easgd, .communication_period = 1};
   return plan_training(config, scheme == "easgd" ? "ps" : scheme, scheme == "single" ? 1 : 2);
 }
 
