@@ -56,13 +56,13 @@ CLI::App* add_diff(CLI::App& app, Arguments& arguments) {
   CLI::App* diff = app.add_subcommand(
       "diff",
       "compare two results folders row by row: what differs in environment and configuration, "
-      "which rows became slower or faster, and what has changed of memory, bytes, losses and "
-      "proofs. Ends with status 3 if something became worse (a regression), 0 if nothing did, 2 if "
-      "the folders cannot be compared.\n\n"
+      "what became slower or faster, and what has changed of memory, bytes, losses and proofs");
+  diff->footer(
+      "Ends with status 3 if something became worse (a regression), 0 if nothing did, 2 if the "
+      "folders cannot be compared.\n"
       "Speeds are compared as samples/s divided by those of `single` in the same repeat, or as "
       "samples/s where that is not possible, by the test of Mann and Whitney; those of simulated "
-      "rows exactly. Ten rows need 6 repeats on each side (compare.repeats); 15 find a change of "
-      "5% in figures that vary by 2%");
+      "rows exactly. Ten rows need at least 6 repeats on each side (compare.repeats).");
   diff->add_option("A", arguments.folder_a, "the results before: a folder that `compare` wrote")
       ->required();
   diff->add_option("B", arguments.folder_b, "the results after")->required();

@@ -16,8 +16,9 @@ int diff_command(const Arguments& arguments, const Process& process) {
   Diff diff;
   try {
     check_output("--json", arguments.json);
-    diff = make_diff(read_results(arguments.folder_a), read_results(arguments.folder_b),
-                     {arguments.threshold, arguments.confidence / 100});
+    const SavedResults a = read_results(arguments.folder_a);
+    const SavedResults b = read_results(arguments.folder_b);
+    diff = make_diff(a, b, {arguments.threshold, arguments.confidence / 100});
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }

@@ -22,7 +22,7 @@ layers = 2
 heads = 2
 width = 512
 [data]
-kind = "synthetic-tokens"
+kind = "synthetic"
 [train]
 steps = 3
 warmup = 1
