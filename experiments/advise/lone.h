@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/advise/candidate.h"
-#include "experiments/advise/side_by_side.h"
+#include "experiments/run/side_by_side.h"
 
 namespace ringside {
 

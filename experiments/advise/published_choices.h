@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "experiments/advise/side_by_side.h"
 #include "experiments/report/reproduced.h"
+#include "experiments/run/side_by_side.h"
 
 namespace ringside {
 

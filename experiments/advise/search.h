@@ -8,7 +8,7 @@
 
 #include "core/observe/row.h"
 #include "experiments/advise/considered.h"
-#include "experiments/advise/side_by_side.h"
+#include "experiments/run/side_by_side.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "experiments/advise/side_by_side.h"
+#include "experiments/run/side_by_side.h"
 
 #include <algorithm>
 #include <atomic>
