@@ -100,6 +100,26 @@ CLI::App* add_trace(CLI::App& app, Arguments& arguments) {
   return trace;
 }
 
+CLI::App* add_explain(CLI::App& app, Arguments& arguments) {
+  CLI::App* explain = app.add_subcommand(
+      "explain",
+      "say where the steps of a comparison went: the critical path, which communication was hidden "
+      "and which was not and why, how far a case is from the least bytes and from computing alone, "
+      "what to try, and what the simulator expects of that");
+  explain->add_option("RESULTS", arguments.file, "the folder of the results, as results/quickstart")
+      ->required();
+  explain->add_option("CASE", arguments.case_label,
+                      "a case, by its name in the table; without one all cases are explained, each "
+                      "in a few lines");
+  explain->add_option("--world", arguments.only_world, "only cases with this number of workers")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  explain->add_flag("!--no-trials", arguments.trials, "simulate nothing of what is to be tried");
+  explain->add_option("--json", arguments.json, "also write what is said to this file, as JSON")
+      ->type_name("FILE");
+  return explain;
+}
+
 }  // namespace
 
 void add_result_commands(CLI::App& app, Arguments& arguments, const Process& process,
@@ -110,6 +130,8 @@ void add_result_commands(CLI::App& app, Arguments& arguments, const Process& pro
       {add_watch(app, arguments), [&] { return watch_command(arguments, process); }});
   commands.push_back({add_diff(app, arguments), [&] { return diff_command(arguments, process); }});
   commands.push_back({add_trace(app, arguments), [&] { return trace_command(arguments); }});
+  commands.push_back(
+      {add_explain(app, arguments), [&] { return explain_command(arguments, process); }});
 }
 
 }  // namespace ringside

@@ -62,6 +62,9 @@ struct Arguments {
   double threshold = 0.03, confidence = 95;  // a share, and percent
   std::string run, chakra;                   // of `trace`
   std::string figures;                       // the folder in which `report` draws them for papers
+  std::string case_label;                    // of a case in a results folder; empty: all cases
+  int only_world = 0;                        // 0: cases of any world
+  bool trials = true;
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -76,6 +79,8 @@ int advise_command(const Arguments& arguments, const Process& process);
 int watch_command(const Arguments& arguments, const Process& process);
 /// Compares two results folders, and prints what differs; has_regressed if something became worse.
 int diff_command(const Arguments& arguments, const Process& process);
+/// Says where the steps of the cases in the results folder arguments.file went.
+int explain_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 /// Writes report.html of the results folders arguments.files.
 int report_command(const Arguments& arguments, const Process& process);

@@ -1,0 +1,61 @@
+// Reads what a trace of results/NAME/traces holds of the workers' last steps.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/observe/timeline.h"
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// A span of time on one rank, in milliseconds since the first span of the trace.
+struct TraceSlice {
+  Activity activity = Activity::compute;
+  std::string name;
+  double begin_ms = 0, end_ms = 0;
+  double ms() const { return end_ms - begin_ms; }
+};
+
+/// One whole training step of a worker: what its main thread did, in the order of time. No slice
+/// overlaps another: of slices within a slice the outer one is kept.
+struct TracedStep {
+  double begin_ms = 0, end_ms = 0;
+  std::vector<TraceSlice> main;
+};
+
+struct TracedWorker {
+  int rank = 0;
+  std::vector<TracedStep> steps;          // all workers have equally many, unless they run free
+  std::vector<TraceSlice> communication;  // in the order of their begin
+};
+
+/// The last whole steps of a run's traced workers, in the order of their ranks.
+struct TracedRun {
+  std::vector<TracedWorker> workers;
+  /// Steps of all workers together.
+  std::size_t steps() const;
+};
+
+/// The mean over workers and steps of what `figure` says of a step.
+template <class Figure>
+double mean_of_steps(const TracedRun& run, Figure figure) {
+  double sum = 0;
+  for (const TracedWorker& worker : run.workers)
+    for (const TracedStep& step : worker.steps) sum += figure(worker, step);
+  return run.steps() == 0 ? 0 : sum / static_cast<double>(run.steps());
+}
+
+/// The milliseconds of a step in slices of the main thread with this activity.
+double ms_of(const TracedStep& step, Activity activity);
+
+/// Takes the workers' slices out of a trace (experiments/results/trace.h) of a run of `plan`.
+/// Events of other kinds, slices of categories that are no Activity, lines of servers, and what
+/// lies in evaluations are left out. Throws Error if the text is no trace.
+TracedRun traced_run(const nlohmann::json& trace, const RunPlan& plan);
+/// Does so for a file. Throws Error that names the file if it is not there or cannot be read.
+TracedRun read_trace(const std::filesystem::path& file, const RunPlan& plan);
+
+}  // namespace ringside

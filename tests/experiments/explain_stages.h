@@ -1,0 +1,86 @@
+// Cases of `explain` that are staged: a simulated run in which something is wrong on purpose.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/config/cases.h"
+#include "experiments/explain/explanation.h"
+#include "experiments/plan/planner.h"
+#include "experiments/report/report.h"
+#include "experiments/results/trace.h"
+#include "experiments/run/simulation.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+
+/// A row, and the evidence that points to it.
+struct Staged {
+  std::unique_ptr<Row> row;
+  Evidence evidence;
+};
+
+/// Simulates in this thread; a run that fails is a row that says why.
+inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
+  std::vector<RunOutcome> out;
+  for (const RunPlan& plan : plans) {
+    RunOutcome& outcome = out.emplace_back();
+    try {
+      outcome.row = make_row(plan, simulate(plan, [](const Progress&) {}));
+    } catch (const std::exception& error) {
+      outcome.row = failed_row(plan, error.what());
+    }
+  }
+  return out;
+}
+
+inline TrialGround simulated_ground() {
+  TrialGround ground;
+  ground.simulate = simulate_here;
+  return ground;
+}
+
+/// The evidence of a finished run, with the trace of its records.
+inline Staged evidence_of_records(const RunPlan& plan, std::vector<RankRecord> records) {
+  Staged out;
+  const nlohmann::json traced = trace(records);
+  out.row = std::make_unique<Row>(make_row(plan, std::move(records)));
+  out.evidence = evidence_of_case(summarise({*out.row}).front(), {out.row.get()}, "no folder");
+  add_trace(out.evidence, traced_run(traced, plan));
+  return out;
+}
+
+inline Staged stage(const ExperimentConfig& config, const std::string& scheme, int world) {
+  const RunPlan plan = plan_training(config, scheme, world);
+  return evidence_of_records(plan, simulate(plan, [](const Progress&) {}));
+}
+
+/// A GPT with four blocks, `samples` samples a step, on `devices` GPUs of small_cluster().
+inline ExperimentConfig staged_experiment(std::int64_t devices, std::int64_t samples) {
+  ExperimentConfig config;
+  config.name = "staged";
+  config.model.layers = 4;
+  config.model.heads = 4;
+  config.model.width = 128;
+  config.model.context = 64;
+  config.data.kind = "synthetic";
+  config.train.steps = 5;
+  config.train.warmup = 1;
+  config.train.global_batch = samples;
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(devices);
+  return config;
+}
+
+/// The configuration with some keys set.
+inline ExperimentConfig with(const ExperimentConfig& config,
+                             const std::vector<std::string>& settings) {
+  std::vector<Assignment> set;
+  for (const std::string& text : settings) set.push_back(parse_assignment(text, text));
+  return bind_line(config, set, {}, config.name);
+}
+
+}  // namespace ringside
