@@ -54,6 +54,16 @@ void find_machine(const std::vector<Row>& rows, const std::filesystem::path& res
       file.string(), cluster.name);
 }
 
+/// Says of the failed cases that are asked for why they failed.
+std::string failures_text(const std::vector<Row>& rows, const Arguments& arguments) {
+  std::string out;
+  for (const CaseSummary& one : failed_cases(rows))
+    if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
+        (arguments.only_world == 0 || one.world == arguments.only_world))
+      out += fmt::format("{}, world {}\nFAILED: {}\n", one.label, one.world, one.error);
+  return out;
+}
+
 }  // namespace
 
 int explain_command(const Arguments& arguments, const Process& process) {
@@ -61,13 +71,16 @@ int explain_command(const Arguments& arguments, const Process& process) {
   SavedResults results;
   std::vector<Evidence> all;
   std::vector<const Evidence*> chosen;
+  std::string failures;
   OutputFile json;
   TrialGround ground;
   try {
     results = read_results(arguments.file);
     for (const std::string& complaint : results.complaints) errors << complaint << std::endl;
     all = evidence_of(results.rows, results.folder);
-    chosen = cases_called(all, arguments.case_label, arguments.only_world);
+    failures = failures_text(results.rows, arguments);
+    if (failures.empty() || arguments.case_label.empty())
+      chosen = cases_called(all, arguments.case_label, arguments.only_world);
     if (!arguments.json.empty()) json = check_output("--json", arguments.json);
     if (arguments.trials) {
       sim::require_simgrid();
@@ -91,6 +104,7 @@ int explain_command(const Arguments& arguments, const Process& process) {
           << std::flush;
       cases.push_back(explanation_json(explanation));
     }
+    out << (chosen.empty() || failures.empty() ? "" : "\n") << failures;
     if (!ground.no_machine.empty())
       out << fmt::format("\nNothing was simulated: {}.\n", ground.no_machine);
     if (!json.path.empty())

@@ -8,12 +8,13 @@
 #include "experiments/explain/cause.h"
 #include "experiments/registry/registry.h"
 #include "experiments/report/text_table.h"
+#include "experiments/report/utilization.h"
 
 namespace ringside {
 namespace {
 
-/// The share of a step below which compute is little: with twice the samples the step takes then at
-/// most a quarter longer.
+/// The share of a step below which the compute that grows with the samples is little: with twice
+/// the samples the step takes then at most a quarter longer.
 constexpr double little_compute = 0.25;
 constexpr std::int64_t larger = 4;  // times the batch that is tried
 
@@ -38,6 +39,17 @@ double link_ms(const Evidence& e) {
 
 /// Whether moving bytes takes most of the communication, and not what each message costs.
 bool link_is_full(const Evidence& e) { return link_ms(e) >= 0.5 * exposed_transfer_ms(e); }
+
+/// The compute that grows with the samples: all of it, but at most what the model's operations take
+/// at a quarter of the device's peak. Large batches do better than that; what small ones take
+/// beyond goes into launches, and into reading parameters that few samples share.
+double growing_ms(const Evidence& e) {
+  constexpr double share_of_peak = 0.25;
+  const std::optional<Peak> peak = peak_of(*e.row);
+  if (!e.row->work || e.row->work->executed <= 0 || !peak) return e.ms.compute;
+  const double operations = e.row->work->executed * static_cast<double>(samples_of(e.plan(), 0));
+  return std::min(e.ms.compute, 1e3 * operations / (share_of_peak * peak->flops));
+}
 
 Remedy larger_batch(const RunPlan& plan) {
   const TrainConfig& train = plan.train;
@@ -83,24 +95,26 @@ std::optional<Finding> whole_optimizer(const Evidence& e, const std::vector<Find
 
 std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>& before) {
   const RunPlan& plan = e.plan();
-  const double fixed =
-      exposed_transfer_ms(e) + e.ms.optimizer + e.ms.encoding + std::max(0.0, e.ms.idle);
+  const double growing = growing_ms(e);
+  const double fixed = exposed_transfer_ms(e) + e.ms.optimizer + e.ms.encoding +
+                       std::max(0.0, e.ms.idle) + (e.ms.compute - growing);
   const double left = fixed - explained_ms(before);
-  if (e.ms.compute <= 0 || e.ms.compute >= little_compute * e.ms.step || left < 0.5 * e.ms.step ||
+  if (e.ms.compute <= 0 || growing >= little_compute * e.ms.step || left < 0.5 * e.ms.step ||
       (exposed_transfer_ms(e) > 0.5 * fixed && link_is_full(e)))
     return {};
   const auto samples = samples_of(plan, 0);
   return Finding{
       .ms = left,
       .sentence = fmt::format(
-          "The batch is tiny: a worker has {} sample{} of a step, which take{} it {} ms. What a "
-          "step "
-          "costs whatever its batch, {} ms of exposed communication and {} ms of the optimizer "
-          "among "
-          "it, takes {} ms. With twice the samples a step would take about {:.2f} times as long.",
-          samples, samples == 1 ? "" : "s", samples == 1 ? "s" : "", milliseconds(e.ms.compute),
+          "The batch is tiny: a worker has {} sample{} of a step. Of its {} ms of compute no more "
+          "than {} ms grow with the samples; what a step costs whatever its batch, {} ms of "
+          "exposed "
+          "communication and {} ms of the optimizer among it, takes {} ms. With twice the samples "
+          "a "
+          "step would take about {:.2f} times as long.",
+          samples, samples == 1 ? "" : "s", milliseconds(e.ms.compute), milliseconds(growing),
           milliseconds(exposed_transfer_ms(e)), milliseconds(e.ms.optimizer), milliseconds(fixed),
-          1 + e.ms.compute / e.ms.step),
+          1 + growing / e.ms.step),
       .remedies = {larger_batch(plan)}};
 }
 

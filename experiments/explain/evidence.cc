@@ -94,6 +94,14 @@ Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Ro
   return out;
 }
 
+std::vector<CaseSummary> failed_cases(const std::vector<Row>& rows) {
+  std::vector<CaseSummary> out;
+  for (CaseSummary& summary : summarise(rows))
+    if (summary.purpose != Purpose::reference && summary.failed == summary.repeats)
+      out.push_back(std::move(summary));
+  return out;
+}
+
 std::vector<Evidence> evidence_of(const std::vector<Row>& rows,
                                   const std::filesystem::path& folder) {
   std::vector<Evidence> out;

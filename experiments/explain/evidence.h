@@ -66,6 +66,8 @@ struct Evidence {
 /// points into `rows`.
 std::vector<Evidence> evidence_of(const std::vector<Row>& rows,
                                   const std::filesystem::path& folder);
+/// The cases that were asked for and have no repeat that finished.
+std::vector<CaseSummary> failed_cases(const std::vector<Row>& rows);
 /// The evidence of one case. `repeats` are its rows, which finished; at least one.
 Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Row*>& repeats,
                           const std::filesystem::path& folder);

@@ -76,6 +76,15 @@ TEST_F(ExplainProgram, ShowsTheGoodRowsOfABadFolder) {
   EXPECT_THAT(ended.err, HasSubstr("rows.jsonl"));
   EXPECT_THAT(ended.out, AllOf(HasSubstr("sharded, world 4"), HasSubstr("is not there")));
 
+  // A case that failed says why.
+  EXPECT_NE(run({"compare", "trial.toml", "--set", "model.width=16384", "--results", "bad"}).status,
+            0);
+  const Ended failed = run({"explain", "bad/trial", "ddp", "--no-trials"});
+  EXPECT_EQ(failed.status, 0) << failed.err;
+  EXPECT_THAT(failed.out, AllOf(HasSubstr("ddp, world 4\nFAILED: "), HasSubstr("no memory for")));
+}
+
+TEST_F(ExplainProgram, NamesTheCasesThatAreThere) {
   const Ended unknown = run({"explain", "results/trial", "shraded"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("no case 'shraded'"), HasSubstr("mean 'sharded'"),

@@ -41,6 +41,14 @@ label = "slow"
 set = { "device.slow" = [1, 3] }
 [[compare.case]]
 scheme = "ddp"
+label = "bucket"
+set = { "scheme.ddp.bucket_mb" = 1000, "model.width" = 512, "model.context" = 16, "train.global_batch" = 4, "optimizer.kind" = "sgd" }
+[[compare.case]]
+scheme = "ddp"
+label = "tiny"
+set = { "train.global_batch" = 2, "model.context" = 2, "model.width" = 256, "scheme.ddp.bucket_mb" = 1 }
+[[compare.case]]
+scheme = "ddp"
 label = "cores"
 worlds = [4]
 )");
@@ -53,6 +61,8 @@ worlds = [4]
   run({"calibrate", "staged.toml"});
   run({"compare", "staged.toml"});
   const std::pair<const char*, const char*> stages[] = {{"slow", "a slow rank"},
+                                                        {"bucket", "one bucket for all"},
+                                                        {"tiny", "a tiny batch"},
                                                         {"cores", "more threads than cores"}};
   for (const auto& [label, cause] : stages) {
     const std::string text = run({"explain", "results/staged", label, "--json", "why.json"});

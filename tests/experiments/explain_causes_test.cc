@@ -1,0 +1,203 @@
+// Which causes `explain` names, on both sides of what it takes to name them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/experiments/explain_made_up.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::vector<std::string> causes_found(const Evidence& evidence) {
+  std::vector<std::string> names;
+  for (const Finding& finding : findings_of(evidence)) names.push_back(finding.cause);
+  return names;
+}
+
+TEST(ExplainCauses, ASlowRankIsATenthSlowerAndOthersWait) {
+  const Staged slow = TwoRanks(2).staged();
+  const std::vector<Finding> found = findings_of(slow.evidence);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause, "a slow rank");
+  EXPECT_NEAR(found[0].ms, 8, 1e-6);
+  EXPECT_THAT(found[0].sentence, AllOf(HasSubstr("Rank 1 is slow"), HasSubstr("20.0 ms"),
+                                       HasSubstr("1.67 times"), HasSubstr("12.0 ms")));
+  // 5% more compute is what two steps of equal ranks differ by.
+  EXPECT_THAT(causes_found(TwoRanks(1.07).staged().evidence),
+              Not(::testing::Contains("a slow rank")));
+}
+
+TEST(ExplainCauses, ARankWithMoreSamplesIsNotSlow) {
+  TwoRanks two(2);
+  two.plan.train.global_batch = 30;
+  two.plan.train.micro_batch = 19;
+  two.plan.train.shares = Shares::given;
+  two.plan.train.weights = {11, 19};
+  const Staged staged = two.staged();
+  EXPECT_EQ(causes_found(staged.evidence).front(), "uneven shares");
+  EXPECT_THAT(findings_of(staged.evidence).front().sentence,
+              AllOf(HasSubstr("Rank 1 has 19 samples"), HasSubstr("11 in the median")));
+}
+
+TEST(ExplainCauses, OneBucketForAllWithoutATrace) {
+  // 4 MB of gradients; the bucket has 25.
+  const Staged one = row_evidence(
+      "ddp", 2, {.step = 20, .compute = 12, .communication = 7, .exposed = 7, .optimizer = 1});
+  const std::vector<Finding> found = findings_of(one.evidence);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause, "one bucket for all");
+  EXPECT_NEAR(found[0].ms, 7, 1e-6) << "backward, 8 ms, could hide all of it";
+  EXPECT_THAT(found[0].sentence, HasSubstr("All gradients (4 MB) are one bucket"));
+
+  const Staged long_one = row_evidence(
+      "ddp", 2, {.step = 33, .compute = 12, .communication = 20, .exposed = 20, .optimizer = 1});
+  for (const Finding& finding : findings_of(long_one.evidence)) {
+    if (finding.cause == "one bucket for all") {
+      EXPECT_NEAR(finding.ms, 8, 1e-6) << "backward has no more";
+    }
+  }
+  EXPECT_THAT(causes_found(long_one.evidence),
+              ::testing::Contains("communication longer than compute"));
+}
+
+TEST(ExplainCauses, NothingStandsOutWhereNothingDoes) {
+  const Staged sound = row_evidence(
+      "ddp", 2, {.step = 20, .compute = 18.2, .communication = 6, .exposed = 0.8, .optimizer = 1});
+  EXPECT_THAT(causes_found(sound.evidence), IsEmpty());
+  const Explanation explanation = explanation_of(sound.evidence, {}, {}, Detail::full);
+  EXPECT_THAT(explanation_text(explanation, {}, Detail::full),
+              AllOf(HasSubstr("Nothing stands out"), HasSubstr("5.2 ms are hidden"),
+                    HasSubstr("the least that its scheme needs")));
+}
+
+TEST(ExplainCauses, ATinyBatchTakesLessThanAQuarterOfItsStep) {
+  const auto found = [](double compute) {
+    return causes_found(
+        row_evidence("single", 1, {.step = 10, .compute = compute, .optimizer = 10 - compute})
+            .evidence);
+  };
+  EXPECT_THAT(found(2.4), ElementsAre("a tiny batch"));
+  EXPECT_THAT(found(2.6), IsEmpty());
+}
+
+TEST(ExplainCauses, ComputeFarBelowThePeakDoesNotGrowWithABatch) {
+  const auto found = [](double flop) {
+    const Staged staged = row_evidence("single", 1, {.step = 10, .compute = 6, .optimizer = 4});
+    staged.row->work = ModelWork{.linear = flop / 3, .executed = flop};  // of each of 4 samples
+    staged.row->measured_peak = Peak{1e9, "fp32", "a test"};
+    return findings_of(staged.evidence);
+  };
+  // At a quarter of the peak 4 samples take 1.6 ms, and 3.2 ms.
+  ASSERT_EQ(found(0.1e6).size(), 1u);
+  EXPECT_EQ(found(0.1e6)[0].cause, "a tiny batch");
+  EXPECT_NEAR(found(0.1e6)[0].ms, 8.4, 1e-6);
+  EXPECT_THAT(found(0.1e6)[0].sentence,
+              AllOf(HasSubstr("6.0 ms of compute no more than 1.6 ms"), HasSubstr("1.16 times")));
+  EXPECT_THAT(found(0.2e6), IsEmpty());
+}
+
+TEST(ExplainCauses, MoreThreadsThanCoresOnlyWhereTheCoresAreBusy) {
+  const StepParts parts{.step = 20, .compute = 18, .optimizer = 2};
+  const auto found = [&](int cores, double busy) {
+    Staged staged = row_evidence("independent", 4, parts);
+    staged.row->load = MachineLoad{.seconds = 10, .cores = cores};
+    staged.row->cores = busy;
+    return findings_of(staged.evidence);
+  };
+  ASSERT_EQ(found(2, 1.9).size(), 1u);
+  EXPECT_EQ(found(2, 1.9)[0].cause, "more threads than cores");
+  EXPECT_NEAR(found(2, 1.9)[0].ms, 10, 1e-6) << "half of compute and optimizer";
+  EXPECT_THAT(found(2, 1.9)[0].sentence,
+              AllOf(HasSubstr("4 workers with 1 thread each share 2 cores"), HasSubstr("1.9")));
+  EXPECT_THAT(found(2, 0.8), IsEmpty()) << "workers that rest leave the cores to others";
+  EXPECT_THAT(found(4, 3.9), IsEmpty());
+}
+
+TEST(ExplainCauses, AServerIsBusyIfItMovesMoreThanWorkers) {
+  const StepParts parts{
+      .step = 30, .compute = 10, .communication = 20, .exposed = 20, .serving_optimizer = 2};
+  const auto found = [&](double times) {
+    Staged staged = row_evidence("ps", 2, parts);
+    for (std::size_t r = 0; r < staged.row->ranks.size(); ++r)
+      if (staged.row->plan.ranks[r].server >= 0)
+        staged.row->ranks[r].bytes_sent_per_step = staged.row->ranks[r].bytes_received_per_step =
+            times * 1e6;
+    return findings_of(staged.evidence);
+  };
+  const std::vector<Finding> busy = found(2);
+  ASSERT_FALSE(busy.empty());
+  EXPECT_EQ(busy[0].cause, "a busy server");
+  EXPECT_NEAR(busy[0].ms, 18, 1e-6) << "the optimizer is another cause";
+  EXPECT_THAT(busy[0].sentence, HasSubstr("2.0 times what a worker moves"));
+  for (const Finding& finding : found(1.2)) EXPECT_NE(finding.cause, "a busy server");
+}
+
+TEST(ExplainCauses, MoreBytesThanNeededBeyondWhatPaddingMakes) {
+  const StepParts parts{.step = 30, .compute = 20, .communication = 10, .exposed = 10};
+  const auto found = [&](double times) {
+    Staged staged = row_evidence("ddp", 2, parts);
+    staged.evidence.summary.bytes_sent_per_step = times * 1e6;
+    return causes_found(staged.evidence);
+  };
+  EXPECT_THAT(found(1.5), ::testing::Contains("more bytes than needed"));
+  EXPECT_THAT(found(1.2), Not(::testing::Contains("more bytes than needed")));
+}
+
+TEST(ExplainCauses, ADisturbedMachine) {
+  Staged staged = row_evidence("independent", 2, {.step = 20, .compute = 18, .optimizer = 2});
+  staged.row->load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 8};
+  EXPECT_THAT(causes_found(staged.evidence), ElementsAre("disturbed machine"));
+  staged.row->load->others_s = 0.1;
+  EXPECT_THAT(causes_found(staged.evidence), IsEmpty());
+}
+
+TEST(ExplainCauses, RecomputationAndTheWholeOptimizer) {
+  Staged staged = row_evidence("ddp", 4, {.step = 20, .compute = 16, .optimizer = 4});
+  EXPECT_THAT(causes_found(staged.evidence), ElementsAre("the whole optimizer on every rank"));
+  staged.row->plan.train.recompute = Recompute::full;
+  EXPECT_THAT(causes_found(staged.evidence),
+              ElementsAre("recomputation", "the whole optimizer on every rank"));
+}
+
+// ---- bounds, and what is said
+
+TEST(ExplainBounds, ComputingAloneIsSingleOverTheWorld) {
+  const Staged single = row_evidence("single", 1, {.step = 30, .compute = 30});
+  const Staged ddp = row_evidence("ddp", 2, {.step = 20, .compute = 14, .exposed = 6});
+  const Bounds bounds = bounds_of(ddp.evidence, {single.evidence, ddp.evidence});
+  EXPECT_NEAR(bounds.compute_ms, 15, 1e-6);
+  const Staged independent = row_evidence("independent", 2, {.step = 16, .compute = 15});
+  const Bounds closer =
+      bounds_of(ddp.evidence, {single.evidence, independent.evidence, ddp.evidence});
+  EXPECT_NEAR(closer.compute_ms, 16, 1e-6);
+  EXPECT_THAT(closer.compute_of, HasSubstr("independent"));
+  EXPECT_NEAR(bounds_of(ddp.evidence, {ddp.evidence}).compute_ms, 14, 1e-6);
+}
+
+TEST(ExplainCases, AreCalledAsInTheTable) {
+  const Staged one = row_evidence("ddp", 2, {.step = 20, .compute = 20});
+  const Staged two = row_evidence("ddp", 4, {.step = 20, .compute = 20});
+  const std::vector<Evidence> all = {one.evidence, two.evidence};
+  EXPECT_EQ(cases_called(all, "", 0).size(), 2u);
+  EXPECT_EQ(cases_called(all, "ddp", 4).size(), 1u);
+  const auto refusal = [&](const std::string& label, int world) -> std::string {
+    try {
+      cases_called(all, label, world);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(refusal("dpd", 0), AllOf(HasSubstr("no case 'dpd'"), HasSubstr("did you mean 'ddp'?"),
+                                       HasSubstr("'ddp' at world 2, 'ddp' at world 4")));
+  EXPECT_THAT(refusal("ddp", 3), HasSubstr("no case 'ddp' at world 3"));
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,178 @@
+// What `explain` reads in traces: steps, waits, and the critical path.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "tests/experiments/explain_made_up.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// ---- the trace
+
+TEST(ExplainTrace, CutsMainThreadsIntoSteps) {
+  TwoRanks two(1);
+  MadeUpStep second;
+  second.at = 50;
+  second.reduced = 70;
+  for (RankRecord& record : two.records) {
+    second.add_to(record);
+    // An evaluation has forwards without backwards, and belongs to no step.
+    record.slices.push_back({"data", "read batch", 80 * ms, 0});
+    record.slices.push_back({"compute", "forward a", 80 * ms, 5 * ms});
+    record.slices.push_back({"compute", "forward b", 85 * ms, 5 * ms});
+  }
+  const TracedRun run = traced_run(trace(two.records), two.plan);
+  ASSERT_EQ(run.workers.size(), 2u);
+  ASSERT_EQ(run.workers[1].steps.size(), 2u);
+  EXPECT_EQ(run.steps(), 4u);
+  const TracedStep& last = run.workers[1].steps[1];
+  EXPECT_NEAR(last.begin_ms, 50, 1e-6);
+  EXPECT_NEAR(last.end_ms, 71, 1e-6);
+  EXPECT_NEAR(ms_of(last, Activity::compute), 12, 1e-6);
+  EXPECT_NEAR(ms_of(last, Activity::exposed), 8, 1e-6);
+}
+
+TEST(ExplainTrace, AStepHasAsManyPassesAsMicroBatches) {
+  TwoRanks two(1);
+  MadeUpStep second;
+  second.at = 50;
+  second.reduced = 70;
+  for (RankRecord& record : two.records) second.add_to(record);
+  two.plan.train.accumulation = 2;
+  const TracedRun run = traced_run(trace(two.records), two.plan);
+  EXPECT_EQ(run.steps(), 2u);
+  EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::compute), 24, 1e-6);
+  two.plan.train.accumulation = 3;
+  EXPECT_EQ(traced_run(trace(two.records), two.plan).steps(), 0u) << "no step is whole";
+}
+
+TEST(ExplainTrace, OfSlicesWithinASliceTheOuterOneCounts) {
+  TwoRanks two(1);
+  two.records[0].slices.push_back({"exposed", "reply", 15 * ms, 1 * ms});
+  two.records[0].slices.push_back({"compute", "kernel", 1 * ms, 0.5 * ms});
+  const TracedRun run = traced_run(trace(two.records), two.plan);
+  EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::compute), 12, 1e-6);
+  EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::exposed), 3, 1e-6);
+}
+
+TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {
+  const TwoRanks two(1);
+  nlohmann::json events = trace(two.records);
+  nlohmann::json& list = events["traceEvents"];
+  const auto add = [&](const nlohmann::json& event) { list.push_back(event); };
+  add({{"ph", "C"}, {"pid", 0}, {"name", "memory"}, {"ts", 1}, {"args", {{"gradient", 5}}}});
+  add({{"ph", "s"}, {"pid", 0}, {"tid", 1}, {"id", 3}, {"name", "bucket"}, {"ts", 1}});
+  add({{"ph", "X"},
+       {"pid", 0},
+       {"tid", 0},
+       {"cat", "step"},
+       {"name", "step 4"},
+       {"ts", 0},
+       {"dur", 99000}});
+  add({{"ph", "M"},
+       {"pid", 0},
+       {"tid", 9},
+       {"name", "thread_name"},
+       {"args", {{"name", "server 0"}}}});
+  add({{"ph", "X"},
+       {"pid", 0},
+       {"tid", 9},
+       {"cat", "optimizer"},
+       {"name", "update"},
+       {"ts", 500},
+       {"dur", 9000}});
+  const TracedRun run = traced_run(events, two.plan);
+  EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::optimizer), 1, 1e-6);
+  EXPECT_EQ(run.workers[0].steps[0].main.size(), 7u);
+}
+
+TEST(ExplainTrace, RefusesWhatIsNoTrace) {
+  const testing::TemporaryFolder folder;
+  const RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
+  const auto refusal = [&](const std::filesystem::path& file) -> std::string {
+    try {
+      read_trace(file, plan);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(refusal(folder.path() / "none.json"), HasSubstr("none.json is not there"));
+  EXPECT_THAT(refusal(folder.write("cut.json", "{\"traceEvents\": [")), HasSubstr("no JSON"));
+  EXPECT_THAT(refusal(folder.write("other.json", "{}")), HasSubstr("no trace of a run"));
+}
+
+// ---- waits and the critical path
+
+TEST(ExplainWaits, AreDividedWhereTheLastRankComes) {
+  const TwoRanks two(2);  // 12 ms of compute, and 20
+  const Staged staged = two.staged();
+  const std::vector<Wait>& waits = staged.evidence.waits;
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].kind, WaitFor::reduction);
+  EXPECT_NEAR(waits[0].for_last_rank_ms(), 8, 1e-6);
+  EXPECT_NEAR(waits[0].transfer_ms(), 3, 1e-6);
+  ASSERT_TRUE(waits[0].last);
+  EXPECT_EQ(waits[0].last->rank, 1);
+  EXPECT_NEAR(waits[1].for_last_rank_ms(), 0, 1e-6) << "nobody waits for itself";
+  EXPECT_NEAR(waits[1].transfer_ms(), 3, 1e-6);
+}
+
+TEST(ExplainWaits, ARankThatIsNotTracedMayBeTheLastOne) {
+  TwoRanks two(2);
+  two.records[1].slices.clear();
+  const Staged staged = two.staged();
+  ASSERT_EQ(staged.evidence.waits.size(), 1u);
+  EXPECT_FALSE(staged.evidence.waits[0].last);
+}
+
+TEST(ExplainPath, GoesThroughTheRankThatCameLast) {
+  const Staged staged = TwoRanks(2).staged();
+  double all = 0;
+  std::vector<std::string> parts;
+  for (const PathPart& part : staged.evidence.path) {
+    all += part.ms;
+    parts.push_back(fmt::format("{} {}", part.name, part.rank));
+  }
+  EXPECT_NEAR(all, 24, 1e-6) << "20 of compute on rank 1, 3 of the all-reduce, 1 of the optimizer";
+  EXPECT_THAT(parts, ElementsAre("forward a 1", "forward b 1", "backward b 1", "backward a 1",
+                                 "all-reduce bucket 0 0", "optimizer 0"));
+  const std::vector<PathPart> sums = added_up(staged.evidence.path);
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_EQ(sums[0].activity, "compute");
+  EXPECT_EQ(sums[0].rank, 1);
+  EXPECT_NEAR(sums[0].ms, 20, 1e-6);
+  EXPECT_EQ(sums[1].name, "all-reduce");
+}
+
+TEST(ExplainPath, GoesThroughTheQueueOfACommunicator) {
+  // Bucket 1 is ready at 9, but bucket 0, ready at 4, is under way until 14.
+  RankRecord rank;
+  rank.role = "worker";
+  rank.slices = {{"compute", "forward a", 0, 2 * ms},
+                 {"compute", "backward b", 2 * ms, 2 * ms},
+                 {"communication", "all-reduce bucket 0", 4 * ms, 10 * ms},
+                 {"compute", "backward a", 4 * ms, 5 * ms},
+                 {"communication", "all-reduce bucket 1", 9 * ms, 8 * ms},
+                 {"exposed", "wait all-reduce bucket 0", 9 * ms, 5 * ms},
+                 {"exposed", "wait all-reduce bucket 1", 14 * ms, 3 * ms}};
+  RankRecord other = rank;
+  other.rank = 1;
+  const RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
+  const TracedRun run = traced_run(trace({rank, other}), plan);
+  std::vector<std::string> parts;
+  for (const PathPart& part : critical_path(run, Collectives(run, plan), 17))
+    parts.push_back(fmt::format("{} {:.0f}", part.name, part.ms));
+  EXPECT_THAT(parts, ElementsAre("forward a 2", "backward b 2", "all-reduce bucket 0 10",
+                                 "all-reduce bucket 1 3"));
+}
+
+}  // namespace
+}  // namespace ringside
