@@ -92,7 +92,12 @@ void feed(const RunPlan& plan, int rank, const Write& write) {
   record.role = plan.ranks.at(static_cast<std::size_t>(rank)).role();
   record.parameters = model.parameter_count();
   note_run(record, plan, find_scheme(plan.scheme), model, training);
-  write_message(write, {{"kind", "start"}, {"record", to_json(record)}, {"evaluated", evaluated}},
+  write_message(write,
+                {{"kind", "start"},
+                 {"record", to_json(record)},
+                 {"step", to_json(StepTime{})},
+                 {"slice", to_json(Slice{})},
+                 {"evaluated", evaluated}},
                 initial_file(plan, model, *device));
 
   std::vector<int> workers = {plan.ranks[static_cast<std::size_t>(rank)].worker};

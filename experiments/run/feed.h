@@ -16,8 +16,9 @@ namespace ringside {
 ///
 ///   "start"     the initial values and running statistics, by the names of
 ///   core/interchange/names.h.
-///               The line also has "record", a RankRecord with what is known of it already, and
-///               "evaluated": how many global batches an evaluation reads
+///               The line also has "record", a RankRecord with what is known of it already, a
+///               "step" and a "slice" as such a record lists them, without values, and "evaluated":
+///               how many global batches an evaluation reads
 ///   "held-out"  "inputs" and "targets" (core/data/loader.h) of a micro-batch of an evaluation
 ///   "training"  those of a micro-batch of a step; the line has the step's learning rate, "lr"
 ///

@@ -97,8 +97,8 @@ LaunchResult launch_other(const std::string& script, const std::string& command 
 TEST(LaunchTest, AnotherProgramIsToldItsScriptAndOurProgramAndTheSocket) {
   for (const char* command : {"other", "FILE"}) {
     const auto result =
-        launch_other(R"(printf '{"record":["%s","%s"]}\n' "$1" "$(readlink $2)" > &$3) ", command);
-        EXPECT_EQ(result.error, "");
+        launch_other(R"-(printf '{"record":["%s","%s"]}\n' "$1" "$(readlink $2)" >&$3)-", command);
+    EXPECT_EQ(result.error, "");
     EXPECT_TRUE(result.records[0][0].get<std::string>().ends_with("/peers/ringside_peers"));
     EXPECT_EQ(result.records[0][1], std::filesystem::read_symlink("/proc/self/exe").string());
   }

@@ -12,10 +12,11 @@ def connect(launcher, backend):
     if launcher.rank == 0:
         memory = os.memfd_create("ringside-torch-store")
         launcher.set(key, f"/proc/{os.getpid()}/fd/{memory}")
+    own = os.open(launcher.get(key), os.O_RDWR)  # rank 0 may end first
     world = launcher.plan["world"]
     dist.init_process_group(
         backend,
-        store=dist.FileStore(launcher.get(key), world),
+        store=dist.FileStore(f"/proc/self/fd/{own}", world),
         rank=launcher.rank,
         world_size=world,
         timeout=datetime.timedelta(seconds=launcher.plan["train"]["timeout_s"]),

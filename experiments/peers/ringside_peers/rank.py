@@ -28,7 +28,7 @@ def run(launcher, ringside):
     model = data.make_model(plan["model"], initial)
     scheme = SCHEMES[plan["scheme"]](plan, model, device, timeline)
     trainer = Trainer(launcher, scheme, feed, timeline, device, plan["world"] if alone else 1)
-    records = trainer.train(line["record"], line["evaluated"])
+    records = trainer.train(line)
     if not alone:
         dist.destroy_process_group()
     return records if alone else records[0]
@@ -86,8 +86,13 @@ class Trainer:
             data.share_of_loss, global_batch=self.train_config["global_batch"]
         )
 
-    def train(self, record, evaluated):
-        held_out = [[self.read("held-out")[1] for _ in range(self.micro_batches)] for _ in range(evaluated)]
+    def train(self, started):
+        """`started`: the line of the feed's first message. Returns a record for each worker."""
+        record = started["record"]
+        held_out = [
+            [self.read("held-out")[1] for _ in range(self.micro_batches)]
+            for _ in range(started["evaluated"])
+        ]
         self.feed.fill()
         steps, warmup = self.train_config["steps"], self.train_config["warmup"]
         losses, evaluations, processor_s, evaluation_s = [], [], 0.0, 0.0
@@ -109,7 +114,8 @@ class Trainer:
                 self.launcher.progress(
                     step + 1, sum(of_step[own]), seconds, shares and sum_of(shares[own])
                 )
-        record.update(steps=self.timeline.steps(), slices=self.timeline.slices())
+        record["steps"] = self.timeline.steps(started["step"])
+        record["slices"] = self.timeline.slices(started["slice"])
         record.update(bytes_sent_per_step=self.scheme.bytes_sent_per_step(), bytes_computed=True)
         record["bytes_received_per_step"] = record["bytes_sent_per_step"]
         record["processor_s"] = processor_s

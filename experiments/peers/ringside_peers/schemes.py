@@ -96,11 +96,12 @@ class Ddp(Scheme):
         """Sums a bucket over ranks as DistributedDataParallel itself does, and notes how long it is
         under way. The mean is in the loss already, so nothing is divided."""
         begin = self.last_ready = now()
+        what = {"track": "gradients", "operation": "all_reduce", "bytes": bucket.buffer().nbytes}
         name = f"bucket {bucket.index()}"  # the bucket itself ends with this call
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
 
         def done(summed):
-            self.timeline.add("communication", name, begin, now())
+            self.timeline.add("communication", name, begin, now(), **what)
             return summed.value()[0]
 
         return future.then(done)
@@ -124,8 +125,9 @@ class Ddp(Scheme):
 class Timed:
     """A collective of FSDP2 that notes its time. On CPUs it returns when it is done."""
 
-    def __init__(self, timeline, name, collective):
-        self.timeline, self.name, self.collective = timeline, name, collective
+    def __init__(self, timeline, operation, collective):
+        self.timeline, self.operation, self.collective = timeline, operation, collective
+        self.name = operation.replace("_", " ")
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
@@ -135,7 +137,9 @@ class Timed:
         work = self.collective(output_tensor, input_tensor, *args, group=group, **kwargs)
         end = now()
         self.timeline.add("exposed", self.name, begin, end)
-        self.timeline.add("communication", self.name, begin, end)
+        whole = max(output_tensor.nbytes, input_tensor.nbytes)
+        what = {"track": "shards", "operation": self.operation, "bytes": whole}
+        self.timeline.add("communication", self.name, begin, end, **what)
         return work
 
 
@@ -155,9 +159,9 @@ class Fsdp(Scheme):
             4 * p.numel() for unit in self.units[1:] for p in unit.parameters()
         )
         for unit in self.units:
-            unit.set_custom_all_gather(Timed(self.timeline, "all-gather", dist.all_gather_into_tensor))
+            unit.set_custom_all_gather(Timed(self.timeline, "all_gather", dist.all_gather_into_tensor))
             unit.set_custom_reduce_scatter(
-                Timed(self.timeline, "reduce-scatter", dist.reduce_scatter_tensor)
+                Timed(self.timeline, "reduce_scatter", dist.reduce_scatter_tensor)
             )
             unit.set_force_sum_reduction_for_comms(True)  # the mean is in the loss already
             unit.set_gradient_divide_factor(1.0)

@@ -24,10 +24,12 @@ class Timeline:
         self.bounds.append((self.begin, now()))
         return self.bounds[-1][1] - self.begin
 
-    def add(self, activity, name, begin, end):
+    def add(self, activity, name, begin, end, **note):
+        """`note`: more of what a trace shows, such as track, operation and bytes
+        (core/observe/slice.h)."""
         if end > begin and not self.whole:
             with self.lock:
-                self.spans.append((begin, end, activity, name))
+                self.spans.append((begin, end, activity, name, note))
 
     @contextlib.contextmanager
     def span(self, activity, name):
@@ -35,35 +37,43 @@ class Timeline:
         yield
         self.add(activity, name, begin, now())
 
-    def steps(self):
+    def steps(self, empty):
         """Of each step its seconds, in all and by activity. Spans of one activity may overlap: time
-        in which there is any counts once."""
-        out = [{"total": end - begin, **dict.fromkeys(ACTIVITIES, 0.0)} for begin, end in self.bounds]
-        for step in out:
+        in which there is any counts once. While a rank waits it does not compute. `empty`: a step
+        without values."""
+        seconds = {activity: self._covered({activity}) for activity in ACTIVITIES}
+        waiting_or_busy = self._covered({"compute", "exposed"})
+        out = []
+        for i, (begin, end) in enumerate(self.bounds):
+            step = {**empty, "total": end - begin}
+            step.update((activity, seconds[activity][i]) for activity in ACTIVITIES)
+            step["compute"] = waiting_or_busy[i] - seconds["exposed"][i]
             if self.whole:
                 step["compute"] = step["total"]
-        for activity in ACTIVITIES:
-            spans = sorted(span[:2] for span in self.spans if span[2] == activity)
-            covered, step = 0.0, 0
-            for begin, end in spans:
-                begin = max(begin, covered)
-                covered = max(covered, end)
-                while step < len(out) and self.bounds[step][1] <= begin:
-                    step += 1
-                for i in range(step, len(out)):
-                    within = min(end, self.bounds[i][1]) - max(begin, self.bounds[i][0])
-                    if self.bounds[i][0] >= end:
-                        break
-                    out[i][activity] += max(0.0, within)
+            out.append(step)
         return out
 
-    def slices(self):
-        """The spans of the last steps, for a trace."""
+    def _covered(self, activities):
+        """The seconds of each step in which there is a span of one of the activities."""
+        out, covered, first = [0.0] * len(self.bounds), 0.0, 0
+        for begin, end in sorted(span[:2] for span in self.spans if span[2] in activities):
+            begin = max(begin, covered)
+            covered = max(covered, end)
+            while first < len(out) and self.bounds[first][1] <= begin:
+                first += 1
+            for i in range(first, len(out)):
+                if self.bounds[i][0] >= end:
+                    break
+                out[i] += max(0.0, min(end, self.bounds[i][1]) - max(begin, self.bounds[i][0]))
+        return out
+
+    def slices(self, empty):
+        """The spans of the last steps, for a trace. `empty`: such a span without values."""
         if not self.bounds:
             return []
         first = self.bounds[max(0, len(self.bounds) - TRACED_STEPS)][0]
         return [
-            {"activity": activity, "name": name, "begin_s": begin, "duration_s": end - begin}
-            for begin, end, activity, name in sorted(self.spans)
+            {**empty, "activity": activity, "name": name, "begin_s": begin, "duration_s": end - begin, **note}
+            for begin, end, activity, name, note in sorted(self.spans, key=lambda span: span[0])
             if begin >= first
         ]

@@ -124,14 +124,16 @@ class TrainingTest(unittest.TestCase):
     def test_other_models(self):
         models = {
             "synthetic": 'kind = "llama"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\nhidden = 64',
-            "synthetic-pairs": 'kind = "t5"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\ntarget_context = 16',
+            "synthetic-pairs": 'kind = "t5"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\n'
+            "target_context = 16",
             "synthetic-masked": 'kind = "bert"\nlayers = 2\nheads = 2\nwidth = 32\ncontext = 16\n'
             "masked = 3",
         }
         for data, model in models.items():
             with self.subTest(data):
                 settings = {**GPT, "model": model, "data": data}
-                self.check(["torch-ddp", "torch-fsdp"], settings, "global_batch = 8", "--worlds", "2")
+                schemes = ["torch-ddp", "torch-fsdp"]
+                self.check(schemes, settings, "global_batch = 8", "--worlds", "2")
 
 
 if __name__ == "__main__":
