@@ -53,24 +53,23 @@ void TerminalBlock::draw(const std::vector<std::string>& lines) {
   std::string text = to_the_top();
   if (in_a_line_) text += '\n';
   in_a_line_ = false;
-  const bool shorter = lines.size() < drawn_.size();
   drawn_.clear();
   for (const std::string& line : lines) {
     text += fmt::format("{}{}\n", line, erase_to_end_of_line);
     drawn_.push_back(static_cast<int>(columns_of(line)));
   }
-  if (shorter) text += erase_below;
-  out_ << text << std::flush;
+  out_ << text << erase_below << std::flush;  // below may stand the echo of a key
 }
 
 void TerminalBlock::leave() {
-  if (!drawn_.empty()) out_ << to_the_top() << erase_below << std::flush;
-  drawn_.clear();
+  if (!drawn_.empty()) print("");
 }
 
 void TerminalBlock::print(std::string_view text) {
-  leave();
-  out_ << text << std::flush;
+  std::string all = to_the_top();
+  if (!drawn_.empty()) all += erase_below;
+  drawn_.clear();
+  out_ << all.append(text) << std::flush;  // at once, so that no echo comes in between
   if (!text.empty()) in_a_line_ = text.back() != '\n';
 }
 
