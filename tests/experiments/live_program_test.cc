@@ -118,9 +118,9 @@ TEST_F(Live, WatchSeesAnInterruptionAndItsOwn) {
   Program watch = start({"watch", "results/trial"});
   Program other = start({"watch", "results/trial", "--json"});
   ASSERT_TRUE(other.wait_for("step_done"));
-  kill(other.pid(), SIGINT);
+  kill(other.pid(), SIGTERM);
   EXPECT_EQ(other.wait().status, 130);
-  kill(comparison.pid(), SIGINT);
+  kill(comparison.pid(), SIGTERM);
   const Ended interrupted = comparison.wait();
   EXPECT_EQ(interrupted.status, 130);
   EXPECT_EQ(events(interrupted.out).back().at("status"), "interrupted");
