@@ -53,6 +53,8 @@ std::vector<Case> cases_of(const std::vector<Row>& rows) {
   };
   for (const Row& row : rows) case_of(row).attempts.push_back(&row);
   for (const Row* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
+  // Runs of two cases that have the same name cannot be told apart: one of the cases counts.
+  std::erase_if(cases, [](const Case& one) { return one.repeats.empty(); });
   const auto by_seed = [](const Row* a, const Row* b) {
     return std::pair(a->plan.train.seed, a->plan.repeat) <
            std::pair(b->plan.train.seed, b->plan.repeat);

@@ -105,13 +105,14 @@ TEST(ReportPage, MarksTheFastestWithoutMarkdown) {
   for (std::size_t i = 0; i < 4; ++i) {
     Row& row = rows.emplace_back(made_up_row(i < 2 ? "ddp" : "dp", 2, 0, rates[i], "a", {2, 1}));
     row.plan.swept = {{"train.micro_batch", i % 2 == 0 ? "1" : "2"}};
-    row.plan.label = row.plan.family + row.plan.swept[0].value;
+    row.plan.id = row.plan.label = row.plan.family + row.plan.swept[0].value;
   }
   const auto report = report_of_rows(rows);
   for (const auto& table : report["tables"])
     if (table["id"] == "sweep-1") {
-      EXPECT_EQ(table["rows"], nlohmann::json({{"ddp", "10.0", "30.0"}, {"dp", "20.0", "25.0"}}));
-      EXPECT_EQ(table["best"], nlohmann::json({{0, 2}, {1, 1}}));
+      EXPECT_EQ(table["rows"],
+                nlohmann::ordered_json({{"ddp", "10.0", "30.0"}, {"dp", "20.0", "25.0"}}));
+      EXPECT_EQ(table["best"], nlohmann::ordered_json({{0, 2}, {1, 1}}));
       return;
     }
   FAIL() << "no table of the sweep";
@@ -144,6 +145,7 @@ TEST(ReportPage, Of100CasesIsBelow6Megabytes) {
   for (int i = 0; i < 100; ++i) {
     Row& row = rows.emplace_back(made_up_row("ddp", 16, 0, 100 + i, "a", {}));
     row.plan.label = row.plan.family = "ddp with a long name " + std::to_string(i);
+    row.plan.id = row.plan.label;
     row.plan.train.micro_batch = i + 1;
     row.plan.line = i;
     for (int step = 0; step < 400; ++step) {
@@ -166,19 +168,20 @@ TEST(SweepsInSummaries, HaveNumbersAndSayWhereTheFastestChanges) {
       Row& row = rows.emplace_back(
           made_up_row(scheme == 0 ? "dp" : "ddp", 2, 0, rates[scheme][v], "a", {2, 1}));
       row.plan.swept = {{"scheme.key", values[v]}};
-      row.plan.label = row.plan.family + values[v];
+      row.plan.id = row.plan.label = row.plan.family + values[v];
     }
   const auto sweeps = summary_json("trial", summarise(rows))["sweeps"];
   ASSERT_EQ(sweeps.size(), 1u);
   const auto& sweep = sweeps[0];
   EXPECT_EQ(sweep["key"], "scheme.key");
   EXPECT_EQ(sweep["world"], 2);
-  EXPECT_EQ(sweep["values"], nlohmann::json({1.0, 10.0, "all"}));
+  EXPECT_EQ(sweep["values"], nlohmann::ordered_json({1.0, 10.0, "all"}));
   EXPECT_EQ(sweep["numeric"], false);
-  EXPECT_EQ(sweep["lines"][1]["samples_per_s"], nlohmann::json({5.0, 25.0, 80.0}));
-  EXPECT_EQ(sweep["fastest"], nlohmann::json({"dp", "ddp", "ddp"}));
-  EXPECT_EQ(sweep["changes"],
-            nlohmann::json({{{"after", 1.0}, {"before", 10.0}, {"from", "dp"}, {"to", "ddp"}}}));
+  EXPECT_EQ(sweep["lines"][1]["samples_per_s"], nlohmann::ordered_json({5.0, 25.0, 80.0}));
+  EXPECT_EQ(sweep["fastest"], nlohmann::ordered_json({"dp", "ddp", "ddp"}));
+  EXPECT_EQ(
+      sweep["changes"],
+      nlohmann::ordered_json({{{"after", 1.0}, {"before", 10.0}, {"from", "dp"}, {"to", "ddp"}}}));
 }
 
 TEST(ReadableJson, HasAListOfPlainValuesOnOneLine) {
@@ -190,6 +193,12 @@ TEST(ReadableJson, HasAListOfPlainValuesOnOneLine) {
       "{\n  \"b\": [1,2.5,null],\n  \"a\": [\n    {\n      \"c\": \"\\\"\"\n    },\n    {}\n  ]\n}"
       "\n");
   EXPECT_EQ(nlohmann::ordered_json::parse(text), value);
+}
+
+TEST(Summaries, OfRowsThatNobodyCanTellApartHaveOneOfThem) {
+  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}), other = row;
+  other.plan.label = "another";  // under the same name, as in a folder that was put together
+  EXPECT_EQ(summarise({row, other}).size(), 1u);
 }
 
 std::vector<int> ranks_of(const MemorySummary& memory) {
@@ -230,7 +239,7 @@ TEST(SetupOfCases, SaysWhatARepetitionNeeds) {
   EXPECT_EQ(setup["sequence"], 64);
   EXPECT_EQ(setup["global_batch"], 2);
   EXPECT_EQ(setup["micro_batch"], 1);
-  EXPECT_EQ(setup["hosts"], nlohmann::json({"here"}));
+  EXPECT_EQ(setup["hosts"], nlohmann::ordered_json({"here"}));
   EXPECT_EQ(setup["shard"], setup["options"]["shard"]);
   EXPECT_EQ(setup["dtypes"]["master"], "fp32");
   EXPECT_EQ(setup["seeds"].size(), 1u);
