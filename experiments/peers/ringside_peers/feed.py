@@ -5,6 +5,8 @@ import json
 import subprocess
 import threading
 
+from ringside_peers.error import Error
+
 MOST_AHEAD = 64 << 20  # bytes of messages that wait to be taken
 
 
@@ -28,12 +30,12 @@ class Feed:
         with self.changed:
             self.changed.wait_for(lambda: self.waiting or self.ended)
             if not self.waiting:
-                raise RuntimeError(self.error or "the feed ended early")
+                raise Error(self.error or "the feed ended early")
             line, value = self.waiting.popleft()
             self.ahead -= line["bytes"]
             self.changed.notify_all()
         if line["kind"] != kind:
-            raise RuntimeError(f"the feed has {line['kind']} data where {kind} data are due")
+            raise Error(f"the feed has {line['kind']} data where {kind} data are due")
         return line, value
 
     def fill(self):

@@ -3,6 +3,8 @@ import json
 import socket
 import time
 
+from ringside_peers.error import Error
+
 
 class Launcher:
     """`number`: of the socket that the launcher passed as the last argument."""
@@ -13,7 +15,7 @@ class Launcher:
         self.lines = self.socket.makefile("rb")
         self.told = self.lines.readline()  # as it came: `ringside feed` wants the same line
         if not self.told:
-            raise RuntimeError("the launcher closed its socket before it sent a plan")
+            raise Error("the launcher closed its socket before it sent a plan")
         told = json.loads(self.told)
         self.rank, self.plan = told["rank"], told["plan"]
 
@@ -31,11 +33,11 @@ class Launcher:
         try:
             answer = self.lines.readline()
         except TimeoutError:
-            raise RuntimeError(f"store: nobody set '{key}' within {timeout_s:g} s") from None
+            raise Error(f"store: nobody set '{key}' within {timeout_s:g} s") from None
         finally:
             self.socket.settimeout(None)
         if not answer:
-            raise RuntimeError("the launcher is gone")
+            raise Error("the launcher is gone")
         return json.loads(answer)["value"][1]
 
     def progress(self, step, loss, seconds, held_out=None):

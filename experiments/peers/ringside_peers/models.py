@@ -238,7 +238,7 @@ class BertEmbeddings(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.word_embeddings = nn.Embedding(c["vocabulary"], c["width"])
-        self.position_embeddings = nn.Embedding(c.get("positions", c["context"]), c["width"])
+        self.position_embeddings = nn.Embedding(c.get("positions", 0) or c["context"], c["width"])
         self.token_type_embeddings = nn.Embedding(c["segments"], c["width"])
         self.LayerNorm = nn.LayerNorm(c["width"], eps=1e-12)
         self.dropout = nn.Dropout(c.get("dropout", 0.0))

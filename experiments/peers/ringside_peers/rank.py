@@ -9,6 +9,7 @@ from torch import nn
 
 from ringside_peers import data
 from ringside_peers.connect import connect
+from ringside_peers.error import Error
 from ringside_peers.feed import Feed
 from ringside_peers.schemes import SCHEMES
 from ringside_peers.timeline import Timeline, now
@@ -162,7 +163,7 @@ class Trainer:
         values = [share.item() for of_worker in zip(*shares) for share in of_worker]
         seconds = self.timeline.end_step()
         if not all(map(is_finite, values)):
-            raise RuntimeError(f"the loss is {sum(values)} at step {step + 1}; lower optimizer.lr")
+            raise Error(f"the loss is {sum(values)} at step {step + 1}; lower optimizer.lr")
         return values, seconds
 
     def losses(self, batches):

@@ -6,10 +6,13 @@ import torch.distributed as dist
 from torch import nn
 
 from ringside_peers import models
+from ringside_peers.error import Error
 from ringside_peers.timeline import now
 
+# What FSDP2 gathers and frees together; the rest of a model is one more such unit. Blocks of T5 are none:
+# a table of the first one is read by the others.
 UNITS = (models.GptBlock, models.LlamaLayer, models.BertLayer, models.VisionLayer, models.ResNetBlock,
-         models.InceptionBlock, models.T5Block)
+         models.InceptionBlock)
 
 
 def make_optimizer(model, config, update):
@@ -49,8 +52,12 @@ class Scheme:
         self.plan, self.timeline, self.world = plan, timeline, plan["world"]
         self.options = plan["options"]
         self.model = self.compute = self.place(model, device)
-        self.optimizer = make_optimizer(self.model, plan["optimizer"], self.options["update"])
+        self.optimizer = make_optimizer(self.model, plan["optimizer"], self.update_of(plan))
         self.parameter_bytes = sum(4 * p.numel() for p in self.model.parameters())
+
+    def update_of(self, plan):
+        """How the optimizer works, as make_optimizer() takes it."""
+        return self.options["update"]
 
     def place(self, model, device):
         return channels_last(model).to(device)
@@ -88,7 +95,8 @@ class Ddp(Scheme):
             broadcast_buffers=False,  # statistics of batch norms are averaged where they are read
             bucket_cap_mb=self.options["bucket_mb"],
             gradient_as_bucket_view=True,
-            static_graph=self.options["static_graph"],
+            # PyTorch's static graphs do not go with several micro-batches a step (no_sync).
+            static_graph=self.options["static_graph"] and plan["train"]["accumulation"] == 1,
         )
         self.compute.register_comm_hook(None, self.reduce)
 
@@ -167,6 +175,11 @@ class Fsdp(Scheme):
             unit.set_gradient_divide_factor(1.0)
         return model
 
+    def update_of(self, plan):
+        """PyTorch's fused SGD does not know shards."""
+        update = self.options["update"]
+        return "foreach" if update == "fused" and plan["optimizer"]["kind"] == "sgd" else update
+
     def micro_batch(self, last):
         self.model.set_requires_gradient_sync(last or self.plan["train"]["reduce"] == "every")
         return contextlib.nullcontext()
@@ -192,7 +205,7 @@ class LocalSgd(Scheme):
         super().__init__(plan, model, device, timeline)
         self.scale = float(self.world)  # the mean over this rank's own samples
         self.compute = nn.parallel.DistributedDataParallel(
-            self.model, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True
+            self.model, broadcast_buffers=False, gradient_as_bucket_view=True
         )
         state = local_sgd.PostLocalSGDState(
             process_group=None,
@@ -242,7 +255,7 @@ class DataParallel(Scheme):
         super().__init__(plan, model, device, timeline)
         ordinals = [rank["ordinal"] for rank in plan["ranks"]]
         if len(set(ordinals)) < len(ordinals):
-            raise RuntimeError(
+            raise Error(
                 f"world {self.world} needs {self.world} GPUs of its own, but there are "
                 f"{len(set(ordinals))}"
             )

@@ -7,6 +7,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from ringside_peers import feed  # noqa: E402
+from ringside_peers.error import Error  # noqa: E402
 
 TOLD = b'{"rank":0,"plan":{}}\n'
 
@@ -39,24 +40,24 @@ class FeedTest(unittest.TestCase):
 
     def test_another_kind_than_is_due(self):
         made = self.feed("say('held-out', b'')\n")
-        with self.assertRaisesRegex(RuntimeError, "has held-out data where training data are due"):
+        with self.assertRaisesRegex(Error, "has held-out data where training data are due"):
             made.next("training")
 
     def test_the_cause_that_the_program_gives(self):
         made = self.feed("say('start', b'x')\nsay('error', b'', message='no such file')\n")
         made.next("start")
-        with self.assertRaisesRegex(RuntimeError, "^no such file$"):
+        with self.assertRaisesRegex(Error, "^no such file$"):
             made.next("training")
 
     def test_a_message_that_is_cut_off(self):
         made = self.feed("out.write(b'{\"kind\":\"start\",\"bytes\":10}\\nabc')\n")
-        with self.assertRaisesRegex(RuntimeError, "a message is cut off"):
+        with self.assertRaisesRegex(Error, "a message is cut off"):
             made.next("start")
 
     def test_a_program_that_ends_early(self):
         made = self.feed("say('start', b'')\n")
         made.next("start")
-        with self.assertRaisesRegex(RuntimeError, "the feed ended early"):
+        with self.assertRaisesRegex(Error, "the feed ended early"):
             made.next("training")
 
     def test_it_reads_ahead_until_enough_waits(self):

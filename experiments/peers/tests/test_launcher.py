@@ -7,6 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from ringside_peers.error import Error  # noqa: E402
 from ringside_peers.launcher import Launcher  # noqa: E402
 
 PLAN = {"scheme": "torch-ddp", "train": {"timeout_s": 0.05}}
@@ -41,13 +42,13 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.hear(), {"get": "where"})
 
     def test_a_value_that_nobody_sets_is_named(self):
-        with self.assertRaisesRegex(RuntimeError, "nobody set 'where' within 0.05 s"):
+        with self.assertRaisesRegex(Error, "nobody set 'where' within 0.05 s"):
             self.launcher.get("where")
 
     def test_a_launcher_that_is_gone(self):
         self.heard.close()
         self.ours.shutdown(socket.SHUT_RDWR)
-        with self.assertRaises((RuntimeError, OSError)):
+        with self.assertRaises((Error, OSError)):
             self.launcher.get("where")
 
     def test_what_a_rank_tells(self):

@@ -45,7 +45,7 @@ GPT = {
 RESNET = {
     "model": 'kind = "resnet"\nlayers = 10\nfilters = 8\nimage = 16\nclasses = 5',
     "data": "synthetic-images",
-    "optimizer": 'kind = "sgd"\nlr = 0.01\nmomentum = 0.9\nweight_decay = 1e-3\ndecay = "matrices"',
+    "optimizer": 'kind = "sgd"\nlr = 0.001\nmomentum = 0.9\nweight_decay = 1e-3\ndecay = "matrices"',
 }
 
 

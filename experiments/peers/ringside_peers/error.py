@@ -1,0 +1,2 @@
+class Error(Exception):
+    """What went wrong and what to do, in one line."""
