@@ -18,11 +18,15 @@ void bind_all(Model& model, Device& device, DType dtype) {
   }
 }
 
+/// A batch norm wants more than one row, which one small image does not always give.
+constexpr std::int64_t counted_samples = 2;
+
+/// The floating-point operations of all products so far, of one sample.
 double products(const CountingDevice& device) {
   double sum = 0;
   for (std::size_t k = 0; k < op_classes; ++k)
     if (const auto kind = static_cast<OpClass>(k); is_product(kind)) sum += device.operations(kind);
-  return sum;
+  return sum / counted_samples;
 }
 
 }  // namespace
@@ -34,13 +38,14 @@ ModelWork work_of_sample(const RunPlan& plan, double tokens) {
   const bool full = plan.train.recompute == Recompute::full;
   Pass pass{.keep_attention = plan.train.recompute != Recompute::attention};
   std::vector<Tensor> inputs;
-  Tensor x = device.tensor(stacked(1, model.input), MemoryKind::data, input_dtype(model.task));
+  Tensor x = device.tensor(stacked(counted_samples, model.input), MemoryKind::data,
+                           input_dtype(model.task));
   for (const auto& unit : model.units) {
     inputs.push_back(x);
     pass.keep = !full || unit == model.units.back();
     x = unit->forward(x, pass);
   }
-  const auto forward = [&](OpClass kind) { return device.operations(kind); };
+  const auto forward = [&](OpClass kind) { return device.operations(kind) / counted_samples; };
   ModelWork work{
       .linear = forward(OpClass::linear),
       .attention = forward(OpClass::attention),

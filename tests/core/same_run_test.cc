@@ -75,6 +75,7 @@ TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
                                 "train.shares",
                                 "train.offload",
                                 "device.slow",
+                                "device.peak_tflops",
                                 "device.jitter",
                                 "device.efficiency",
                                 "sim.spread",

@@ -1,6 +1,7 @@
 // `ringside report`, and the report that `compare` writes.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -19,6 +20,7 @@ using ::testing::Not;
 class ReportProgram : public ProgramTest {
  protected:
   ReportProgram() {
+    for (const char* name : {"a", "b", "c"}) std::filesystem::create_directory(path(name));
     if (!can_draw(built_in_page())) skipped_ = true;
   }
   void SetUp() override {

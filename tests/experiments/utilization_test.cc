@@ -54,16 +54,17 @@ TEST(ModelWork, CountsWhatIsRecomputedAsExecutedAlone) {
 TEST(ModelWork, OfImagesIsThatOfConvolutionsAndLinearLayers) {
   ExperimentConfig config = made_up_experiment();
   config.data.kind = "synthetic-images";
-  config.model = {.kind = "resnet", .layers = 8, .image = 8, .classes = 5, .filters = 4};
+  config.model = {.kind = "resnet", .layers = 10, .image = 8, .classes = 5, .filters = 4};
   const ModelWork work = work_of_sample(plan_training(config, "single", 1), 0);
-  // ResNet-8 of He et al. for CIFAR: 7 convolutions, at each stage half the extent and twice the
-  // channels, and a linear layer. The two steps between stages have convolutions of 1 x 1.
-  const double at_8 = 8 * 8 * 9.0 * 4, stage = 8 * 8 * 9.0 * 4 * 4;
-  EXPECT_EQ(work.linear, 2 * 16 * 5);
-  EXPECT_GE(work.convolution, 2 * (at_8 * 3 + 2 * stage));
+  // Products of the first convolution, of the stage at 8 x 8 pixels, and of three stages of half
+  // the extent and twice the channels each, which also have a convolution of 1 x 1.
+  const double first = 64 * 9 * 3 * 4, at_8 = 2 * 64 * 9 * 4 * 4;
+  const double later = 3 * 16 * 9 * (4 * 8 + 8 * 8) + 3 * 16 * 4 * 8;
+  EXPECT_EQ(work.linear, 2 * 32 * 5);
+  EXPECT_EQ(work.convolution, 2 * (first + at_8 + later));
   EXPECT_EQ(work.tokens, 0);
   // The first convolution has no gradient of its input.
-  EXPECT_EQ(work.executed, work.model() - 2 * at_8 * 3);
+  EXPECT_EQ(work.executed, work.model() - 2 * first);
 }
 
 Row row_of(const ModelWork& work) {
