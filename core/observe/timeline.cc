@@ -120,6 +120,9 @@ std::size_t Timeline::step_at(double seconds, Mark origin) const {
                                   steps_.begin());
 }
 
+/// In a simulated world a span that begins with its step may begin a rounding error before it.
+static constexpr double rounding_s = 1e-9;
+
 std::vector<Slice> Timeline::slices(std::int64_t first_step) const {
   std::lock_guard lock(mutex_);
   std::vector<Slice> out;
@@ -136,7 +139,7 @@ std::vector<Slice> Timeline::slices(std::int64_t first_step) const {
     push("step", fmt::format("step {}", s + 1), begin, end, {.track = "steps", .sequence = s + 1});
   }
   for (const Span& span : spans_)
-    if (device_.seconds(origin, span.begin) >= 0)
+    if (device_.seconds(origin, span.begin) > -rounding_s)
       push(span.category, span.name, span.begin, span.end, span.note);
   return out;
 }
