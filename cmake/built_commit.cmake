@@ -6,7 +6,8 @@
 # same. "-dirty" stands behind the commit where something that the program is built from has been
 # changed or added since; "unknown" where FOLDER does not belong to a git repository.
 set(built_from CMakeLists.txt CMakePresets.json cmake core peer ps "experiments/*.cc" "experiments/*.h"
-    experiments/report/page scripts/report-figures)
+    experiments/report/page experiments/peers/ringside_peers "experiments/*.proto"
+    scripts/report-figures)
 find_program(GIT git)
 
 function(ask_git answer)

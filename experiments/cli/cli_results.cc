@@ -78,7 +78,7 @@ CLI::App* add_diff(CLI::App& app, Arguments& arguments) {
           "default: 3%")
       ->type_name("SHARE");
   diff->add_option("--confidence", arguments.confidence,
-                   "percent: with which changes of speed are shown, of all rows together")
+                   "percent: how sure a change of speed must be, over all rows together")
       ->check(CLI::Range(50.0, 99.99))
       ->type_name("PERCENT")
       ->capture_default_str();
@@ -91,7 +91,7 @@ CLI::App* add_trace(CLI::App& app, Arguments& arguments) {
   CLI::App* trace = app.add_subcommand(
       "trace", "say where the trace of a run is, or write it in another program's format");
   trace->add_option("RESULTS", arguments.file, "the folder of a comparison")->required();
-  trace->add_option("RUN", arguments.run, "the run: its id, or its label if no other run has it");
+  trace->add_option("RUN", arguments.run, "the run: its id, or its label, which means the first repeat");
   trace
       ->add_option("--chakra", arguments.chakra,
                    "write Chakra execution traces, which ASTRA-sim reads, to DIR: a file for each "

@@ -56,8 +56,14 @@ nlohmann::json read_trace(const std::filesystem::path& file) {
 }  // namespace
 
 int trace_command(const Arguments& arguments) {
-  const SavedResults results = read_results(arguments.file);
-  const std::string run = choose_run(results, arguments.run);
+  SavedResults results;
+  std::string run;
+  try {
+    results = read_results(arguments.file);
+    run = choose_run(results, arguments.run);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
   const std::filesystem::path file = results.folder / "traces" / (run + ".json");
   if (arguments.chakra.empty()) {
     std::cout << fmt::format("{}: open it in ui.perfetto.dev\n", file.string());

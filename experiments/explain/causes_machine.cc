@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-/// Two ranks that do the same count as equally fast if their times differ by less. A trace has two
+/// Two ranks that do the same count as equally fast if their times differ by less. A trace has four
 /// steps, and single steps of equal ranks differ by several percent on a quiet machine.
 constexpr double slower = 1.1;
 /// The cores count as busy if at least this share of their time was used: ranks that wait for each

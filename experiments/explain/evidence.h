@@ -40,7 +40,7 @@ struct Evidence {
   const RunPlan& plan() const { return row->plan; }
   bool traced() const { return trace.steps() > 0; }
   /// The milliseconds of an average worker's step that `count` says of each of the waits, in
-  /// proportion to the case's exposed time: a trace has only two steps of one repeat.
+  /// proportion to the case's exposed time: a trace has only four steps of one repeat.
   template <class Count>
   double of_exposed(Count count) const {
     double counted = 0, all = 0;

@@ -29,11 +29,14 @@ std::string step_text(const Evidence& e) {
       {"compute", ms.compute},     {"exposed communication", ms.exposed},
       {"optimizer", ms.optimizer}, {"data", ms.data},
       {"encoding", ms.encoding},   {"idle", ms.idle}};
+  // Parts are means, and the step is the median of the slowest worker: shares are of the parts'
+  // sum.
+  double sum = 0;
+  for (const auto& part : parts) sum += part.second;
   std::vector<std::string> words;
   for (const auto& [name, value] : parts)
-    if (value >= 0.005 * ms.step || name == std::string_view("compute"))
-      words.push_back(
-          fmt::format("{} {} ms ({})", name, milliseconds(value), percent(value, ms.step)));
+    if (value >= 0.005 * sum || name == std::string_view("compute"))
+      words.push_back(fmt::format("{} {} ms ({})", name, milliseconds(value), percent(value, sum)));
   return fmt::format("A step takes {} ms. Of an average worker's step: {}.", milliseconds(ms.step),
                      fmt::join(words, ", "));
 }

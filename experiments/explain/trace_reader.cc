@@ -162,7 +162,7 @@ TracedRun traced_run(const json& trace, const RunPlan& plan) {
       TracedWorker worker{*lines.rank, {}, {}};
       std::vector<TraceSlice> main;
       for (auto& [line, slices] : lines.slices) {
-        if (lines.names[line].starts_with("server")) continue;  // of a server beside the worker
+        if (lines.names[line] == "serving") continue;  // of a server beside the worker
         for (TraceSlice& slice : slices)
           (slice.activity == Activity::communication ? worker.communication : main)
               .push_back(std::move(slice));

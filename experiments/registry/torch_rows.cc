@@ -37,15 +37,13 @@ Fields with(TorchOptions& options, Fields more) {
 struct TorchDdpOptions : TorchOptions {
   double bucket_mb = 25;
   bool static_graph = true;
-  bool compile = false;
 };
 
 Fields fields_of(TorchDdpOptions& options) {
   return with(options,
               {{"bucket_mb", &options.bucket_mb, "bucket_cap_mb of DistributedDataParallel",
                 Range::positive},
-               {"static_graph", &options.static_graph, "static_graph of DistributedDataParallel"},
-               {"compile", &options.compile, "whether the model is compiled (torch.compile)"}});
+               {"static_graph", &options.static_graph, "static_graph of DistributedDataParallel"}});
 }
 
 struct TorchFsdpOptions : TorchOptions {

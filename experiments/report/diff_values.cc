@@ -44,7 +44,9 @@ class Values {
     ValueDiff& one = begin("proof");
     one.a = name_of(a);
     one.b = name_of(b);
-    one.regression = b == Proof::different || (b == Proof::to_rounding && a < Proof::to_rounding);
+    const bool was_shown = a <= Proof::to_rounding;
+    one.regression = b == Proof::different || (b == Proof::to_rounding && a < Proof::to_rounding) ||
+                     (b == Proof::not_shown && was_shown);
   }
 
   void add_failures() {

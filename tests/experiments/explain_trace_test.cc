@@ -80,7 +80,7 @@ TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {
        {"pid", 0},
        {"tid", 9},
        {"name", "thread_name"},
-       {"args", {{"name", "server 0"}}}});
+       {"args", {{"name", "serving"}}}});
   add({{"ph", "X"},
        {"pid", 0},
        {"tid", 9},

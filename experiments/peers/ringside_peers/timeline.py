@@ -4,7 +4,7 @@ import threading
 import time
 
 ACTIVITIES = ("compute", "communication", "exposed", "optimizer", "data", "encoding")
-TRACED_STEPS = 2
+TRACED_STEPS = 4
 now = time.perf_counter  # the clock of Ringside's own ranks on the same host: CLOCK_MONOTONIC
 
 
