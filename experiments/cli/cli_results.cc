@@ -91,7 +91,8 @@ CLI::App* add_trace(CLI::App& app, Arguments& arguments) {
   CLI::App* trace = app.add_subcommand(
       "trace", "say where the trace of a run is, or write it in another program's format");
   trace->add_option("RESULTS", arguments.file, "the folder of a comparison")->required();
-  trace->add_option("RUN", arguments.run, "the run: its id, or its label, which means the first repeat");
+  trace->add_option("RUN", arguments.run,
+                    "the run: its id, or its label, which means the first repeat");
   trace
       ->add_option("--chakra", arguments.chakra,
                    "write Chakra execution traces, which ASTRA-sim reads, to DIR: a file for each "
