@@ -61,7 +61,9 @@ Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  if (!describes(measured) || measured.program || measured.train.offload != Offload::none)
+  // A worker that is slowed rests until its clock has gone on, and virtual time does not by itself.
+  const bool slowed = !measured.device.slow.empty() || measured.device.jitter > 0;
+  if (!describes(measured) || measured.program || slowed || measured.train.offload != Offload::none)
     return {};
   if (const auto* known = find(predicted_, measured)) return known->answer;
   const RunPlan plan = prediction_plan(measured, machine_->cluster);

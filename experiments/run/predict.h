@@ -36,8 +36,9 @@ class Predictor {
   Predictor(std::optional<CalibratedMachine> machine, RankStart start);
   /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
   /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, run
-  /// on another device than the CPU, have other threads than the machine was calibrated with, or
-  /// offload: their host is the processor on which they compute.
+  /// on another device than the CPU, have other threads than the machine was calibrated with, have
+  /// workers that are slowed for a trial (device.slow), or offload: their host is the processor on
+  /// which they compute.
   std::optional<Prediction> predict(const RunPlan& measured);
   /// The fastest product of one worker of the run on the calibrated machine. Returns nothing
   /// without a machine, and nothing for runs that are simulated, that run on another device than
