@@ -51,6 +51,18 @@ nlohmann::ordered_json report_of_rows(const std::vector<Row>& rows) {
                     .environment = nlohmann::json()});
 }
 
+/// The row of a run with more workers than the made-up experiment has samples.
+Row row_of_many(int world) {
+  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+  row.plan.world = world;
+  for (int rank = 2; rank < world; ++rank) {
+    row.plan.ranks.push_back({.rank = rank, .worker = rank});
+    row.ranks.push_back(row.ranks[0]);
+    row.ranks.back().rank = rank;
+  }
+  return row;
+}
+
 TEST(ReportPage, HoldsTheSummaryAndTheTablesOfEveryFolder) {
   const auto rows = two_rows();
   const nlohmann::json environment = {{"time", "2026-01-02T03:04:05Z"}};
@@ -143,7 +155,9 @@ TEST(ReportPage, OfTheProgramFetchesNothing) {
 TEST(ReportPage, Of100CasesIsBelow6Megabytes) {
   std::vector<Row> rows;
   for (int i = 0; i < 100; ++i) {
-    Row& row = rows.emplace_back(made_up_row("ddp", 16, 0, 100 + i, "a", {}));
+    Row& row = rows.emplace_back(row_of_many(16));
+    row.loss.clear();
+    row.samples_per_s += i;
     row.plan.label = row.plan.family = "ddp with a long name " + std::to_string(i);
     row.plan.id = row.plan.label;
     row.plan.train.micro_batch = i + 1;
@@ -208,8 +222,8 @@ std::vector<int> ranks_of(const MemorySummary& memory) {
 }
 
 TEST(MemoryOfRanks, IsThatOfEveryRankOfAFew) {
-  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}), again = row;
-  again.plan.repeat = 1;
+  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}),
+      again = made_up_row("ddp", 2, 1, 100, "a", {2, 1});
   again.ranks[1].at_peak[MemoryKind::gradient] = 3'000'000;
   row.ranks[0].host = "here";
   const MemorySummary memory = summarise({row, again})[0].memory;
@@ -222,7 +236,7 @@ TEST(MemoryOfRanks, IsThatOfEveryRankOfAFew) {
 }
 
 TEST(MemoryOfRanks, OfManyIsThatOfTheFirstAndTheBusiest) {
-  Row row = made_up_row("ddp", 20, 0, 100, "a", {2, 1});
+  Row row = row_of_many(20);
   row.ranks[17].at_peak[MemoryKind::gradient] = 9'000'000;
   const MemorySummary memory = summarise({row})[0].memory;
   EXPECT_THAT(ranks_of(memory), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 17));

@@ -54,10 +54,11 @@ class TimelineTest(unittest.TestCase):
         self.assertEqual(made.steps({})[0], {"total": 2.0, **dict.fromkeys(ACTIVITIES, 0.0), "compute": 2.0})
         self.assertEqual(made.slices({}), [])
 
-    def test_a_trace_has_the_last_two_steps(self):
-        spans = [("compute", 0.1, 0.2), ("compute", 2.1, 2.2), ("exposed", 4.1, 4.3)]
-        slices = timeline([(0.0, 1.0), (2.0, 3.0), (4.0, 5.0)], spans).slices({})
-        self.assertEqual([one["begin_s"] for one in slices], [2.1, 4.1])
+    def test_a_trace_has_the_last_four_steps(self):
+        bounds = [(2.0 * step, 2.0 * step + 1) for step in range(5)]
+        spans = [("compute", 0.1, 0.2), ("compute", 2.1, 2.2), ("exposed", 8.1, 8.3)]
+        slices = timeline(bounds, spans).slices({})
+        self.assertEqual([one["begin_s"] for one in slices], [2.1, 8.1])
         self.assertEqual(slices[1]["activity"], "exposed")
         self.assertAlmostEqual(slices[1]["duration_s"], 0.2)
 
