@@ -109,8 +109,9 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
     if (mean.count == 0) continue;
     if (longer < parts)
       part *= parts > 0 ? std::max(0.0, longer) / parts : 0;
-    else if (step > parts)
-      part += std::min(1.0, (longer - parts) / (step - parts)) * (mean.us - part);
+    else if (step > parts)  // rounded, the sum may be more than the whole
+      part = std::min(mean.us,
+                      part + std::min(1.0, (longer - parts) / (step - parts)) * (mean.us - part));
   }
   return out;
 }

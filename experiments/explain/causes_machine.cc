@@ -37,8 +37,11 @@ double threads_of_workers(const RunPlan& plan) {
 
 bool too_many_threads(const Row& row) {
   const double cores = shared_cores(row);
-  // Workers that rest for a trial (device.slow) leave cores to others.
-  const bool all_busy = !row.cores || *row.cores >= busy * cores;
+  // Workers that rest for a trial (device.slow) leave cores idle. What other processes used was not
+  // to be had.
+  const double by_others =
+      row.load && row.load->seconds > 0 ? row.load->others_s / row.load->seconds : 0;
+  const bool all_busy = !row.cores || *row.cores + by_others >= busy * cores;
   return cores > 0 && threads_of_workers(row.plan) > cores && all_busy;
 }
 

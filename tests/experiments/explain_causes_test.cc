@@ -104,9 +104,9 @@ TEST(ExplainCauses, ComputeFarBelowThePeakDoesNotGrowWithABatch) {
 
 TEST(ExplainCauses, MoreThreadsThanCoresOnlyWhereTheCoresAreBusy) {
   const StepParts parts{.step = 20, .compute = 18, .optimizer = 2};
-  const auto found = [&](int cores, double busy) {
+  const auto found = [&](int cores, double busy, double others = 0) {
     Staged staged = row_evidence("independent", 4, parts);
-    staged.row->load = MachineLoad{.seconds = 10, .cores = cores};
+    staged.row->load = MachineLoad{.seconds = 10, .cores = cores, .others_s = 10 * others};
     staged.row->cores = busy;
     return findings_of(staged.evidence);
   };
@@ -117,6 +117,10 @@ TEST(ExplainCauses, MoreThreadsThanCoresOnlyWhereTheCoresAreBusy) {
               AllOf(HasSubstr("4 workers with 1 thread each share 2 cores"), HasSubstr("1.9")));
   EXPECT_THAT(found(2, 0.8), IsEmpty()) << "workers that rest leave the cores to others";
   EXPECT_THAT(found(4, 3.9), IsEmpty());
+  const std::vector<Finding> beside = found(2, 1.1, 0.8);
+  EXPECT_TRUE(std::any_of(beside.begin(), beside.end(), [](const Finding& one) {
+    return one.cause == "more threads than cores";
+  })) << "other processes keep cores busy too";
 }
 
 TEST(ExplainCauses, AServerIsBusyIfItMovesMoreThanWorkers) {
