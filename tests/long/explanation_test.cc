@@ -42,7 +42,7 @@ set = { "device.slow" = [1, 3] }
 [[compare.case]]
 scheme = "ddp"
 label = "bucket"
-set = { "scheme.ddp.bucket_mb" = 1000, "model.width" = 512, "model.context" = 16, "train.global_batch" = 4, "optimizer.kind" = "sgd" }
+set = { "scheme.ddp.bucket_mb" = 1000, "model.width" = 512, "model.context" = 16, "train.global_batch" = 4, "optimizer.kind" = "sgd", "optimizer.momentum" = 0.0 }
 [[compare.case]]
 scheme = "ddp"
 label = "tiny"
