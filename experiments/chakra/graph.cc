@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "core/base/error.h"
 
 namespace ringside::chakra {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::array<std::string_view, 5> collectives = {"all_reduce", "reduce_scatter",
                                                          "all_gather", "broadcast", "all_to_all"};
@@ -23,82 +20,46 @@ constexpr std::array<std::string_view, 5> collectives = {"all_reduce", "reduce_s
 /// comes first.
 enum class Role { collective, wait, compute };
 
-/// The numbers of arrows.
-using Arrows = std::vector<std::int64_t>;
-
-/// A span of one rank; times in nanoseconds.
-struct Span {
+/// A span of one rank that has a role.
+struct Operation {
   Role role{};
-  std::string name, operation, group;
-  std::int64_t begin = 0, end = 0, bytes = 0;
-  std::int64_t within = 0;  // the time of what is nested in it
-  bool blocks = false;      // the rank waits for the collective at once
-  Arrows arrows{};
+  const TracedSpan* span = nullptr;
+  std::int64_t within_ns = 0;  // the time of what is nested in it
 };
 
-std::int64_t nanoseconds(const json& microseconds) {
-  return std::llround(microseconds.get<double>() * 1e3);
-}
-
 /// The role of a span in the graph; none if it has none.
-std::optional<Role> role_of(const json& event, const std::string& line) {
-  const std::string category = event.at("cat");
-  if (category == "communication" || category == "scalars") return Role::collective;
-  if (!line.starts_with("compute")) return {};
-  if (category == "exposed") return Role::wait;
-  if (category == "launch" || category == "step") return {};
+std::optional<Role> role_of(const TracedSpan& span) {
+  if (span.category == "communication" || span.category == "scalars") return Role::collective;
+  if (!span.line.starts_with("compute")) return {};
+  if (span.category == "exposed") return Role::wait;
+  if (span.category == "launch" || span.category == "step") return {};
   return Role::compute;
 }
 
-Span span_of(const json& event, Role role) {
-  const json args = event.value("args", json::object());
-  const std::int64_t begin = nanoseconds(event.at("ts"));
-  return {role,
-          event.at("name"),
-          args.value("operation", ""),
-          args.value("group", ""),
-          begin,
-          begin + nanoseconds(event.at("dur")),
-          args.value("bytes", std::int64_t{0}),
-          0,
-          event.at("cat") == "scalars"};
-}
-
-/// The spans of every rank that have a role, in the order in which they begin.
-std::map<int, std::vector<Span>> spans_of(const json& trace) {
-  std::map<int, std::vector<Span>> ranks;
-  std::map<std::pair<int, int>, std::string> lines;
-  std::map<std::pair<int, int>, std::vector<std::size_t>> open;  // on the lines that nest
-  Arrows* last = nullptr;  // of the span to which arrows belong
-  for (const json& event : trace.at("traceEvents")) {
-    const std::string phase = event.at("ph");
-    const int rank = event.at("pid");
-    std::vector<Span>& spans = ranks[rank];
-    const std::pair line(rank, event.value("tid", 0));
-    if (event.at("name") == "thread_name") lines[line] = event.at("args").at("name");
-    if (last && (phase == "s" || phase == "t" || phase == "f")) last->push_back(event.at("id"));
-    if (phase != "X") continue;
-    last = nullptr;
-    const std::optional<Role> role = role_of(event, lines[line]);
+/// The spans that have a role, in the order in which they begin.
+std::vector<Operation> operations_of(const std::vector<TracedSpan>& spans) {
+  std::vector<Operation> operations;
+  std::map<std::string, std::vector<std::size_t>> open;  // on the lines that nest
+  for (const TracedSpan& span : spans) {
+    const std::optional<Role> role = role_of(span);
     if (!role) continue;
-    Span span = span_of(event, *role);
     if (*role != Role::collective) {
-      std::vector<std::size_t>& around = open[line];
-      while (!around.empty() && spans[around.back()].end <= span.begin) around.pop_back();
-      if (!around.empty()) spans[around.back()].within += span.end - span.begin;
-      around.push_back(spans.size());
+      std::vector<std::size_t>& around = open[span.line];
+      while (!around.empty() && operations[around.back()].span->end_ns <= span.begin_ns)
+        around.pop_back();
+      if (!around.empty()) operations[around.back()].within_ns += span.end_ns - span.begin_ns;
+      around.push_back(operations.size());
     }
-    spans.push_back(std::move(span));
-    last = &spans.back().arrows;
+    operations.push_back({*role, &span});
   }
-  for (auto& [rank, spans] : ranks)
-    std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
-      return std::tuple(a.begin, a.role) < std::tuple(b.begin, b.role);
-    });
-  return ranks;
+  std::stable_sort(
+      operations.begin(), operations.end(), [](const Operation& a, const Operation& b) {
+        return std::tuple(a.span->begin_ns, a.role) < std::tuple(b.span->begin_ns, b.role);
+      });
+  return operations;
 }
 
-void check(const Span& span, int rank) {
+void check(const TracedSpan& span, int rank) {
   if (std::find(collectives.begin(), collectives.end(), span.operation) != collectives.end())
     return;
   throw Error(
@@ -124,26 +85,27 @@ class Groups {
   std::vector<Group> groups_;
 };
 
-std::vector<Node> graph_of(const std::vector<Span>& spans, int rank, Groups& groups) {
+std::vector<Node> graph_of(const std::vector<Operation>& operations, int rank, Groups& groups) {
   std::vector<Node> nodes;
   std::optional<std::int64_t> computed;         // the last node of compute
   std::map<int, std::int64_t> collected;        // by group, the last collective
   std::map<std::int64_t, std::int64_t> arrows;  // the collective of each arrow
   std::set<std::int64_t> awaited;               // collectives that the next compute follows
-  for (const Span& span : spans) {
-    if (span.role == Role::wait) {
+  for (const Operation& operation : operations) {
+    const TracedSpan& span = *operation.span;
+    if (operation.role == Role::wait) {
       for (const std::int64_t arrow : span.arrows)
         if (const auto found = arrows.find(arrow); found != arrows.end())
           awaited.insert(found->second);
       continue;
     }
-    const bool computes = span.role == Role::compute;
-    const std::int64_t own = span.end - span.begin - (computes ? span.within : 0);
+    const bool computes = operation.role == Role::compute;
+    const std::int64_t own_ns = span.end_ns - span.begin_ns - (computes ? operation.within_ns : 0);
     Node node{static_cast<std::int64_t>(nodes.size()) + 1,
               span.name,
               {},
-              span.begin / 1000,
-              std::max<std::int64_t>(0, own) / 1000};
+              span.begin_ns / 1000,
+              std::max<std::int64_t>(0, own_ns) / 1000};
     if (computed) node.after.push_back(*computed);
     if (computes) {
       node.after.insert(node.after.end(), awaited.begin(), awaited.end());
@@ -157,7 +119,7 @@ std::vector<Node> graph_of(const std::vector<Span>& spans, int rank, Groups& gro
       const auto [before, is_first] = collected.try_emplace(node.group, node.id);
       if (!is_first) node.after.push_back(std::exchange(before->second, node.id));
       for (const std::int64_t arrow : span.arrows) arrows[arrow] = node.id;
-      if (span.blocks) awaited.insert(node.id);
+      if (span.category == "scalars") awaited.insert(node.id);  // the rank waits for them at once
     }
     nodes.push_back(std::move(node));
   }
@@ -166,14 +128,15 @@ std::vector<Node> graph_of(const std::vector<Span>& spans, int rank, Groups& gro
 
 }  // namespace
 
-Run graphs_of(const json& trace) {
+Run graphs_of(const TracedSpans& trace) {
   Run run;
   Groups groups;
-  for (const auto& [rank, spans] : spans_of(trace)) {
-    if (spans.empty())
+  for (const auto& [rank, spans] : trace) {
+    const std::vector<Operation> operations = operations_of(spans);
+    if (operations.empty())
       throw Error("the trace shows nothing of rank {}; raise sim.traced_ranks, and compare anew",
                   rank);
-    run.ranks.push_back(graph_of(spans, rank, groups));
+    run.ranks.push_back(graph_of(operations, rank, groups));
   }
   run.groups = groups.take();
   return run;

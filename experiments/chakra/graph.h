@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "experiments/results/read_trace.h"
 
 namespace ringside::chakra {
 
@@ -35,11 +35,11 @@ struct Run {
   std::vector<Group> groups;
 };
 
-/// Makes graphs of the last steps of a run from its trace (experiments/results/trace.h). What a
+/// Makes graphs of the last steps of a run from its trace. What a
 /// rank computes follows in order; a collective follows what was computed when it began, and the
 /// one before it in its group; what is computed after the rank has waited for a collective follows
 /// the collective. Throws Error for a run whose ranks also send each other messages, or of whose
 /// ranks some are not traced.
-Run graphs_of(const nlohmann::json& trace);
+Run graphs_of(const TracedSpans& trace);
 
 }  // namespace ringside::chakra

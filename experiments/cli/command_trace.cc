@@ -1,12 +1,11 @@
 // ringside trace
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "experiments/chakra/files.h"
 #include "experiments/cli/commands.h"
+#include "experiments/results/read_trace.h"
 #include "experiments/results/saved_results.h"
 
 namespace ringside {
@@ -45,14 +44,6 @@ std::string choose_run(const SavedResults& results, const std::string& asked) {
               asked.empty() ? "" : " that are called " + asked, fmt::join(ids, ", "));
 }
 
-nlohmann::json read_trace(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  nlohmann::json trace = nlohmann::json::parse(in, nullptr, false);
-  if (!trace.is_object() || !trace.contains("traceEvents"))
-    throw Error("{}: not a trace; compare anew", file.string());
-  return trace;
-}
-
 }  // namespace
 
 int trace_command(const Arguments& arguments) {
@@ -69,7 +60,7 @@ int trace_command(const Arguments& arguments) {
     std::cout << fmt::format("{}: open it in ui.perfetto.dev\n", file.string());
     return ok;
   }
-  const chakra::Run graphs = chakra::graphs_of(read_trace(file));
+  const chakra::Run graphs = chakra::graphs_of(read_trace_file(file));
   chakra::write_files(graphs, arguments.chakra, run);
   std::size_t nodes = 0;
   for (const auto& rank : graphs.ranks) nodes += rank.size();

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/explain/trace_reader.h"
+#include "experiments/explain/traced_steps.h"
 #include "experiments/explain/waits.h"
 
 namespace ringside {

@@ -87,7 +87,8 @@ Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Ro
     return distance(a) < distance(b);
   });
   try {
-    add_trace(out, read_trace(folder / "traces" / (out.plan().id + ".json"), out.plan()));
+    const TracedSpans trace = read_trace_file(folder / "traces" / (out.plan().id + ".json"));
+    add_trace(out, traced_run(trace, out.plan()));
   } catch (const Error& error) {
     out.no_trace = error.what();
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/explain/critical_path.h"
-#include "experiments/explain/trace_reader.h"
+#include "experiments/explain/traced_steps.h"
 #include "experiments/explain/waits.h"
 #include "experiments/report/report.h"
 

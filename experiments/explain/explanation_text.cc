@@ -13,7 +13,7 @@ namespace {
 /// A gain in speed below this share is none: predictions do not tell as little.
 constexpr double little = 0.01;
 
-std::string percent(double part, double whole) {
+std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-";
 }
 
@@ -36,7 +36,8 @@ std::string step_text(const Evidence& e) {
   std::vector<std::string> words;
   for (const auto& [name, value] : parts)
     if (value >= 0.005 * sum || name == std::string_view("compute"))
-      words.push_back(fmt::format("{} {} ms ({})", name, milliseconds(value), percent(value, sum)));
+      words.push_back(
+          fmt::format("{} {} ms ({})", name, milliseconds(value), share_text(value, sum)));
   return fmt::format("A step takes {} ms. Of an average worker's step: {}.", milliseconds(ms.step),
                      fmt::join(words, ", "));
 }
@@ -129,7 +130,7 @@ std::string cause_text(const Evidence& e, const Explained& one, const TrialGroun
   std::string name = one.finding.cause;
   name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   std::string out = fmt::format("{}{}, up to {} ms ({} of the step). {}\n", number, name,
-                                milliseconds(one.finding.ms), percent(one.finding.ms, e.ms.step),
+                                milliseconds(one.finding.ms), share_text(one.finding.ms, e.ms.step),
                                 one.finding.sentence);
   for (const Trial& trial : one.trials) {
     out += "   " + trial_text(trial, ground) + "\n";

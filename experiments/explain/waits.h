@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/explain/trace_reader.h"
+#include "experiments/explain/traced_steps.h"
 
 namespace ringside {
 

@@ -20,6 +20,12 @@ std::vector<std::string> causes_found(const Evidence& evidence) {
   return names;
 }
 
+std::optional<Finding> named(const std::vector<Finding>& all, const std::string& cause) {
+  for (const Finding& one : all)
+    if (one.cause == cause) return one;
+  return {};
+}
+
 TEST(ExplainCauses, ASlowRankIsATenthSlowerAndOthersWait) {
   const Staged slow = TwoRanks(2).staged();
   const std::vector<Finding> found = findings_of(slow.evidence);
@@ -167,6 +173,112 @@ TEST(ExplainCauses, RecomputationAndTheWholeOptimizer) {
   staged.row->plan.train.recompute = Recompute::full;
   EXPECT_THAT(causes_found(staged.evidence),
               ElementsAre("recomputation", "the whole optimizer on every rank"));
+}
+
+TEST(ExplainCauses, ReadingSamplesCountsIfWorkersWaitForThem) {
+  const auto found = [](double data) {
+    return causes_found(
+        row_evidence("single", 1, {.step = 10, .compute = 10 - data, .data = data}).evidence);
+  };
+  EXPECT_THAT(found(0.6), ElementsAre("reading samples"));
+  EXPECT_THAT(found(0.4), IsEmpty());
+}
+
+RunPlan plan_with(const std::vector<std::string>& settings, const char* scheme) {
+  return plan_training(with(made_up_experiment(), settings), scheme, 2);
+}
+
+TEST(ExplainCauses, NoOverlapIfThereIsSomethingToHide) {
+  const auto found = [](double reduced) {
+    return findings_of(two_equal_ranks(plan_with({"scheme.ddp.overlap=false"}, "ddp"),
+                                       {{"compute", "forward a", 0, 6},
+                                        {"compute", "backward a", 6, 16},
+                                        {"communication", "all-reduce bucket 0", 16, reduced},
+                                        {"exposed", "wait all-reduce bucket 0", 16, reduced},
+                                        {"optimizer", "optimizer", reduced, reduced + 1}})
+                           .evidence);
+  };
+  ASSERT_EQ(found(20).size(), 1u) << "what switches overlap off explains why one bucket waits";
+  EXPECT_EQ(found(20)[0].cause, "no overlap");
+  EXPECT_NEAR(found(20)[0].ms, 4, 1e-6);
+  ASSERT_EQ(found(20)[0].remedies.size(), 1u);
+  EXPECT_EQ(found(20)[0].remedies[0].settings[0].key, "scheme.ddp.overlap");
+  EXPECT_NEAR(named(found(40), "no overlap")->ms, 10, 1e-6) << "backward has no more";
+  EXPECT_THAT(found(16.5), IsEmpty());
+}
+
+TEST(ExplainCauses, TheLastBucketIsNotHiddenByBackward) {
+  // Bucket 0 is reduced beside the backward of `a`, bucket 1 from `begun` on.
+  const auto found = [](double begun, double reduced) {
+    return findings_of(two_equal_ranks(plan_with({}, "ddp"),
+                                       {{"compute", "forward a", 0, 6},
+                                        {"compute", "backward b", 6, 10},
+                                        {"communication", "all-reduce bucket 0", 10, 12},
+                                        {"compute", "backward a", 10, 16},
+                                        {"communication", "all-reduce bucket 1", begun, reduced},
+                                        {"exposed", "wait all-reduce bucket 1", 16, reduced},
+                                        {"optimizer", "optimizer", reduced, reduced + 1}})
+                           .evidence);
+  };
+  ASSERT_EQ(found(16, 18).size(), 1u);
+  EXPECT_EQ(found(16, 18)[0].cause, "the last bucket");
+  EXPECT_NEAR(found(16, 18)[0].ms, 2, 1e-6);
+  EXPECT_THAT(found(16, 18)[0].sentence, HasSubstr("The last of 2 reductions"));
+  EXPECT_THAT(found(16, 16.5), IsEmpty()) << "3% of the step";
+  EXPECT_FALSE(named(found(13, 18), "the last bucket")) << "backward hides a part of it";
+}
+
+TEST(ExplainCauses, PrefetchIsTooLateIfComputeCouldHideTheGather) {
+  // Unit b is gathered beside the forward of a, which is too short for it.
+  const auto found = [](double gathered) {
+    return findings_of(two_equal_ranks(plan_with({"scheme.fsdp.prefetch=1"}, "fsdp"),
+                                       {{"compute", "forward a", 0, 2},
+                                        {"communication", "all-gather b", 0, gathered},
+                                        {"exposed", "wait all-gather b", 2, gathered},
+                                        {"compute", "forward b", gathered, gathered + 2},
+                                        {"compute", "backward b", gathered + 2, gathered + 6},
+                                        {"compute", "backward a", gathered + 6, gathered + 10}})
+                           .evidence);
+  };
+  ASSERT_EQ(found(5).size(), 1u);
+  EXPECT_EQ(found(5)[0].cause, "prefetch too late");
+  EXPECT_NEAR(found(5)[0].ms, 3, 1e-6);
+  EXPECT_THAT(found(5)[0].sentence,
+              AllOf(HasSubstr("'all-gather b' takes 5.0 ms"), HasSubstr("only 2.0 ms before")));
+  EXPECT_EQ(found(5)[0].remedies[0].settings[0].value, "2");
+  EXPECT_THAT(found(2.5), IsEmpty()) << "4% of the step";
+  for (const Finding& one : found(13)) EXPECT_EQ(one.cause, "communication longer than compute");
+}
+
+TEST(ExplainCauses, ReducedTooOftenIfEveryMicroBatchIs) {
+  const auto found = [](const std::string& reduce) {
+    return findings_of(
+        two_equal_ranks(plan_with({"train.global_batch=4", "train.reduce=" + reduce}, "ddp"),
+                        {{"compute", "forward a", 0, 6},
+                         {"compute", "backward a", 6, 16},
+                         {"communication", "all-reduce bucket 0", 16, 20},
+                         {"exposed", "wait all-reduce bucket 0", 16, 20},
+                         {"optimizer", "optimizer", 20, 21}})
+            .evidence);
+  };
+  const auto every = named(found("every"), "reduced too often");
+  ASSERT_TRUE(every);
+  EXPECT_NEAR(every->ms, 2, 1e-6) << "half of 4 ms: there are two micro-batches";
+  EXPECT_FALSE(named(found("last"), "reduced too often"));
+}
+
+TEST(ExplainCauses, OffloadIsNotHiddenIfWorkersWaitForTheHost) {
+  const auto found = [](double copied, const char* offload) {
+    return causes_found(two_equal_ranks(plan_with({std::string("train.offload=") + offload}, "ddp"),
+                                        {{"compute", "forward a", 0, 6},
+                                         {"compute", "backward a", 6, 16},
+                                         {"exposed", "wait copy of bucket 0", 16, copied},
+                                         {"optimizer", "optimizer", copied, copied + 1}})
+                            .evidence);
+  };
+  EXPECT_THAT(found(18, "optimizer"), ElementsAre("offload not hidden"));
+  EXPECT_THAT(found(16.5, "optimizer"), IsEmpty());
+  EXPECT_THAT(found(18, "none"), Not(::testing::Contains("offload not hidden")));
 }
 
 // ---- bounds, and what is said

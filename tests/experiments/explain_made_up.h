@@ -26,6 +26,7 @@ struct MadeUpStep {
     const auto add = [&](const char* activity, const char* name, double begin, double end) {
       rank.slices.push_back({activity, name, begin * ms, (end - begin) * ms});
     };
+    add("step", "step", at, end());
     add("data", "read batch", at, at);
     add("compute", "forward a", at, at + forward);
     add("compute", "forward b", at + forward, at + 2 * forward);
@@ -69,6 +70,33 @@ struct TwoRanks {
   }
   Staged staged() const { return evidence_of_records(plan, records); }
 };
+
+/// A span of a made-up step, in ms.
+struct MadeUpSpan {
+  const char* activity;
+  const char* name;
+  double begin, end;
+};
+
+/// Two ranks that do the same in their one step, whose first span begins at 0 and last span ends
+/// it. Spans of one activity do not overlap.
+inline Staged two_equal_ranks(const RunPlan& plan, const std::vector<MadeUpSpan>& spans) {
+  RankRecord rank;
+  rank.role = "worker";
+  rank.parameters = 1000;
+  StepTime time;
+  time.total = spans.back().end * ms;
+  rank.slices.push_back({"step", "step", 0, time.total});
+  for (const MadeUpSpan& span : spans) {
+    const double seconds = (span.end - span.begin) * ms;
+    rank.slices.push_back({span.activity, span.name, span.begin * ms, seconds});
+    time.by_activity[static_cast<std::size_t>(*value_named<Activity>(span.activity))] += seconds;
+  }
+  rank.steps = {time, time, time};
+  RankRecord other = rank;
+  other.rank = 1;
+  return evidence_of_records(plan, {rank, other});
+}
 
 /// Evidence without a trace, whose parts of a step add up.
 inline Staged row_evidence(const std::string& scheme, int world, const StepParts& parts) {

@@ -49,7 +49,7 @@ inline Staged evidence_of_records(const RunPlan& plan, std::vector<RankRecord> r
   const nlohmann::json traced = trace(records);
   out.row = std::make_unique<Row>(make_row(plan, std::move(records)));
   out.evidence = evidence_of_case(summarise({*out.row}).front(), {out.row.get()}, "no folder");
-  add_trace(out.evidence, traced_run(traced, plan));
+  add_trace(out.evidence, traced_run(read_trace(traced), plan));
   return out;
 }
 

@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 CaseSummary swept(const std::string& family, double rate, std::vector<Setting> swept) {
   CaseSummary one;
@@ -85,7 +86,7 @@ TEST(Sweeps, AFailedCaseHasNoFigure) {
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp at 10; dp at 100."));
 }
 
-TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheShorterOne) {
+TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheOther) {
   std::vector<CaseSummary> cases;
   for (const char* precision : {"fp32", "bf16"})
     for (CaseSummary one : of_networks()) {
@@ -93,9 +94,14 @@ TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheShorterOne) {
       cases.push_back(one);
     }
   const auto tables = sweep_of(cases);
-  ASSERT_EQ(tables.size(), 2u);
+  ASSERT_EQ(tables.size(), 5u);
   EXPECT_EQ(tables[0].fixed, "world 8, train.precision = fp32");
   EXPECT_EQ(tables[1].lines.size(), 2u);
+  EXPECT_EQ(tables[4].key, "train.precision");
+  EXPECT_EQ(tables[4].fixed, "world 8, sim.network_gbit_s = 100");
+  EXPECT_THAT(tables[4].values, ElementsAre("fp32", "bf16"));
+  EXPECT_THAT(tables[4].lines[1].samples_per_s, ElementsAre(80, 80));
+  EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("samples/s, world 8, sim.network_gbit_s = 100")));
 }
 
 TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {

@@ -1,9 +1,14 @@
 #include "experiments/results/trace.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "experiments/results/read_trace.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
@@ -43,6 +48,45 @@ TEST(TraceTest, StartsAtZeroMicroseconds) {
     if (event["ph"] == "X") starts[event["pid"]] = event["ts"];
   EXPECT_NEAR(starts[0], 0, 1e-6);
   EXPECT_NEAR(starts[1], 250'000, 1e-3);
+}
+
+TEST(TraceTest, IsReadAsItWasWritten) {
+  RankRecord rank;
+  rank.rank = 2;
+  rank.slices = {{"step", "step 7", 10.0, 1.0, "steps"},
+                 {"compute", "backward a", 10.0, 0.25, "", "", 0, 0, {4}},
+                 {"communication", "bucket 0", 10.25, 0.5, "group all", "all_reduce", 64, 1, {4}}};
+  const TracedSpans spans = read_trace(trace({rank}));
+  ASSERT_EQ(spans.size(), 1u);
+  ASSERT_EQ(spans.at(2).size(), 3u);
+  const TracedSpan& step = spans.at(2)[0];
+  EXPECT_EQ(step.category, "step");
+  EXPECT_EQ(step.line, "steps");
+  EXPECT_EQ(step.end_ns - step.begin_ns, 1'000'000'000);
+  EXPECT_TRUE(step.arrows.empty());
+  const TracedSpan& moved = spans.at(2)[2];
+  EXPECT_EQ(moved.begin_ns, 250'000'000);
+  EXPECT_EQ(moved.operation, "all_reduce");
+  EXPECT_EQ(moved.group, "group all");
+  EXPECT_EQ(moved.bytes, 64);
+  EXPECT_EQ(moved.arrows, spans.at(2)[1].arrows);
+  EXPECT_EQ(moved.arrows.size(), 1u);
+}
+
+TEST(TraceTest, WhatIsNoTraceIsRefused) {
+  const testing::TemporaryFolder folder;
+  const auto refusal = [&](const std::filesystem::path& file) -> std::string {
+    try {
+      read_trace_file(file);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(refusal(folder.path() / "none.json"), HasSubstr("none.json is not there"));
+  EXPECT_THAT(refusal(folder.write("cut.json", "{\"traceEvents\": [")), HasSubstr("no JSON"));
+  EXPECT_THAT(refusal(folder.write("other.json", "{}")), HasSubstr("no trace of a run"));
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
   const Row row = run(GetParam().first, GetParam().second);
   const nlohmann::json trace = ringside::trace(row.ranks);
   const testing::TemporaryFolder folder;
-  chakra::write_files(chakra::graphs_of(trace), folder.path(), "run");
+  chakra::write_files(chakra::graphs_of(read_trace(trace)), folder.path(), "run");
   std::vector<std::vector<std::string>> orders;
   for (const RankRecord& rank : row.ranks) {
     const RankFile file = read(folder.path() / fmt::format("run.{}.et", rank.rank));
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, ChakraFiles,
 TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
   const nlohmann::json trace = ringside::trace(run("ps").ranks);
   try {
-    chakra::graphs_of(trace);
+    chakra::graphs_of(read_trace(trace));
     FAIL() << "the run has messages";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("which is no collective"));
@@ -150,7 +150,7 @@ TEST(ChakraGraphs, NeedAllRanksInTheTrace) {
   row.ranks[1].slices.clear();
   const nlohmann::json trace = ringside::trace(row.ranks);
   try {
-    chakra::graphs_of(trace);
+    chakra::graphs_of(read_trace(trace));
     FAIL() << "rank 1 is missing";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("nothing of rank 1; raise sim.traced_ranks"));

@@ -68,12 +68,17 @@ class Timeline:
         return out
 
     def slices(self, empty):
-        """The spans of the last steps, for a trace. `empty`: such a span without values."""
+        """The last steps and their spans, for a trace. `empty`: such a span without values."""
         if not self.bounds:
             return []
-        first = self.bounds[max(0, len(self.bounds) - TRACED_STEPS)][0]
+        first = max(0, len(self.bounds) - TRACED_STEPS)
+        begun = self.bounds[first][0]
+        steps = [
+            (begin, end, "step", f"step {number}", {"track": "steps", "sequence": number})
+            for number, (begin, end) in enumerate(self.bounds[first:], first + 1)
+        ]
+        spans = sorted((span for span in self.spans if span[0] >= begun), key=lambda span: span[0])
         return [
             {**empty, "activity": activity, "name": name, "begin_s": begin, "duration_s": end - begin, **note}
-            for begin, end, activity, name, note in sorted(self.spans, key=lambda span: span[0])
-            if begin >= first
+            for begin, end, activity, name, note in steps + spans
         ]

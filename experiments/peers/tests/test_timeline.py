@@ -39,8 +39,8 @@ class TimelineTest(unittest.TestCase):
         made = timeline([(0.0, 1.0)], [])
         made.add("communication", "bucket 0", 0.2, 0.4, bytes=8)
         self.assertEqual(made.steps({"new": 0})[0]["new"], 0)
-        self.assertEqual(made.slices({"new": 0, "bytes": 0})[0]["bytes"], 8)
-        self.assertEqual(made.slices({"new": 0, "bytes": 0})[0]["new"], 0)
+        self.assertEqual(made.slices({"new": 0, "bytes": 0})[1]["bytes"], 8)
+        self.assertEqual(made.slices({"new": 0, "bytes": 0})[1]["new"], 0)
 
     def test_time_counts_for_the_step_in_which_it_passed(self):
         spans = [("exposed", 0.5, 2.5), ("exposed", 3.5, 9.0)]
@@ -52,15 +52,17 @@ class TimelineTest(unittest.TestCase):
         made.bounds = [(1.0, 3.0)]
         made.add("exposed", "wait", 1.0, 2.0)
         self.assertEqual(made.steps({})[0], {"total": 2.0, **dict.fromkeys(ACTIVITIES, 0.0), "compute": 2.0})
-        self.assertEqual(made.slices({}), [])
+        self.assertEqual([one["activity"] for one in made.slices({})], ["step"])
+        self.assertEqual(Timeline().slices({}), [])
 
     def test_a_trace_has_the_last_four_steps(self):
         bounds = [(2.0 * step, 2.0 * step + 1) for step in range(5)]
         spans = [("compute", 0.1, 0.2), ("compute", 2.1, 2.2), ("exposed", 8.1, 8.3)]
         slices = timeline(bounds, spans).slices({})
-        self.assertEqual([one["begin_s"] for one in slices], [2.1, 8.1])
-        self.assertEqual(slices[1]["activity"], "exposed")
-        self.assertAlmostEqual(slices[1]["duration_s"], 0.2)
+        self.assertEqual([one["begin_s"] for one in slices], [2.0, 4.0, 6.0, 8.0, 2.1, 8.1])
+        self.assertEqual(slices[0]["name"], "step 2")
+        self.assertEqual(slices[5]["activity"], "exposed")
+        self.assertAlmostEqual(slices[5]["duration_s"], 0.2)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-// Reads what a trace of results/NAME/traces holds of the workers' last steps.
+// The workers' last steps, as the trace of a run shows them.
 #pragma once
 
-#include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "core/observe/timeline.h"
 #include "core/plan/run_plan.h"
+#include "experiments/results/read_trace.h"
 
 namespace ringside {
 
@@ -19,8 +18,8 @@ struct TraceSlice {
   double ms() const { return end_ms - begin_ms; }
 };
 
-/// One whole training step of a worker: what its main thread did, in the order of time. No slice
-/// overlaps another: of slices within a slice the outer one is kept.
+/// One training step of a worker: what its main thread did, in the order of time. No slice overlaps
+/// another: of slices within a slice the outer one is kept.
 struct TracedStep {
   double begin_ms = 0, end_ms = 0;
   std::vector<TraceSlice> main;
@@ -32,7 +31,7 @@ struct TracedWorker {
   std::vector<TraceSlice> communication;  // in the order of their begin
 };
 
-/// The last whole steps of a run's traced workers, in the order of their ranks.
+/// The last steps of a run's traced workers, in the order of their ranks.
 struct TracedRun {
   std::vector<TracedWorker> workers;
   /// Steps of all workers together.
@@ -51,11 +50,8 @@ double mean_of_steps(const TracedRun& run, Figure figure) {
 /// The milliseconds of a step in slices of the main thread with this activity.
 double ms_of(const TracedStep& step, Activity activity);
 
-/// Takes the workers' slices out of a trace (experiments/results/trace.h) of a run of `plan`.
-/// Events of other kinds, slices of categories that are no Activity, lines of servers, and what
-/// lies in evaluations are left out. Throws Error if the text is no trace.
-TracedRun traced_run(const nlohmann::json& trace, const RunPlan& plan);
-/// Does so for a file. Throws Error that names the file if it is not there or cannot be read.
-TracedRun read_trace(const std::filesystem::path& file, const RunPlan& plan);
+/// Takes the workers' steps out of what a trace shows of a run of `plan`. Spans whose category is
+/// no Activity are left out, as are lines of servers, and what lies outside of steps.
+TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan);
 
 }  // namespace ringside
