@@ -153,9 +153,10 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
        "applied nowhere.\n"});
   add({"time_to_loss", "Time to loss", time_to_loss_table(cases), time_to_loss_text(cases)});
   for (const SweepTable& sweep : sweep_of(cases))
-    add({fmt::format("sweep-{}", sweep.number),
-         fmt::format("samples/s against {}, {}", sweep.key, sweep.fixed), sweep_lines(sweep),
-         changes_text(sweep)});
+    if (sweep.longest)
+      add({fmt::format("sweep-{}", sweep.number),
+           fmt::format("samples/s against {}, {}", sweep.key, sweep.fixed), sweep_lines(sweep),
+           changes_text(sweep)});
   add({"utilization", "Overlap and utilization", utilization_table(cases), utilization_text(cases),
        with_utilization(cases)});
   add({"memory", "Peak memory of each role", memory_table(cases), memory_text(cases)});

@@ -115,17 +115,24 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
     if (one.purpose == Purpose::asked) asked.push_back(&one);
   const auto all = values_of(asked);
   if (all.empty()) return {};
-  const auto longest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
+  std::vector<std::string> keys;  // the one with the most values first
+  for (const auto& [key, values] : all) keys.push_back(key);
+  std::stable_sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) {
+    return all.at(a).size() > all.at(b).size();
   });
   for (const CaseSummary* one : asked)
     if (one->scheme != "single") worlds.insert(one->world);
   std::vector<SweepTable> tables;
-  for (const int world : worlds)
-    for (const Values& fixed : combinations(all, longest->first)) {
-      tables.push_back(table_of(asked, longest->first, longest->second, fixed, world));
-      tables.back().number = static_cast<int>(tables.size());
-    }
+  for (const std::string& key : keys) {
+    const bool longest = key == keys.front();
+    if (!longest && all.at(key).size() == 1) continue;
+    for (const int world : worlds)
+      for (const Values& fixed : combinations(all, key)) {
+        tables.push_back(table_of(asked, key, all.at(key), fixed, world));
+        tables.back().number = static_cast<int>(tables.size());
+        tables.back().longest = longest;
+      }
+  }
   return tables;
 }
 
@@ -182,6 +189,7 @@ std::string changes_text(const SweepTable& table) {
 std::string sweep_tables(const std::vector<CaseSummary>& cases) {
   std::string out;
   for (const SweepTable& table : sweep_of(cases)) {
+    if (!table.longest) continue;
     if (!out.empty()) out += "\n";
     out += text_table(sweep_lines(table));
     if (const std::string changes = changes_text(table); !changes.empty()) out += "\n" + changes;
