@@ -37,7 +37,7 @@ def make_model(config, initial):
     linear layers the other way round, so they are turned; this is faster than to compute with them
     so."""
     if config["kind"] not in KINDS:
-        raise Error(f"model.kind = '{config['kind']}' is not in {models.__file__}")
+        raise Error(f"model.kind = '{config['kind']}' is not in {models.__name__}")
     if config["kind"] == "gpt":
         for name, value in initial.items():
             if ".h." in name and name.endswith(".weight") and value.dim() == 2:
