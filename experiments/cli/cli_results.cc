@@ -115,7 +115,9 @@ CLI::App* add_explain(CLI::App& app, Arguments& arguments) {
   explain->add_option("--world", arguments.only_world, "only cases with this number of workers")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  explain->add_flag("!--no-trials", arguments.trials, "simulate nothing of what is to be tried");
+  explain->add_flag_callback(
+      "--no-trials", [&arguments] { arguments.trials = false; },
+      "simulate nothing of what is to be tried");
   explain->add_option("--json", arguments.json, "also write what is said to this file, as JSON")
       ->type_name("FILE");
   return explain;

@@ -28,6 +28,13 @@ std::string read_object(const fs::path& file, std::vector<std::string>& complain
   return "";
 }
 
+/// What an exception says, without the name that the JSON library puts before it in brackets.
+std::string cause_of(const std::exception& error) {
+  const std::string text = error.what();
+  const auto bracket = text.starts_with("[json.exception") ? text.find("] ") : std::string::npos;
+  return bracket == std::string::npos ? text : text.substr(bracket + 2);
+}
+
 void read_rows(SavedResults& results) {
   const fs::path file = results.folder / "rows.jsonl";
   std::ifstream in(file);
@@ -47,7 +54,7 @@ void read_rows(SavedResults& results) {
           cut_short
               ? fmt::format("{}:{}: the last row is cut short and left out", file.string(), number)
               : fmt::format("{}:{}: not a row, left out ({})", file.string(), number,
-                            error.what()));
+                            cause_of(error)));
     }
   }
   for (const auto& [schema, count] : of_other_schemas)
