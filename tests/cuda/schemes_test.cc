@@ -85,7 +85,9 @@ TEST(AttentionOnGpus, IsMadeAgainWithTheSameBitsInLessMemory) {
     config.train.precision = Precision::bf16;
     config.train.steps = 2;
     config.train.global_batch = 4;
-    for (const auto& [scheme, world] : {std::pair("single", 1), {"ddp", 2}, {"fsdp", 2}}) {
+    for (const std::string scheme : {"single", "ddp", "fsdp"}) {
+      if (model != "gpt" && scheme != "fsdp") continue;  // which does what the others do, and more
+      const int world = scheme == "single" ? 1 : 2;
       const auto row_with = [&](Recompute recompute) {
         config.train.recompute = recompute;
         return run(plan_training(config, scheme, world));

@@ -18,7 +18,7 @@ const std::string endless = "train.steps=100000000";
 
 class LostWorkers : public ProgramTest {
  protected:
-  LostWorkers() { small_gpt(16, 16, "steps = 4000\nglobal_batch = 3\n"); }
+  LostWorkers() { small_gpt(16, 16, "steps = 2500\nglobal_batch = 3\n"); }
 
   Program started(const std::vector<std::string>& settings) const {
     std::vector<std::string> arguments = {

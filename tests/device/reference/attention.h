@@ -47,9 +47,10 @@ inline Attention attention(const Values& qkv, const AttentionShape& s) {
       for (Index t = 0; t < s.positions; ++t) {
         Values scores(at(s.seen(t)), 0.0);
         double most = -std::numeric_limits<double>::infinity(), sum = 0;
+        const double scale = s.scale(), *query = &qkv[at(s.q(b, t, h, 0))];
         for (Index k = 0; k < s.seen(t); ++k) {
-          for (Index d = 0; d < s.depth; ++d)
-            scores[at(k)] += qkv[at(s.q(b, t, h, d))] * qkv[at(s.k(b, k, h, d))] * s.scale();
+          const double* key = &qkv[at(s.k(b, k, h, 0))];
+          for (Index d = 0; d < s.depth; ++d) scores[at(k)] += query[d] * key[d] * scale;
           most = std::max(most, scores[at(k)]);
         }
         for (double score : scores) sum += std::exp(score - most);
@@ -57,8 +58,9 @@ inline Attention attention(const Values& qkv, const AttentionShape& s) {
         for (Index k = 0; k < s.seen(t); ++k) {
           const double p = std::exp(scores[at(k)] - most) / sum;
           out.probabilities[at(s.p(b, h, t, k))] = p;
-          for (Index d = 0; d < s.depth; ++d)
-            out.y[at(s.y(b, t, h, d))] += p * qkv[at(s.v(b, k, h, d))];
+          double* y = &out.y[at(s.y(b, t, h, 0))];
+          const double* value = &qkv[at(s.v(b, k, h, 0))];
+          for (Index d = 0; d < s.depth; ++d) y[d] += p * value[d];
         }
       }
   return out;
@@ -73,18 +75,21 @@ inline Values attention_backward(const Values& dy, const Values& qkv, const Atte
         double mean = 0;
         for (Index k = 0; k < s.seen(t); ++k) {
           const double p = forward.probabilities[at(s.p(b, h, t, k))];
+          const double *from = &dy[at(s.y(b, t, h, 0))], *value = &qkv[at(s.v(b, k, h, 0))];
+          double* dvalue = &dqkv[at(s.v(b, k, h, 0))];
           for (Index d = 0; d < s.depth; ++d) {
-            dp[at(k)] += dy[at(s.y(b, t, h, d))] * qkv[at(s.v(b, k, h, d))];
-            dqkv[at(s.v(b, k, h, d))] += p * dy[at(s.y(b, t, h, d))];
+            dp[at(k)] += from[d] * value[d];
+            dvalue[d] += p * from[d];
           }
           mean += p * dp[at(k)];
         }
         for (Index k = 0; k < s.seen(t); ++k) {
           const double ds =
               forward.probabilities[at(s.p(b, h, t, k))] * (dp[at(k)] - mean) * s.scale();
-          for (Index d = 0; d < s.depth; ++d) {
-            dqkv[at(s.q(b, t, h, d))] += ds * qkv[at(s.k(b, k, h, d))];
-            dqkv[at(s.k(b, k, h, d))] += ds * qkv[at(s.q(b, t, h, d))];
+          const std::size_t query = at(s.q(b, t, h, 0)), key = at(s.k(b, k, h, 0));
+          for (std::size_t d = 0; d < at(s.depth); ++d) {
+            dqkv[query + d] += ds * qkv[key + d];
+            dqkv[key + d] += ds * qkv[query + d];
           }
         }
       }

@@ -51,10 +51,13 @@ struct Windows {
 inline Values convolution(const Values& x, const Values& weight, const Windows& o) {
   Values y(at(o.y_count()), 0.0);
   o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
-    for (Index k = 0; k < o.K; ++k)
-      for (Index c = 0; c < o.group_channels(); ++c)
-        y[at(o.y(b, p, q, k))] +=
-            x[at(o.x(b, h, w, o.first_channel(k) + c))] * weight[at(o.weight(k, r, s, c))];
+    const Index channels = o.group_channels();
+    for (Index k = 0; k < o.K; ++k) {
+      const double* from = &x[at(o.x(b, h, w, o.first_channel(k)))];
+      const double* by = &weight[at(o.weight(k, r, s, 0))];
+      double& sum = y[at(o.y(b, p, q, k))];
+      for (Index c = 0; c < channels; ++c) sum += from[c] * by[c];
+    }
   });
   return y;
 }
@@ -65,12 +68,14 @@ inline ConvolutionGradient convolution_backward(const Values& dy, const Values& 
                                                 const Values& weight, const Windows& o) {
   ConvolutionGradient out{Values(x.size(), 0.0), Values(weight.size(), 0.0)};
   o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
+    const Index channels = o.group_channels();
     for (Index k = 0; k < o.K; ++k) {
       const double d = dy[at(o.y(b, p, q, k))];
-      for (Index c = 0; c < o.group_channels(); ++c) {
-        const Index from = at(o.x(b, h, w, o.first_channel(k) + c));
-        out.dx[from] += d * weight[at(o.weight(k, r, s, c))];
-        out.dweight[at(o.weight(k, r, s, c))] += d * x[from];
+      const std::size_t from = at(o.x(b, h, w, o.first_channel(k))), by = at(o.weight(k, r, s, 0));
+      double *dx = &out.dx[from], *dweight = &out.dweight[by];
+      for (Index c = 0; c < channels; ++c) {
+        dx[c] += d * weight[by + at(c)];
+        dweight[c] += d * x[from + at(c)];
       }
     }
   });

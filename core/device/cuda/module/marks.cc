@@ -94,10 +94,13 @@ double Marks::resolve_locked(State& state) {
   float ms = 0;
   check(cudaEventElapsedTime(&ms, state.anchor->event.get(), state.event->get()),
         "cudaEventElapsedTime");
-  double value = state.anchor->time + static_cast<double>(ms) * 1e-3;
+  // The event has been reached, so its time is past; but the anchor's own time may be too late, by
+  // as much as the thread was held up while it waited for the anchor.
+  const double now = clock_.now();
+  double value = std::min(state.anchor->time + static_cast<double>(ms) * 1e-3, now);
   const bool is_anchor = &state == next_anchor_.get();
   if (is_anchor) {
-    value = std::clamp(value, state.recorded_at, clock_.now());
+    value = std::clamp(value, state.recorded_at, now);
     anchor_ = std::make_shared<const Anchor>(Anchor{std::move(*state.event), value});
   }
   state.value = value;
