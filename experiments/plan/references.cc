@@ -12,6 +12,14 @@
 namespace ringside {
 namespace {
 
+/// Whoever sets many keys gives the case a label: a reference whose own label would make a table
+/// too wide is called after the case.
+std::string short_label(const std::string& name, const std::string& of, const std::string& full) {
+  constexpr std::size_t longest = 60;
+  const std::string named = fmt::format("{} (of {})", name, of);
+  return full.size() > longest && named.size() < full.size() ? named : full;
+}
+
 /// What the case and the sweep set for the run: options of its scheme, or everything else but
 /// train.offload, which references leave out.
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
@@ -75,6 +83,7 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
   struct Shared {
     RunPlan plan;
     std::vector<Setting> first, common;  // settings of the first of its runs, and of all of them
+    std::string label;                   // of the first of its runs
   };
   std::vector<Shared> references;
   using Fits = bool (*)(const RunPlan& run, const RunPlan& reference);
@@ -89,7 +98,7 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
     if (known != references.end())
       keep_common(known->common, settings);
     else
-      references.push_back({make(run), settings, settings});
+      references.push_back({make(run), settings, settings, run.plan.label});
   };
   for (const AskedRun& run : asked) {
     // A run that is replayed is its own definition's source: the replay comes after it.
@@ -104,15 +113,15 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
   std::vector<RunPlan> out;
   std::set<std::string> labels;
   FileNames names;
-  for (auto& [plan, first, common] : references) {
+  for (auto& [plan, first, common, of] : references) {
     plan.set = common;
     std::string label = label_with(plan.label, common);
     if (!labels.insert(label).second) {
       plan.set = first;
       labels.insert(label = label_with(plan.label, first));
     }
-    plan.label = plan.family = label;
-    plan.id = names.of_label(label_with(plan.id, plan.set));
+    plan.id = names.of_label(short_label(plan.id, of, label_with(plan.id, plan.set)));
+    plan.label = plan.family = short_label(plan.label, of, label);
     out.push_back(std::move(plan));
   }
   return out;

@@ -195,6 +195,18 @@ TEST(CasePlans, TooManyLinesAreRefusedBeforeTheyAreMade) {
   EXPECT_THAT(complaint(asked), HasSubstr("lines and more, more than 256"));
 }
 
+TEST(CasePlans, AReferenceOfManySettingsIsCalledAfterTheCase) {
+  Experiment asked = experiment();
+  asked.common.train.micro_batch = 4;
+  asked.common.compare.schemes = {};
+  add_case(asked,
+           "ddp: model.layers=2, model.width=16, model.context=8, optimizer.kind=sgd, "
+           "optimizer.momentum=0.9, label=small");
+  const auto references = of_purpose(plan_comparison(asked), Purpose::reference);
+  EXPECT_THAT(labels(references), ElementsAre("single x2 (of small)"));
+  EXPECT_EQ(references[0].id, "single-x2-of-small-r0");
+}
+
 TEST(CasePlans, EveryArithmeticHasItsReference) {
   Experiment asked = experiment();
   asked.common.train.micro_batch = 4;
