@@ -35,11 +35,10 @@ struct Run {
   std::vector<Group> groups;
 };
 
-/// Makes graphs of the last steps of a run from its trace. What a
-/// rank computes follows in order; a collective follows what was computed when it began, and the
-/// one before it in its group; what is computed after the rank has waited for a collective follows
-/// the collective. Throws Error for a run whose ranks also send each other messages, or of whose
-/// ranks some are not traced.
+/// Makes graphs of the last steps of a run from its trace. What a rank computes follows in order; a
+/// collective follows what was computed when it began, and the one before it in its group; what is
+/// computed after the rank has waited for a collective follows the collective. Throws Error for a
+/// run whose ranks also send each other messages, or of whose ranks some are not traced.
 Run graphs_of(const TracedSpans& trace);
 
 }  // namespace ringside::chakra

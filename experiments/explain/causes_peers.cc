@@ -81,7 +81,7 @@ double last_reduction_ms(const Evidence& e) {
         const Wait* last = nullptr;
         for (const Wait& wait : e.waits)
           if (wait.rank == worker.rank && wait.kind == WaitFor::reduction &&
-              wait.begin_ms >= step.begin_ms && wait.end_ms <= step.end_ms)
+              within(wait.begin_ms, wait.end_ms, step))
             last = &wait;
         return last && last->begun_ms && *last->begun_ms >= backward_end ? last->transfer_ms()
                                                                          : 0.0;

@@ -76,7 +76,7 @@ void add_trace(Evidence& evidence, TracedRun trace) {
     time.busy_ms /= static_cast<double>(worker.steps.size());
     evidence.ranks.push_back(time);
   }
-  if (!evidence.traced()) evidence.no_trace = "its trace has no whole step";
+  if (!evidence.traced()) evidence.no_trace = "its trace shows no steps, or nothing within them";
 }
 
 Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Row*>& repeats,

@@ -18,12 +18,31 @@ void sort_by_begin(std::vector<TraceSlice>& slices) {
   });
 }
 
-/// Leaves out slices within slices, and cuts what overlaps.
+/// Whether the slice is a wait within the last slice of `out`. If so, the wait divides that slice,
+/// for a worker that waits does nothing else.
+bool divides(const TraceSlice& slice, std::vector<TraceSlice>& out) {
+  constexpr auto exposed = Activity::exposed;
+  if (out.empty() || slice.activity != exposed || out.back().activity == exposed) return false;
+  TraceSlice rest = out.back(), wait = slice;
+  wait.begin_ms = std::max(wait.begin_ms, rest.begin_ms);
+  if (wait.begin_ms >= rest.end_ms) return false;
+  wait.end_ms = std::min(wait.end_ms, rest.end_ms);
+  if (wait.end_ms <= wait.begin_ms) return true;
+  out.back().end_ms = wait.begin_ms;
+  if (out.back().ms() <= 0) out.pop_back();
+  rest.begin_ms = wait.end_ms;
+  out.push_back(std::move(wait));
+  if (rest.ms() > 0) out.push_back(std::move(rest));
+  return true;
+}
+
+/// Leaves out slices within slices, but for waits, and cuts what overlaps.
 void flatten(std::vector<TraceSlice>& slices) {
   sort_by_begin(slices);
   std::vector<TraceSlice> out;
   double covered_to = -1;
   for (TraceSlice& slice : slices) {
+    if (divides(slice, out)) continue;
     slice.begin_ms = std::max(slice.begin_ms, covered_to);
     if (slice.end_ms <= slice.begin_ms) continue;
     covered_to = slice.end_ms;
@@ -48,11 +67,8 @@ TracedWorker worker_of(int rank, const std::vector<TracedSpan>& spans) {
   flatten(main);
   sort_by_begin(out.communication);
   for (TracedStep& step : out.steps)
-    for (const TraceSlice& slice : main) {
-      // By its middle: what begins with a step may begin a nanosecond before it, by rounding.
-      const double middle_ms = (slice.begin_ms + slice.end_ms) / 2;
-      if (middle_ms >= step.begin_ms && middle_ms < step.end_ms) step.main.push_back(slice);
-    }
+    for (const TraceSlice& slice : main)
+      if (within(slice.begin_ms, slice.end_ms, step)) step.main.push_back(slice);
   std::erase_if(out.steps, [](const TracedStep& step) { return step.main.empty(); });
   return out;
 }
@@ -70,6 +86,11 @@ double ms_of(const TracedStep& step, Activity activity) {
   for (const TraceSlice& slice : step.main)
     if (slice.activity == activity) sum += slice.ms();
   return sum;
+}
+
+bool within(double begin_ms, double end_ms, const TracedStep& step) {
+  const double middle_ms = (begin_ms + end_ms) / 2;
+  return middle_ms >= step.begin_ms && middle_ms < step.end_ms;
 }
 
 TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan) {

@@ -19,7 +19,8 @@ struct TraceSlice {
 };
 
 /// One training step of a worker: what its main thread did, in the order of time. No slice overlaps
-/// another: of slices within a slice the outer one is kept.
+/// another: of slices within a slice the outer one is kept, and a wait within another slice divides
+/// that slice.
 struct TracedStep {
   double begin_ms = 0, end_ms = 0;
   std::vector<TraceSlice> main;
@@ -49,6 +50,10 @@ double mean_of_steps(const TracedRun& run, Figure figure) {
 
 /// The milliseconds of a step in slices of the main thread with this activity.
 double ms_of(const TracedStep& step, Activity activity);
+
+/// Whether the middle of a slice lies in the step. Its ends may lie a nanosecond outside, because
+/// times in a trace are rounded.
+bool within(double begin_ms, double end_ms, const TracedStep& step);
 
 /// Takes the workers' steps out of what a trace shows of a run of `plan`. Spans whose category is
 /// no Activity are left out, as are lines of servers, and what lies outside of steps.

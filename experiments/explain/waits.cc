@@ -7,8 +7,8 @@
 namespace ringside {
 namespace {
 
-/// The names of slices of waits are those that core/scheme/exposed.h, peer/ and
-/// ps/protocol/client.cc give them.
+/// The names of slices of waits are those that core/scheme/exposed.h, peer/, ps/protocol/client.cc
+/// and experiments/peers/ringside_peers/schemes.py give them.
 constexpr std::string_view wait_prefix = "wait ", all_ranks = "wait for all ranks";
 
 WaitFor kind_of(const TraceSlice& slice) {

@@ -12,14 +12,6 @@
 namespace ringside {
 namespace {
 
-/// Whoever sets many keys gives the case a label: a reference whose own label would make a table
-/// too wide is called after the case.
-std::string short_label(const std::string& name, const std::string& of, const std::string& full) {
-  constexpr std::size_t longest = 60;
-  const std::string named = fmt::format("{} (of {})", name, of);
-  return full.size() > longest && named.size() < full.size() ? named : full;
-}
-
 /// What the case and the sweep set for the run: options of its scheme, or everything else but
 /// train.offload, which references leave out.
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
@@ -116,12 +108,23 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
   for (auto& [plan, first, common, of] : references) {
     plan.set = common;
     std::string label = label_with(plan.label, common);
-    if (!labels.insert(label).second) {
+    if (labels.contains(label)) {
       plan.set = first;
-      labels.insert(label = label_with(plan.label, first));
+      label = label_with(plan.label, first);
     }
-    plan.id = names.of_label(short_label(plan.id, of, label_with(plan.id, plan.set)));
-    plan.label = plan.family = short_label(plan.label, of, label);
+    // Whoever sets many keys gives the case a label. A label of all settings would make a table too
+    // wide to read.
+    constexpr std::size_t longest = 60;
+    const std::string of_case = fmt::format("{} (of {})", plan.label, of);
+    if (label.size() > longest && of_case.size() < label.size()) {
+      plan.id = fmt::format("{} (of {})", plan.id, of);
+      label = of_case;
+    } else {
+      plan.id = label_with(plan.id, plan.set);
+    }
+    plan.id = names.of_label(plan.id);
+    plan.label = plan.family = label;
+    labels.insert(label);
     out.push_back(std::move(plan));
   }
   return out;

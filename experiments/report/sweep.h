@@ -15,8 +15,8 @@ namespace ringside {
 struct SweepTable {
   int number = 1;   // counted over the tables of a comparison
   std::string key;  // the swept key
-  /// No other key has more values. Texts have these tables alone: the others say the same again,
-  /// and are drawn.
+  /// Of the keys with the most values the key is the first. Texts have the tables of that key
+  /// alone: those of the others say the same again, and are drawn.
   bool longest = true;
   std::string fixed;  // the other swept keys with their values, and the world: "world 8"
   int world = 1;
@@ -43,8 +43,8 @@ struct Crossover {
 };
 std::vector<Crossover> crossovers(const SweepTable& table);
 
-/// Returns a table for each swept key with several values, each world and each combination of
-/// values of the other keys, those of the key with the most values first; none without a sweep.
+/// Returns a table for each world and each combination of values of the other keys: of the key with
+/// the most values, then of every other key that has several; none without a sweep.
 /// `single` stands in every table. References and runs on all cores are left out; a line whose
 /// scheme does not have a swept key has the same figure for all values of the key.
 std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases);

@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-/// A span of a rank in a trace. Times are in nanoseconds since the first span of the trace.
+/// A span of a rank in a trace. Times are in nanoseconds since the trace begins.
 struct TracedSpan {
   std::string name;
   std::string category;  // the name of an Activity, or of what counts for no activity, as "step"
@@ -22,8 +22,8 @@ struct TracedSpan {
   std::vector<std::int64_t> arrows{};  // numbers of the arrows that begin, pass or end here
 };
 
-/// By rank, in the order of the file: of spans that begin together the longest first. A rank that
-/// the trace names but does not show has none.
+/// By rank, in the order of the file: of spans that begin together on a line the longest first. A
+/// rank that the trace names but does not show has none.
 using TracedSpans = std::map<int, std::vector<TracedSpan>>;
 
 /// Throws Error if the text is no trace. Counters are left out.

@@ -4,15 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/base/error.h"
 #include "tests/experiments/explain_made_up.h"
-#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // ---- the trace
 
@@ -41,11 +38,29 @@ TEST(ExplainTrace, FindsWhatAWorkerDidInEachStep) {
 
 TEST(ExplainTrace, OfSlicesWithinASliceTheOuterOneCounts) {
   TwoRanks two(1);
-  two.records[0].slices.push_back({"exposed", "reply", 15 * ms, 1 * ms});
+  two.records[0].slices.push_back({"exposed", "reply", 13 * ms, 1 * ms});
   two.records[0].slices.push_back({"compute", "kernel", 1 * ms, 0.5 * ms});
   const TracedRun run = traced_run(read_trace(trace(two.records)), two.plan);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::compute), 12, 1e-6);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::exposed), 3, 1e-6);
+}
+
+TEST(ExplainTrace, AWaitDividesTheSliceAroundIt) {
+  RankRecord rank;
+  rank.role = "worker";
+  rank.slices = {{"step", "step 1", 0, 20 * ms},
+                 {"compute", "forward model", 0, 20 * ms},
+                 {"exposed", "wait all-gather a", 0, 2 * ms},
+                 {"exposed", "wait all-gather b", 8 * ms, 3 * ms},
+                 {"exposed", "within b", 9 * ms, 1 * ms},
+                 {"exposed", "wait all-gather c", 19 * ms, 1 * ms}};
+  const RunPlan plan = plan_training(made_up_experiment(), "independent", 1);
+  const TracedRun run = traced_run(read_trace(trace({rank})), plan);
+  ASSERT_EQ(run.steps(), 1u);
+  const TracedStep& step = run.workers[0].steps[0];
+  EXPECT_NEAR(ms_of(step, Activity::exposed), 6, 1e-6);
+  EXPECT_NEAR(ms_of(step, Activity::compute), 14, 1e-6);
+  EXPECT_EQ(step.main.size(), 5u);
 }
 
 TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {

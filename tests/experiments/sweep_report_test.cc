@@ -104,6 +104,21 @@ TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheOther) {
   EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("samples/s, world 8, sim.network_gbit_s = 100")));
 }
 
+TEST(Sweeps, OfEqualKeysTheFirstStandsInTexts) {
+  std::vector<CaseSummary> cases;
+  for (const char* precision : {"fp32", "bf16"})
+    for (const char* batch : {"8", "16"})
+      cases.push_back(swept(
+          "ddp", 5,
+          {{"train.precision", precision}, {"train.global_batch", batch}, {"train.steps", "30"}}));
+  const auto tables = sweep_of(cases);
+  ASSERT_EQ(tables.size(), 4u) << "the steps have one value";
+  EXPECT_EQ(tables[0].key, "train.global_batch");
+  EXPECT_TRUE(tables[1].longest);
+  EXPECT_EQ(tables[2].key, "train.precision");
+  EXPECT_FALSE(tables[2].longest);
+}
+
 TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {
   std::vector<CaseSummary> cases = {swept("ddp", 5, {{"scheme.ddp.bucket_mb", "1"}}),
                                     swept("ddp", 7, {{"scheme.ddp.bucket_mb", "25"}}),

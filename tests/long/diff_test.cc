@@ -67,8 +67,7 @@ TEST_P(DiffOfThisMachine, FindsNothingOfOneProgramAndASchemeThatBecame5PercentSl
   const testing::Ended found = diff("before", "slower");
   EXPECT_EQ(found.status, regression) << found.out << found.err;
   EXPECT_NE(found.out.find("REGRESSION: ddp at world 1 is "), std::string::npos) << found.out;
-  // `single` may be named too: it is compared in samples/s, which also tells that the machine was
-  // slower meanwhile.
+  // `single` may be named too: it is compared in samples/s, and the machine may have become slower.
 }
 
 INSTANTIATE_TEST_SUITE_P(Tries, DiffOfThisMachine, ::testing::Range(1, 21));

@@ -34,7 +34,7 @@ PLACEHOLDERS = {"data.path=tinyshakespeare.txt": "data.path=text.txt", "data.pat
                 "device.kind=cuda": "device.kind=cpu", "train.initial_weights=model.safetensors": "train.seed=1"}
 NOT_RUN = {"doctor": "says what is missing", "DMLC_ROLE": "waits for processes on other hosts",
            "device.kind=cuda": "needs a GPU",
-           "./driver": "the reader's own program",
+           "./driver": "the reader's own program", "experiments/peers.toml": "needs PyTorch",
            "mpich": "needs other libraries", "installed": "takes a minute", "openmpi": "needs other libraries",
            "results/dgx-a100-fitted.toml": "made by another command", "reproduce all": "takes minutes",
            "experiments/validate/*.toml": "takes minutes", "--world 1024": "takes a minute, and 4 GB",

@@ -67,7 +67,7 @@ class Scheme:
         return contextlib.nullcontext()
 
     def backward(self, loss):
-        with self.timeline.span("compute", "backward"):
+        with self.timeline.span("compute", "backward model"):
             loss.backward()
 
     def update(self, lr):
@@ -89,7 +89,7 @@ class Scheme:
 class Ddp(Scheme):
     def __init__(self, plan, model, device, timeline):
         super().__init__(plan, model, device, timeline)
-        self.last_ready = None
+        self.last_ready = self.last_bucket = None
         self.compute = nn.parallel.DistributedDataParallel(
             self.model,
             broadcast_buffers=False,  # statistics of batch norms are averaged where they are read
@@ -105,7 +105,7 @@ class Ddp(Scheme):
         under way. The mean is in the loss already, so nothing is divided."""
         begin = self.last_ready = now()
         what = {"track": "gradients", "operation": "all_reduce", "bytes": bucket.buffer().nbytes}
-        name = f"bucket {bucket.index()}"  # the bucket itself ends with this call
+        name = self.last_bucket = f"all-reduce bucket {bucket.index()}"  # the bucket itself ends with this call
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
 
         def done(summed):
@@ -123,19 +123,19 @@ class Ddp(Scheme):
         loss.backward()
         end = now()
         ready = self.last_ready or end
-        self.timeline.add("compute", "backward", begin, ready)
-        self.timeline.add("exposed", "wait for buckets", ready, end)
+        self.timeline.add("compute", "backward model", begin, ready)
+        self.timeline.add("exposed", f"wait {self.last_bucket}", ready, end)
 
     def bytes_sent_per_step(self):
         return 2 * (self.world - 1) / self.world * self.parameter_bytes
 
 
 class Timed:
-    """A collective of FSDP2 that notes its time. On CPUs it returns when it is done."""
+    """A collective of a unit of FSDP2 that notes its time. On CPUs it returns when it is done."""
 
-    def __init__(self, timeline, operation, collective):
+    def __init__(self, timeline, operation, collective, unit):
         self.timeline, self.operation, self.collective = timeline, operation, collective
-        self.name = operation.replace("_", " ")
+        self.name = f"{operation.replace('_', '-')} {unit}"
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
@@ -144,7 +144,7 @@ class Timed:
         begin = now()
         work = self.collective(output_tensor, input_tensor, *args, group=group, **kwargs)
         end = now()
-        self.timeline.add("exposed", self.name, begin, end)
+        self.timeline.add("exposed", f"wait {self.name}", begin, end)
         whole = max(output_tensor.nbytes, input_tensor.nbytes)
         what = {"track": "shards", "operation": self.operation, "bytes": whole}
         self.timeline.add("communication", self.name, begin, end, **what)
@@ -162,14 +162,17 @@ class Fsdp(Scheme):
             if isinstance(module, UNITS):
                 fully_shard(module, mesh=mesh, reshard_after_forward=reshard)
         fully_shard(model, mesh=mesh)
-        self.units = [module for module in model.modules() if hasattr(module, "unshard")]
+        names = {module: name or "root" for name, module in model.named_modules() if hasattr(module, "unshard")}
+        self.units = list(names)
         self.unit_bytes = sum(
             4 * p.numel() for unit in self.units[1:] for p in unit.parameters()
         )
         for unit in self.units:
-            unit.set_custom_all_gather(Timed(self.timeline, "all_gather", dist.all_gather_into_tensor))
+            unit.set_custom_all_gather(
+                Timed(self.timeline, "all_gather", dist.all_gather_into_tensor, names[unit])
+            )
             unit.set_custom_reduce_scatter(
-                Timed(self.timeline, "reduce_scatter", dist.reduce_scatter_tensor)
+                Timed(self.timeline, "reduce_scatter", dist.reduce_scatter_tensor, names[unit])
             )
             unit.set_force_sum_reduction_for_comms(True)  # the mean is in the loss already
             unit.set_gradient_divide_factor(1.0)

@@ -28,7 +28,8 @@ struct Marks::State {
 Marks::Marks(EventPool& events, Waits& waits, cudaStream_t compute)
     : events_(events), waits_(waits), compute_(compute) {
   // The stream is idle, so the event is reached between `before` and `after`. Of a few attempts,
-  // the one with the shortest time between the two tells most precisely when it was reached.
+  // the one with the shortest time between the two tells most precisely when it was reached. Of
+  // that time the beginning is taken: no mark's time is then later than the mark.
   double shortest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 5; ++i) {
     const double before = clock_.now();
@@ -37,7 +38,7 @@ Marks::Marks(EventPool& events, Waits& waits, cudaStream_t compute)
     const double after = clock_.now();
     if (after - before >= shortest) continue;
     shortest = after - before;
-    anchor_ = std::make_shared<const Anchor>(Anchor{std::move(event), (before + after) / 2});
+    anchor_ = std::make_shared<const Anchor>(Anchor{std::move(event), before});
   }
 }
 
@@ -94,13 +95,10 @@ double Marks::resolve_locked(State& state) {
   float ms = 0;
   check(cudaEventElapsedTime(&ms, state.anchor->event.get(), state.event->get()),
         "cudaEventElapsedTime");
-  // The event has been reached, so its time is past; but the anchor's own time may be too late, by
-  // as much as the thread was held up while it waited for the anchor.
-  const double now = clock_.now();
-  double value = std::min(state.anchor->time + static_cast<double>(ms) * 1e-3, now);
+  double value = state.anchor->time + static_cast<double>(ms) * 1e-3;
   const bool is_anchor = &state == next_anchor_.get();
   if (is_anchor) {
-    value = std::clamp(value, state.recorded_at, now);
+    value = std::clamp(value, state.recorded_at, clock_.now());
     anchor_ = std::make_shared<const Anchor>(Anchor{std::move(*state.event), value});
   }
   state.value = value;
