@@ -6,7 +6,7 @@
 //   each    true: a figure for each row
 //   wide    true: the figure is as wide as the page
 // Its parameters are lists of families: `families` of the whole page, so that a family has the same colour and symbol in
-// all figures; `drawn` of this summary, for the legend; and `hidden`, which readers do not want to see.
+// all figures; `drawn` of the rows of this figure, for the legend; and `hidden`, which readers do not want to see.
 // scripts/report-figures does the same for papers.
 
 function valueAt(row, path) {
@@ -22,9 +22,13 @@ function familiesOf(...summaries) {
   return [...new Set(summaries.flatMap((summary) => summary.cases.map((one) => one.family)))];
 }
 
+/// The families that rows of a figure are of: rows of cases and curves have one, those of sweeps one in each line.
+function familiesIn(rows) {
+  return [...new Set(rows.flatMap((row) => row.lines?.map((line) => line.family) ?? [row.family]))];
+}
+
 /// The figures that a summary has data for, as [{name, title, spec}].
 function figuresOf(specs, summary, families) {
-  const lists = { families, drawn: familiesOf(summary) };
   return Object.entries(specs).flatMap(([name, spec]) => {
     const { data, fields, where = {}, each = false } = spec.usermeta;
     const rows = (summary[data] ?? []).filter(
@@ -39,7 +43,10 @@ function figuresOf(specs, summary, families) {
       spec: {
         ...spec,
         datasets: { [data]: group },
-        params: spec.params.map((one) => (one.name in lists ? { ...one, value: lists[one.name] } : one)),
+        params: spec.params.map((one) => {
+          const lists = { families, drawn: familiesIn(group) };
+          return one.name in lists ? { ...one, value: lists[one.name] } : one;
+        }),
       },
     }));
   });
