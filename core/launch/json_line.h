@@ -19,6 +19,9 @@ class JsonLine {
   JsonLine(const JsonLine&) = delete;
   JsonLine& operator=(const JsonLine&) = delete;
 
+  /// From now on lines may have any length.
+  void lift_limit() { longest_line_ = std::string::npos; }
+
   int socket() const { return socket_; }
   /// Blocks until the system has taken the value; returns false if the other end is gone.
   bool send(const nlohmann::json& value);

@@ -1,4 +1,4 @@
-// Ranks as processes of this host, and the connection between each rank and the launcher.
+// Runs: ranks as processes, their store, and what becomes of them.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/comm/store.h"
+#include "core/launch/local_host.h"
+#include "core/launch/rank_host.h"
 #include "core/plan/run_plan.h"
 
 namespace ringside {
@@ -27,23 +29,20 @@ struct LaunchResult {
   bool interrupted = false;
 };
 
-/// The program that runs as a rank, unless the plan names another one (RunPlan::program). A rank
-/// does not inherit the launcher's standard output and error: their reader may stop reading, and
-/// that must not stop a rank.
-struct RankProgram {
-  std::string file;
-  std::vector<std::string> arguments;    // the number of the rank's socket is appended
-  std::vector<std::string> environment;  // "NAME=VALUE"; entries of the rank's plan take precedence
-  /// Takes what ranks write to their standard output and error (warnings of libraries); must not
-  /// block.
+/// What is told while a run goes on; the functions must not block.
+struct LaunchListener {
+  std::function<void(int rank, const nlohmann::json&)> on_progress = [](int,
+                                                                        const nlohmann::json&) {};
+  /// Takes what ranks write to their standard output and error (warnings of libraries).
   std::function<void(const std::string& text)> on_output = [](const std::string&) {};
 };
 
-/// Starts one process for each rank of `plan`, serves the ranks' rendezvous store, and blocks until
-/// all processes have ended. Where one process runs all ranks (in_one_process()), that process
-/// reports the list of their records.
+/// Starts one process for each rank of `plan`, rank r on `hosts[r]`, serves the ranks' rendezvous
+/// store, and blocks until all processes have ended. Where one process runs all ranks
+/// (in_one_process()), `hosts` has one entry, and that process reports the list of the ranks'
+/// records.
 ///
-/// A rank and its launcher speak in lines of JSON over the socket. The launcher begins with
+/// A rank and its launcher speak in lines of JSON over a socket. The launcher begins with
 /// {"rank", "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set
 /// by {"set": [key, value]}. A rank tells {"progress": ...} after each step, and last {"record":
 /// ...}, or
@@ -55,14 +54,16 @@ struct RankProgram {
 /// other ranks are told (lost_key()) and go on. When `interrupted`, which is called ten times a
 /// second, returns true, all ranks are ended within 5 seconds. Ranks die with the launcher. Leaves
 /// no process, file or shared memory behind.
-LaunchResult launch(const RunPlan& plan, const RankProgram& program,
-                    const std::function<void(int rank, const nlohmann::json&)>& on_progress,
+LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
+                    const LaunchListener& listener, const std::function<bool()>& interrupted);
+/// The same with all ranks on this host.
+LaunchResult launch(const RunPlan& plan, const RankProgram& program, const LaunchListener& listener,
                     const std::function<bool()>& interrupted);
 
 /// A rank's end of the connection to its launcher.
 class LauncherLink {
  public:
-  /// `socket` is the number that launch() passed as the last argument. Throws Error if it is not
+  /// `socket` is the number that LocalHost passed as the last argument. Throws Error if it is not
   /// such a socket.
   LauncherLink(int socket, const DefaultOptions& defaults);
   ~LauncherLink();

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/launch.h"
+#include "core/launch/local_host.h"
 
 namespace ringside {
 

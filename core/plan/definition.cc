@@ -1,5 +1,6 @@
 #include "core/plan/definition.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/sim/uneven.h"
@@ -15,6 +16,7 @@ RunPlan definition_of(const RunPlan& run) {
   plan.train.accumulation *= run.world;
   plan.train.offload = Offload::none;
   plan.ranks.assign(1, run.ranks[0]);
+  plan.homes.resize(std::min<std::size_t>(plan.homes.size(), 1));
   plan.ranks[0].server = -1;
   plan.servers = plan.expendable = 0;
   plan.program.reset();  // a definition is always our own

@@ -1,5 +1,6 @@
 #include "core/plan/lone_training.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/hash.h"
@@ -22,6 +23,7 @@ RunPlan lone_training(const RunPlan& run) {
   lone.train.reduce_precision = run.train.reduce_precision;
   lone.train.timeout_s = run.train.timeout_s;
   lone.ranks = {{0, 0, -1}};
+  lone.homes.resize(std::min<std::size_t>(lone.homes.size(), 1));
   return lone;
 }
 

@@ -1,7 +1,9 @@
 #include "core/plan/run_plan.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/base/error.h"
@@ -13,6 +15,10 @@ Fields fields_of(RankPlan& rank) {
           {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
 }
 
+Fields fields_of(RankHome& home) {
+  return {{"host", &home.host}, {"address", &home.address}, {"agent", &home.agent}};
+}
+
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
 Fields fields_of(Published& published) {
@@ -21,9 +27,9 @@ Fields fields_of(Published& published) {
           {"fitted", &published.fitted},   {"contradiction", &published.contradiction}};
 }
 
-/// The fields of all members except `program`, `save`, `history` and `lost`, which are written only
-/// for the few runs that have them.
-/// The options are those of the plan's scheme.
+/// The fields of all members except `program`, `homes`, `hosts`, `save`, `history` and `lost`,
+/// which are written only for the few runs that have them. The options are those of the plan's
+/// scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -68,24 +74,39 @@ std::string RankPlan::role() const {
   return worker >= 0 ? "worker" : "server";
 }
 
+/// Host, kind and number of a device.
+using NumberedDevice = std::tuple<std::string, std::string, int>;
+
+static NumberedDevice device_of(const RunPlan& plan, const RankPlan& rank) {
+  const std::string host =
+      plan.homes.empty() ? "" : plan.homes.at(static_cast<std::size_t>(rank.rank)).host;
+  return {host, device_kind(plan, rank), rank.ordinal};
+}
+
 bool shares_device(const RunPlan& plan) {
-  std::set<std::pair<std::string, int>> taken;
+  std::set<NumberedDevice> taken;
   for (const RankPlan& rank : plan.ranks)
-    if (rank.ordinal >= 0 && !taken.emplace(device_kind(plan, rank), rank.ordinal).second)
-      return true;
+    if (rank.ordinal >= 0 && !taken.insert(device_of(plan, rank)).second) return true;
   return false;
 }
 
 int gpus(const RunPlan& plan) {
-  std::set<std::pair<std::string, int>> taken;
+  std::set<NumberedDevice> taken;
   for (const RankPlan& rank : plan.ranks)
-    if (rank.ordinal >= 0) taken.emplace(device_kind(plan, rank), rank.ordinal);
+    if (rank.ordinal >= 0) taken.insert(device_of(plan, rank));
   return static_cast<int>(taken.size());
+}
+
+bool spans_hosts(const RunPlan& plan) {
+  return std::any_of(plan.homes.begin(), plan.homes.end(),
+                     [&](const RankHome& home) { return home.host != plan.homes.front().host; });
 }
 
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (plan.program) out["program"] = to_json(fields_to_read(*plan.program));
+  if (!plan.homes.empty()) out["hosts"] = to_json(fields_to_read(plan.hosts));
+  for (const RankHome& home : plan.homes) out["homes"].push_back(to_json(fields_to_read(home)));
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
   for (const RangeHistory& range : plan.history)
@@ -99,6 +120,10 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
   read_json(in, fields_of(plan));
   if (const auto program = in.find("program"); program != in.end())
     plan.program = read_json<OtherProgram>(*program);
+  if (const auto hosts = in.find("hosts"); hosts != in.end())
+    read_json(*hosts, fields_of(plan.hosts));
+  if (const auto homes = in.find("homes"); homes != in.end())
+    for (const nlohmann::json& home : *homes) plan.homes.push_back(read_json<RankHome>(home));
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())

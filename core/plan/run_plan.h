@@ -15,6 +15,7 @@
 #include "core/plan/compared.h"
 #include "core/plan/device_config.h"
 #include "core/plan/history.h"
+#include "core/plan/hosts_config.h"
 #include "core/plan/options.h"
 #include "core/plan/other_program.h"
 #include "core/plan/train_config.h"
@@ -38,6 +39,16 @@ struct RankPlan {
 };
 
 Fields fields_of(RankPlan& rank);
+
+/// Where a rank of a run on several hosts lives.
+struct RankHome {
+  std::string host{};     // how the host is called, to distinguish it from others
+  std::string address{};  // the IPv4 address at which other hosts reach the rank
+  int agent = 0;          // the process of the job that starts the rank
+  bool operator==(const RankHome&) const = default;
+};
+
+Fields fields_of(RankHome& home);
 
 /// One run: one scheme at one world, executed once. `world` counts workers.
 struct RunPlan {
@@ -85,6 +96,9 @@ struct RunPlan {
   std::optional<OtherProgram> program{};
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
+  /// By rank; empty: all ranks live on the host that plans.
+  std::vector<RankHome> homes{};
+  HostsConfig hosts{};
   /// Of a definition that replays a run: what happened to every range of the run's servers.
   std::vector<RangeHistory> history;
   /// Of such a definition: the workers that the run lost, whose losses nobody knows.
@@ -99,7 +113,7 @@ inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank)
 /// Whether several ranks share a device that is meant for one rank. In that case measured times
 /// tell nothing about the schemes.
 bool shares_device(const RunPlan& plan);
-/// The number of GPUs of this machine that all ranks use together; 0 for a run on CPUs or a
+/// The number of GPUs that all ranks use together; 0 for a run on CPUs or a
 /// simulated run.
 int gpus(const RunPlan& plan);
 
@@ -107,6 +121,9 @@ int gpus(const RunPlan& plan);
 inline bool in_one_process(const RunPlan& plan) {
   return plan.cluster || (plan.program && plan.program->all_ranks);
 }
+
+/// Whether ranks of the run live on more than one host.
+bool spans_hosts(const RunPlan& plan);
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }

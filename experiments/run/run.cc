@@ -71,6 +71,13 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
   }
 }
 
+std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
+  std::vector<RankHost*> out;
+  for (const RankHome& home : plan.homes)
+    out.push_back(start.agents.at(static_cast<std::size_t>(home.agent)));
+  return out;
+}
+
 std::string collectives_of(const LaunchResult& result) {
   std::string out;
   for (const auto& [name, records] : result.kept)
@@ -87,13 +94,14 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;
   try {
-    result = launch(
-        plan, start.program,
-        [&](int rank, const nlohmann::json& progress) {
-          if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0)
-            steps.add(read_json<Progress>(progress));
-        },
-        start.interrupted);
+    const LaunchListener listener{.on_progress =
+                                      [&](int rank, const nlohmann::json& progress) {
+                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0)
+                                          steps.add(read_json<Progress>(progress));
+                                      },
+                                  .on_output = start.on_output};
+    result = plan.homes.empty() ? launch(plan, start.program, listener, start.interrupted)
+                                : launch(plan, hosts_of(plan, start), listener, start.interrupted);
   } catch (const std::exception& error) {
     result.error = error.what();
   }

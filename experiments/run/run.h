@@ -16,6 +16,10 @@ namespace ringside {
 struct RankStart {
   RankProgram program;  // this program, started as a rank
   std::function<bool()> interrupted;
+  /// Takes what ranks write to their standard output and error; must not block.
+  std::function<void(const std::string& text)> on_output = [](const std::string&) {};
+  /// Who starts the ranks of runs on several hosts, by RankHome::agent.
+  std::vector<RankHost*> agents{};
 };
 
 struct RunOutcome {

@@ -16,9 +16,9 @@ Simulate side_by_side(const RankStart& start, int processes) {
     const double end = seconds_now() + seconds;
     RankStart limited = start;
     std::mutex output;
-    limited.program.on_output = [&](const std::string& text) {
+    limited.on_output = [&](const std::string& text) {
       const std::lock_guard lock(output);
-      start.program.on_output(text);
+      start.on_output(text);
     };
     limited.interrupted = [&] { return start.interrupted() || seconds_now() > end; };
     const auto work = [&] {

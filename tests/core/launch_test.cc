@@ -25,9 +25,8 @@ LaunchResult launch_scripts(
   const std::string read_plan =
       "read -r plan <&$1; rank=${plan#*'\"rank\":'}; "
       "case $plan in *'\"rank\":0}') rank=0;; *) rank=1;; esac; ";
-  return launch(
-      plan, {"/bin/bash", {"-c", read_plan + script, "rank"}, {"PATH=/usr/bin:/bin"}},
-      [](int, const nlohmann::json&) {}, interrupted);
+  return launch(plan, {"/bin/bash", {"-c", read_plan + script, "rank"}, {"PATH=/usr/bin:/bin"}}, {},
+                interrupted);
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -56,24 +55,24 @@ TEST(LaunchTest, ARankHasTheProgramsEnvironmentAndItsOwn) {
 TEST(LaunchTest, ARankDoesNotHaveWhatItsPlanLeavesOut) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0, .environment = {"SHADE"}}};
-  const auto result = launch(
-      plan,
-      {"/bin/bash",
-       {"-c", R"(printf '{"record":{"shade":"%s"}}\n' "${SHADE-none}" >&$1)", "rank"},
-       {"PATH=/usr/bin:/bin", "SHADE=1"}},
-      [](int, const nlohmann::json&) {}, [] { return false; });
+  const auto result =
+      launch(plan,
+             {"/bin/bash",
+              {"-c", R"(printf '{"record":{"shade":"%s"}}\n' "${SHADE-none}" >&$1)", "rank"},
+              {"PATH=/usr/bin:/bin", "SHADE=1"}},
+             {}, [] { return false; });
   EXPECT_EQ(result.records.at(0).at("shade"), "none");
 }
 
 TEST(LaunchTest, TunablesOfTheUserAndOfThePlanBothCount) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0, .environment = {"GLIBC_TUNABLES=glibc.a.b=1"}}};
-  const auto result = launch(
-      plan,
-      {"/bin/bash",
-       {"-c", R"(printf '{"record":{"tunables":"%s"}}\n' "$GLIBC_TUNABLES" >&$1)", "rank"},
-       {"PATH=/usr/bin:/bin", "GLIBC_TUNABLES=glibc.c.d=2"}},
-      [](int, const nlohmann::json&) {}, [] { return false; });
+  const auto result =
+      launch(plan,
+             {"/bin/bash",
+              {"-c", R"(printf '{"record":{"tunables":"%s"}}\n' "$GLIBC_TUNABLES" >&$1)", "rank"},
+              {"PATH=/usr/bin:/bin", "GLIBC_TUNABLES=glibc.c.d=2"}},
+             {}, [] { return false; });
   EXPECT_EQ(result.records.at(0).at("tunables"), "glibc.a.b=1:glibc.c.d=2");
 }
 
@@ -91,7 +90,7 @@ LaunchResult launch_other(const std::string& script, const std::string& command 
   return launch(
       plan,
       {"/proc/self/exe", {"rank"}, {"PATH=/nowhere:" + folder.path().string() + ":/usr/bin:/bin"}},
-      [](int, const nlohmann::json&) {}, [] { return false; });
+      {}, [] { return false; });
 }
 
 TEST(LaunchTest, AnotherProgramIsToldItsScriptAndOurProgramAndTheSocket) {
@@ -132,7 +131,7 @@ TEST(LaunchTest, WhatARankKeepsForTheUserComesWithTheResultEvenOfARunThatFails) 
         R"(printf '{"set":["kept/why","late"]}\n{"set":["group/a","b"]}\n{"error":"x"}\n' >&$1)",
         "rank"},
        {"PATH=/usr/bin:/bin"}},
-      [](int, const nlohmann::json&) {}, [] { return false; });
+      {}, [] { return false; });
   EXPECT_EQ(result.error, "rank 0 (worker): x");
   EXPECT_EQ(result.kept, (std::map<std::string, std::string>{{"why", "late"}}));
 }
@@ -141,13 +140,12 @@ TEST(LaunchTest, WhatARankWritesIsTheLaunchersToShow) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
   std::string shown;
-  const auto result = launch(
-      plan,
-      {"/bin/bash",
-       {"-c", "echo out of the printer; echo 'no more ink' >&2; exit 3", "rank"},
-       {"PATH=/usr/bin:/bin"},
-       [&](const std::string& text) { shown += text; }},
-      [](int, const nlohmann::json&) {}, [] { return false; });
+  const auto result =
+      launch(plan,
+             {"/bin/bash",
+              {"-c", "echo out of the printer; echo 'no more ink' >&2; exit 3", "rank"},
+              {"PATH=/usr/bin:/bin"}},
+             {.on_output = [&](const std::string& text) { shown += text; }}, [] { return false; });
   EXPECT_EQ(shown, "out of the printer\nno more ink\n");
   EXPECT_EQ(result.error,
             "rank 0 (worker) ended with exit code 3 before its work was done; the last line "
@@ -245,9 +243,8 @@ TEST(LaunchTest, TheErrorThatCameFirstIsToldWhicheverIsReadFirst) {
 TEST(LaunchTest, ARankThatCannotStartIsNamed) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
-  const auto result = launch(
-      plan, {"/nonexistent/program", {}, {}}, [](int, const nlohmann::json&) {},
-      [] { return false; });
+  const auto result =
+      launch(plan, RankProgram{"/nonexistent/program", {}, {}}, {}, [] { return false; });
   EXPECT_EQ(result.error, "rank 0 (worker) ended with exit code 127 before its work was done");
 }
 

@@ -1,0 +1,66 @@
+// RankHost: where processes of ranks run, on this host or on another one.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// How the process of a rank ended.
+struct RankEnd {
+  std::optional<int> status;  // of waitpid(); none if nobody knows the status
+  std::string last_line;      // that the rank wrote to its standard output or error
+  std::string cause;          // why nobody knows the status; empty: somebody else collected it
+
+  /// Whether the process ended by a signal other than `number`.
+  bool killed_but_by(int number) const;
+  /// Whether the process ended with exit code 0.
+  bool ended_well() const;
+  /// How the process ended, after the rank's name: "was killed by signal 9 (Killed)". Adds what may
+  /// explain the end: `step`, the last line that the rank wrote, and a limit of the system
+  /// (`ulimit`, memory) that the rank may have reached.
+  std::string text(const std::string& step) const;
+};
+
+/// Hears what the processes of ranks do.
+class RankEvents {
+ public:
+  virtual ~RankEvents() = default;
+  /// The rank said this to its launcher.
+  virtual void line(int rank, const nlohmann::json& value) = 0;
+  /// The rank wrote this to its standard output or error.
+  virtual void output(int rank, const std::string& text) = 0;
+  /// The rank's process has ended, and all that the process said and wrote has been heard.
+  virtual void ended(int rank, const RankEnd& end) = 0;
+};
+
+/// Starts processes of ranks. The ranks of one run are known by their numbers; a host runs one
+/// run at a time.
+class RankHost {
+ public:
+  /// Leaves no process behind.
+  virtual ~RankHost() = default;
+
+  /// Starts the process of a rank, and tells the rank its plan. Throws Error if the system refuses.
+  virtual void start(const RunPlan& plan, int rank) = 0;
+  /// Says something to a rank; does nothing if the rank has ended.
+  virtual void send(int rank, const nlohmann::json& value) = 0;
+  virtual void signal(int rank, int number) = 0;
+
+  /// What to poll for news.
+  virtual std::vector<int> files() const = 0;
+  /// Whether news will come that no file announces: a process is about to end.
+  virtual bool expects_end() const = 0;
+  /// Tells what has happened since the last call; does not block.
+  virtual void read(RankEvents& events) = 0;
+};
+
+/// Waits until one of the hosts has news, at most `timeout_ms`.
+void wait_for_news(const std::vector<RankHost*>& hosts, int timeout_ms);
+
+}  // namespace ringside

@@ -1,0 +1,160 @@
+#include "core/launch/remote_host.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/json_fields.h"
+#include "core/base/seconds_now.h"
+#include "core/base/utf8.h"
+
+namespace ringside {
+namespace {
+
+constexpr int poll_ms = 100;
+
+bool can_be_read(int file, int timeout_ms) {
+  pollfd watched{file, POLLIN, 0};
+  return poll(&watched, 1, timeout_ms) > 0;
+}
+
+/// Tells the launcher what ranks do.
+class Teller : public RankEvents {
+ public:
+  explicit Teller(JsonLine& launcher) : launcher_(launcher) {}
+
+  void line(int rank, const nlohmann::json& value) override {
+    launcher_.send({{"from", rank}, {"line", value}});
+  }
+  void output(int rank, const std::string& text) override {
+    launcher_.send({{"from", rank}, {"output", utf8_text(text)}});
+  }
+  void ended(int rank, const RankEnd& end) override {
+    launcher_.send({{"from", rank},
+                    {"status", end.status.value_or(-1)},
+                    {"last_line", utf8_text(end.last_line)},
+                    {"cause", end.cause}});
+  }
+
+ private:
+  JsonLine& launcher_;
+};
+
+RankEnd end_from_json(const nlohmann::json& in) {
+  RankEnd end{.status = {}, .last_line = in.at("last_line"), .cause = in.at("cause")};
+  if (const int status = in.at("status"); status >= 0) end.status = status;
+  return end;
+}
+
+}  // namespace
+
+RemoteHost::RemoteHost(std::unique_ptr<JsonLine> agent, std::string name)
+    : agent_(std::move(agent)), name_(std::move(name)) {}
+
+RemoteHost::~RemoteHost() { say({{"end", true}}); }
+
+void RemoteHost::say(const nlohmann::json& value) {
+  if (agent_) agent_->send(value);  // that the agent is gone is noticed when it is heard
+}
+
+void RemoteHost::start(const RunPlan& plan, int rank) {
+  running_.push_back(rank);
+  say({{"start", rank}, {"plan", to_json(plan)}});
+}
+
+void RemoteHost::send(int rank, const nlohmann::json& value) {
+  say({{"to", rank}, {"line", value}});
+}
+
+void RemoteHost::signal(int rank, int number) { say({{"to", rank}, {"signal", number}}); }
+
+std::vector<int> RemoteHost::files() const {
+  return agent_ ? std::vector<int>{agent_->socket()} : std::vector<int>{};
+}
+
+void RemoteHost::read(RankEvents& events) {
+  while (agent_ && can_be_read(agent_->socket(), 0)) {
+    const auto values = agent_->receive();
+    if (!values) agent_.reset();
+    for (const nlohmann::json& value : values.value_or(std::vector<nlohmann::json>())) {
+      const int rank = value.at("from");
+      if (value.contains("line")) events.line(rank, value["line"]);
+      if (value.contains("output")) events.output(rank, value["output"].get<std::string>());
+      if (!value.contains("status")) continue;
+      std::erase(running_, rank);
+      events.ended(rank, end_from_json(value));
+    }
+  }
+  if (agent_) return;
+  for (const int rank : std::exchange(running_, {}))
+    events.ended(rank, {{}, "", fmt::format("is lost: {} cannot be reached any more", name_)});
+}
+
+nlohmann::json RemoteHost::ask(const nlohmann::json& question, double timeout_s) {
+  say({{"ask", question}});
+  const double end = seconds_now() + timeout_s;
+  while (agent_ && seconds_now() < end) {
+    if (!can_be_read(agent_->socket(), poll_ms)) continue;
+    const auto values = agent_->receive();
+    if (!values) agent_.reset();
+    for (const nlohmann::json& value : values.value_or(std::vector<nlohmann::json>())) {
+      if (value.contains("answer")) return value["answer"];
+      if (value.contains("unanswered"))
+        throw Error("{}: {}", name_, value["unanswered"].get<std::string>());
+    }
+  }
+  if (lost()) throw Error("{} cannot be reached any more", name_);
+  throw Error("{} has not answered within {} s", name_, timeout_s);
+}
+
+namespace {
+
+/// Does one thing that the launcher says.
+void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
+          const AgentDuties& duties) {
+  if (value.contains("start")) {
+    const int rank = value["start"];
+    try {
+      host.start(run_plan_from_json(value.at("plan"), duties.defaults), rank);
+    } catch (const std::exception& error) {
+      Teller(launcher).ended(rank, {{}, "", fmt::format("did not start: {}", error.what())});
+    }
+  } else if (value.contains("line")) {
+    host.send(value.at("to"), value["line"]);
+  } else if (value.contains("signal")) {
+    host.signal(value.at("to"), value["signal"]);
+  } else if (value.contains("ask")) {
+    try {
+      launcher.send({{"answer", duties.answer(value["ask"])}});
+    } catch (const std::exception& error) {
+      launcher.send({{"unanswered", utf8_text(error.what())}});
+    }
+  }
+}
+
+}  // namespace
+
+bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties) {
+  Teller teller(launcher);
+  while (!duties.stopped()) {
+    std::vector<pollfd> watched = {{launcher.socket(), POLLIN, 0}};
+    for (const int file : host.files()) watched.push_back({file, POLLIN, 0});
+    poll(watched.data(), watched.size(), host.expects_end() ? 1 : poll_ms);
+    if (watched.front().revents != 0) {
+      const auto values = launcher.receive();
+      if (!values) return false;
+      for (const nlohmann::json& value : *values) {
+        if (value.contains("end")) return true;
+        obey(value, launcher, host, duties);
+      }
+    }
+    host.read(teller);
+  }
+  return false;
+}
+
+}  // namespace ringside

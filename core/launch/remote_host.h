@@ -1,0 +1,65 @@
+// Ranks of another host: both ends of the connection between the launcher and an agent there.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/launch/json_line.h"
+#include "core/launch/rank_host.h"
+
+namespace ringside {
+
+/// The launcher's end. If the connection ends, so do the ranks, as far as the launcher can know.
+///
+/// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
+/// {"ask": question} and {"end": true}. The agent says {"from": rank, "line"}, {"from": rank,
+/// "output"}, {"from": rank, "ended": RankEnd} and {"answer": ...}.
+class RemoteHost : public RankHost {
+ public:
+  /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".
+  RemoteHost(std::unique_ptr<JsonLine> agent, std::string name);
+  /// Tells the agent that no more ranks will be started.
+  ~RemoteHost() override;
+
+  void start(const RunPlan& plan, int rank) override;
+  void send(int rank, const nlohmann::json& value) override;
+  void signal(int rank, int number) override;
+  std::vector<int> files() const override;
+  bool expects_end() const override { return lost() && !running_.empty(); }
+  void read(RankEvents& events) override;
+
+  const std::string& name() const { return name_; }
+  /// Whether the connection has ended.
+  bool lost() const { return !agent_; }
+  /// Asks the agent something while none of its ranks runs, and blocks until the answer has come.
+  /// Throws Error that names the agent if the connection ends, if the agent cannot answer, or if
+  /// that takes longer than `timeout_s`.
+  nlohmann::json ask(const nlohmann::json& question, double timeout_s);
+
+ private:
+  void say(const nlohmann::json& value);
+
+  std::unique_ptr<JsonLine> agent_;
+  std::string name_;
+  std::vector<int> running_;
+};
+
+/// What an agent does beside starting ranks.
+struct AgentDuties {
+  DefaultOptions defaults;  // with which plans are read
+  /// Answers a question of the launcher; may throw.
+  std::function<nlohmann::json(const nlohmann::json& question)> answer;
+  /// Whether the agent is to end; called ten times a second.
+  std::function<bool()> stopped;
+};
+
+/// The agent's end: starts ranks on `host` as the launcher says. Blocks until the launcher ends the
+/// job (returns true), the connection ends, or the agent is to end. The caller then drops `host`,
+/// and with it the ranks that still run.
+bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties);
+
+}  // namespace ringside

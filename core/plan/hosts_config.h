@@ -1,0 +1,37 @@
+// The [hosts] table of an experiment file: how a job of several hosts is used.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/fields.h"
+#include "core/base/named_enum.h"
+
+namespace ringside {
+
+/// Where workers go: a host is filled before the next one gets workers, or all hosts get equally
+/// many. Either way workers of a host follow each other.
+enum class WorkerPlacement : std::uint8_t { fill, spread };
+inline constexpr std::string_view worker_placement_names[] = {"fill", "spread"};
+constexpr EnumNames names_of(WorkerPlacement) { return worker_placement_names; }
+
+/// Where dedicated servers go: in turn to all hosts of the job, or to hosts without workers.
+enum class ServerHosts : std::uint8_t { all, apart };
+inline constexpr std::string_view server_hosts_names[] = {"all", "apart"};
+constexpr EnumNames names_of(ServerHosts) { return server_hosts_names; }
+
+/// By which library bytes of collectives go between hosts.
+enum class Between : std::uint8_t { gloo, openmpi, mpich };
+inline constexpr std::string_view between_names[] = {"gloo", "openmpi", "mpich"};
+constexpr EnumNames names_of(Between) { return between_names; }
+
+struct HostsConfig {
+  WorkerPlacement workers = WorkerPlacement::fill;
+  ServerHosts servers = ServerHosts::all;
+  Between between = Between::gloo;
+  bool operator==(const HostsConfig&) const = default;
+};
+
+Fields fields_of(HostsConfig& config);
+
+}  // namespace ringside
