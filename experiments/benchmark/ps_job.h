@@ -9,6 +9,7 @@
 
 #include "core/base/named_enum.h"
 #include "experiments/benchmark/ps_bench.h"
+#include "experiments/job/meeting.h"
 
 namespace ringside {
 
@@ -30,6 +31,9 @@ struct PsJob {
   /// by which it reaches the scheduler.
   ps::Reach reach{};
 };
+
+/// Where the processes of the job meet.
+MeetingPoint meeting_of(const PsJob& job);
 
 /// Throws Error for an address that other hosts reach without keys, and for numbers that no job can
 /// have.

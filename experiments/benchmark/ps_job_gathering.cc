@@ -25,19 +25,6 @@ std::string draw_ticket() {
   return ps::draw_token() + ps::draw_token() + ps::draw_token() + ps::draw_token();
 }
 
-/// Whether what has come begins as a line of a job does: who speaks the protocol of another port
-/// need not be listened to until the line ends.
-bool begins_as_a_line(int socket) {
-  char first = 0;
-  const ssize_t n = recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n != 1 || first == '{';
-}
-
-bool same(const std::optional<KeyHolder>& a, const std::optional<KeyHolder>& b) {
-  return a.has_value() == b.has_value() &&
-         (!a || (a->server == b->server && a->worker == b->worker));
-}
-
 }  // namespace
 
 Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
@@ -50,15 +37,15 @@ Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listen
 }
 
 std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
+  Introductions newcomers(listener_, reports_.on_refused);
   WaitingTime waited(seconds_now(), nap_s);
   while (!missing().empty()) {
     if (bench_.interrupted()) throw Error("interrupted");
     if (waited.seconds(seconds_now()) > bench_.timeout_s)
       throw Error("bench ps: {} did not come to {}:{} within {} s (--timeout)",
                   fmt::join(missing(), ", "), job_.address, listener_.port(), bench_.timeout_s);
-    listen();
+    listen(newcomers);
   }
-  unknown_.clear();
   std::vector<std::unique_ptr<JsonLine>> lines;
   for (std::size_t rank = 0; rank < joined_.size(); ++rank) {
     joined_[rank].line->send({{"rank", rank},
@@ -78,87 +65,56 @@ std::vector<std::string> Gathering::missing() const {
   return names;
 }
 
-void Gathering::listen() {
-  std::vector<int> files = {listener_.file()};
+void Gathering::listen(Introductions& newcomers) {
+  std::vector<int> files = newcomers.files();
+  const std::size_t first = files.size();
   for (const Process& process : joined_)
     files.push_back(process.line ? process.line->socket() : -1);
-  for (const Unknown& unknown : unknown_) files.push_back(unknown.line->socket());
-  const std::vector<bool> ready = poll_files(files);
+  std::vector<bool> ready = poll_files(files);
   // Whoever has a place says nothing more, unless it ends: then another may have the place.
   for (std::size_t rank = 0; rank < joined_.size(); ++rank)
-    if (ready[1 + rank]) joined_[rank] = {};
-  std::vector<Unknown> still;
-  for (std::size_t i = 0; i < unknown_.size(); ++i)
-    if (!ready[1 + joined_.size() + i] || !hear(unknown_[i]))
-      still.push_back(std::move(unknown_[i]));
-  unknown_ = std::move(still);
-  drop_silent();
-  if (ready[0]) accept_one(true);
+    if (ready[first + rank]) joined_[rank] = {};
+  ready.resize(first);
+  for (Introduced& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
 }
 
-void Gathering::accept_one(bool with_line) {
+void Gathering::admit(const Introductions& newcomers, Introduced& newcomer) {
+  try {
+    const std::size_t place = place_for(newcomer.said->at("join"), newcomer.holder);
+    joined_[place] = {std::move(newcomer.line), newcomer.holder};
+  } catch (const nlohmann::json::exception&) {
+    newcomers.refuse(newcomer, "its line does not say who it is");
+  } catch (const Error& error) {
+    newcomers.refuse(newcomer, error.what());
+  }
+}
+
+void Gathering::accept_second() {
   try {
     const auto connection = listener_.accept();
     if (!connection) return;
     if (unknown_.size() == most_unknown) {
-      drop(unknown_.front(), fmt::format("more than {} connections have not said who they are; the "
-                                         "oldest is dropped",
-                                         most_unknown));
+      reports_.on_refused(fmt::format(
+          "more than {} connections have shown no ticket; the oldest is dropped", most_unknown));
+      close(unknown_.front().connection.socket);
       unknown_.erase(unknown_.begin());
     }
-    Unknown& unknown = unknown_.emplace_back(Unknown{*connection, seconds_now()});
-    if (with_line)
-      unknown.line = std::make_unique<JsonLine>(unknown.connection.socket, longest_job_line);
+    unknown_.push_back({*connection, seconds_now()});
   } catch (const Error& error) {
     reports_.on_refused(error.what());
   }
 }
 
-void Gathering::drop(const Unknown& unknown, const std::string& cause) const {
-  reports_.on_refused(cause);
-  if (!unknown.line) close(unknown.connection.socket);
-}
-
 void Gathering::drop_silent() {
   std::erase_if(unknown_, [&](const Unknown& unknown) {
     const bool silent = seconds_now() - unknown.since > introduction_s;
-    if (silent)
-      drop(unknown, fmt::format("a connection is dropped: it has not said within {} s who it is",
-                                introduction_s));
+    if (silent) {
+      reports_.on_refused(fmt::format("a connection is dropped: it has shown no ticket within {} s",
+                                      introduction_s));
+      close(unknown.connection.socket);
+    }
     return silent;
   });
-}
-
-bool Gathering::hear(Unknown& unknown) {
-  try {
-    if (!begins_as_a_line(unknown.line->socket())) throw Error("it is of no process of a job");
-    const auto values = unknown.line->receive();
-    if (values && values->empty()) return false;
-    // Whoever only looks whether somebody listens has done no harm.
-    if (!values) return true;
-    if (values->size() > 1) throw Error("it says more than who it is");
-    admit(unknown, values->front());
-  } catch (const nlohmann::json::exception&) {
-    reports_.on_refused("a connection is dropped: its line is no JSON");
-  } catch (const Error& error) {
-    reports_.on_refused(fmt::format("a connection is dropped: {}", error.what()));
-  }
-  return true;
-}
-
-void Gathering::admit(Unknown& unknown, const nlohmann::json& value) {
-  std::string cause;
-  try {
-    const std::size_t place = place_for(value.at("join"), unknown.connection.holder);
-    joined_[place] = {std::move(unknown.line), unknown.connection.holder};
-    return;
-  } catch (const nlohmann::json::exception&) {
-    cause = "its line does not say who it is";
-  } catch (const Error& error) {
-    cause = error.what();
-  }
-  unknown.line->send({{"refused", cause}});
-  reports_.on_refused(fmt::format("a process is refused: {}", cause));
 }
 
 std::size_t Gathering::place_for(const nlohmann::json& join,
@@ -204,7 +160,7 @@ std::vector<int> Gathering::connect_ranks(const JobStore& store) {
         if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
       unknown_ = std::move(still);
       drop_silent();
-      if (ready[0]) accept_one(false);
+      if (ready[0]) accept_second();
     }
   } catch (const Error&) {
     for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
@@ -239,7 +195,7 @@ bool Gathering::hear_ticket(Unknown& unknown) {
   if (n > 0 && unknown.said.size() < sizeof text) return false;
   for (std::size_t rank = 0; rank < tickets_.size() && n > 0; ++rank)
     if (unknown.said == tickets_[rank] + '\n' && second_[rank] < 0 &&
-        same(unknown.connection.holder, joined_[rank].holder)) {
+        unknown.connection.holder == joined_[rank].holder) {
       second_[rank] = socket;
       return true;
     }

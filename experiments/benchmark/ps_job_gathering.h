@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "core/launch/json_line.h"
-#include "experiments/benchmark/ps_job_socket.h"
+#include "experiments/benchmark/ps_job.h"
 #include "experiments/benchmark/ps_job_store.h"
+#include "experiments/job/introductions.h"
 
 namespace ringside {
 
@@ -37,25 +38,22 @@ class Gathering {
     std::unique_ptr<JsonLine> line;
     std::optional<KeyHolder> holder;
   };
+  /// A second connection that has not shown its ticket.
   struct Unknown {
     JobConnection connection;
     double since = 0;
-    std::unique_ptr<JsonLine> line{};  // gather(): has the connection
-    std::string said{};                // connect_ranks()
+    std::string said{};
   };
 
   std::vector<std::string> missing() const;
   /// Throws Error if the ranks' second connections cannot come, or do not.
   void check_connecting(const JobStore& store, double waited_s) const;
-  void listen();
+  void listen(Introductions& newcomers);
+  void admit(const Introductions& newcomers, Introduced& newcomer);
   /// Whether the connection has said enough, and so is no longer unknown.
-  bool hear(Unknown& unknown);
   bool hear_ticket(Unknown& unknown);
-  void admit(Unknown& unknown, const nlohmann::json& value);
   std::size_t place_for(const nlohmann::json& join, const std::optional<KeyHolder>& holder) const;
-  void accept_one(bool with_line);
-  /// Says why; who drops it then forgets it.
-  void drop(const Unknown& unknown, const std::string& cause) const;
+  void accept_second();
   void drop_silent();
 
   const PsJob& job_;

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/launch/json_line.h"
 #include "core/launch/link_store.h"
-#include "experiments/benchmark/ps_job_socket.h"
+#include "experiments/benchmark/ps_job.h"
 #include "experiments/benchmark/ps_rank.h"
 #include "experiments/registry/registry.h"
 
@@ -91,7 +91,7 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
   ps::Reach reach = job.reach;
   if (reach.keys.empty() || job.role != PsRole::server) return reach;
   if (!reach.address.empty()) return reach;
-  reach.address = own_address(job);
+  reach.address = own_address(meeting_of(job), "set DMLC_NODE_HOST to this host's address");
   say(fmt::format(
       "this server listens at {}, by which it reaches the scheduler (DMLC_NODE_HOST sets another)",
       reach.address));
@@ -102,12 +102,12 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
 
 void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
-  SchedulerLink first(job, timeout_s);
+  LeaderLink first(meeting_of(job), timeout_s, timeout_s);
   JsonLine line(first.release_socket());
   auto [roles, ticket] = take_place(job, line);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
-  SchedulerLink second(job, roles.timeout_s);
+  LeaderLink second(meeting_of(job), roles.timeout_s, roles.timeout_s);
   const int socket = second.release_socket();
   ticket += '\n';
   (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
-#include "experiments/benchmark/ps_job_socket.h"
+#include "experiments/job/introductions.h"
 
 namespace ringside {
 namespace {
@@ -31,15 +31,6 @@ bool has_ended(int socket) {
 }
 
 }  // namespace
-
-std::vector<bool> poll_files(const std::vector<int>& files) {
-  std::vector<pollfd> polled;
-  for (const int file : files) polled.push_back({file, POLLIN, 0});
-  poll(polled.data(), polled.size(), nap_ms);
-  std::vector<bool> ready;
-  for (const pollfd& one : polled) ready.push_back(one.revents != 0);
-  return ready;
-}
 
 JobStore::JobStore(std::vector<std::unique_ptr<JsonLine>> lines, std::vector<std::string> names,
                    std::function<void(const std::string&)> on_refused)

@@ -17,9 +17,6 @@
 
 namespace ringside {
 
-/// Waits a moment, until one of the files can be read or has ended; says which. -1: none.
-std::vector<bool> poll_files(const std::vector<int>& files);
-
 /// Serves the store in a thread of its own. A rank that says what makes no sense, or stores too
 /// much, or does not read its answers for a second, is cut off.
 class JobStore {

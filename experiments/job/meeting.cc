@@ -1,4 +1,4 @@
-#include "experiments/benchmark/ps_job_socket.h"
+#include "experiments/job/meeting.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -14,8 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
-#include "experiments/benchmark/loopback_users.h"
-#include "experiments/benchmark/shared_ranks.h"
+#include "experiments/job/loopback_users.h"
 #include "ps/wires/zmq/keys.h"
 
 namespace ringside {
@@ -24,7 +23,7 @@ namespace {
 constexpr int most_waiting = 128;  // connections that nobody has accepted yet
 constexpr auto nap = std::chrono::milliseconds(20);
 
-sockaddr_in address_of(const char* option, const std::string& host, int port, bool keyed) {
+sockaddr_in address_of(const std::string& option, const std::string& host, int port, bool keyed) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -39,20 +38,16 @@ sockaddr_in address_of(const char* option, const std::string& host, int port, bo
   return address;
 }
 
-sockaddr_in address_of(const PsJob& job) {
-  return address_of("DMLC_PS_ROOT_URI", job.address, job.port, !job.reach.keys.empty());
+sockaddr_in address_of(const MeetingPoint& meeting) {
+  return address_of(meeting.address_option, meeting.address, meeting.port, !meeting.keys.empty());
 }
 
-ps::KeyedAddress keyed_address_of(const PsJob& job, double timeout_s) {
-  return {.host = job.address,
-          .port = job.port,
-          .port_option = "DMLC_PS_ROOT_PORT",
-          .keys = job.reach.keys,
-          .unheard_s = timeout_s};
-}
-
-int most_streams(const PsJob& job) {
-  return 2 * (job.workers + job.servers) + static_cast<int>(most_unknown);
+ps::KeyedAddress keyed_address_of(const MeetingPoint& meeting, double unheard_s) {
+  return {.host = meeting.address,
+          .port = meeting.port,
+          .port_option = meeting.port_option,
+          .keys = meeting.keys,
+          .unheard_s = unheard_s};
 }
 
 const sockaddr* plain(const sockaddr_in& address) {
@@ -65,13 +60,9 @@ int send_at_once(int socket) {
   return socket;
 }
 
-std::string key_of(const PsJob& job) {
-  return job.role == PsRole::worker ? ps::worker_key(job.worker) : ps::server_key;
-}
-
-/// A socket of this user's scheduler.
-int connect_plainly(const PsJob& job, double timeout_s) {
-  const sockaddr_in address = address_of(job);
+/// A socket of this user's leader.
+int connect_plainly(const MeetingPoint& meeting, double timeout_s) {
+  const sockaddr_in address = address_of(meeting);
   for (const double end = seconds_now() + timeout_s;;) {
     const int made = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made >= 0 && connect(made, plain(address), sizeof address) == 0) {
@@ -80,67 +71,45 @@ int connect_plainly(const PsJob& job, double timeout_s) {
       throw Error(
           "nobody of this user is known to listen at {}:{}, and without --keys a job is of one "
           "user",
-          job.address, job.port);
+          meeting.address, meeting.port);
     }
     const int cause = errno;
     if (made >= 0) close(made);
     if (seconds_now() > end)
-      throw Error(
-          "no scheduler at {}:{} within {} s: {}; start it with the same environment and "
-          "DMLC_ROLE=scheduler",
-          job.address, job.port, timeout_s, std::strerror(cause));
+      throw Error("no {} at {}:{} within {} s: {}; {}", meeting.leader, meeting.address,
+                  meeting.port, timeout_s, std::strerror(cause), meeting.remedy);
     std::this_thread::sleep_for(nap);
   }
 }
 
 }  // namespace
 
-void check(const PsJob& job) {
-  static_cast<void>(address_of(job));
-  const bool keyed = !job.reach.keys.empty();
-  if (!job.reach.address.empty())
-    static_cast<void>(address_of("DMLC_NODE_HOST", job.reach.address, 0, keyed));
-  const auto within = [](const char* variable, int value, int least, int most) {
-    if (value < least || value > most)
-      throw Error("{} = {} must lie between {} and {}", variable, value, least, most);
-  };
-  within("DMLC_PS_ROOT_PORT", job.port, job.role == PsRole::scheduler ? 0 : 1, 65535);
-  within("DMLC_NUM_WORKER", job.workers, 1, most_processes);
-  within("DMLC_NUM_SERVER", job.servers, 1, most_processes);
-  within("DMLC_WORKER_ID", job.worker, -1, job.workers - 1);
-  if (!keyed) return;
-  if (job.role == PsRole::worker && job.worker < 0)
-    throw Error("--keys: DMLC_WORKER_ID is not set, and every worker has a key of its own");
-  static_cast<void>(ps::read_key_pair(job.reach.keys, key_of(job)));
-  static_cast<void>(ps::read_public_key(job.reach.keys, ps::server_key));
+void check_address(const std::string& option, const std::string& address, bool keyed) {
+  static_cast<void>(address_of(option, address, 0, keyed));
 }
 
-std::int64_t open_files_of_scheduler(const PsJob& job) {
-  constexpr std::int64_t of_a_stream = 3;  // with keys: ZeroMQ's socket and both ends of the local
-  return (job.reach.keys.empty() ? 1 : of_a_stream) * most_streams(job);
-}
-
-JobListener::JobListener(const PsJob& job, double timeout_s) {
-  if (job.reach.keys.empty()) {
-    listen(job);
+JobListener::JobListener(const MeetingPoint& meeting, const std::string& listens_at, int workers,
+                         int most_streams, double unheard_s) {
+  if (meeting.keys.empty()) {
+    listen(meeting);
     return;
   }
-  ps::KeyedAddress address = keyed_address_of(job, timeout_s);
-  if (!job.reach.address.empty()) address.host = job.reach.address;
-  keyed_.emplace(address, job.workers, most_streams(job));
+  ps::KeyedAddress address = keyed_address_of(meeting, unheard_s);
+  if (!listens_at.empty()) address.host = listens_at;
+  keyed_.emplace(address, workers, most_streams);
 }
 
-void JobListener::listen(const PsJob& job) {
+void JobListener::listen(const MeetingPoint& meeting) {
   socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const sockaddr_in address = address_of(job);
+  const sockaddr_in address = address_of(meeting);
   const int on = 1;
   setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(socket_, plain(address), sizeof address) == 0 && ::listen(socket_, most_waiting) == 0)
     return;
   const int cause = errno;
   close();
-  throw Error("the scheduler cannot listen on {}:{}: {}; choose another DMLC_PS_ROOT_PORT",
-              job.address, job.port, std::strerror(cause));
+  throw Error("the {} cannot listen on {}:{}: {}; choose another {}", meeting.leader,
+              meeting.address, meeting.port, std::strerror(cause), meeting.port_option);
 }
 
 JobListener::~JobListener() { close(); }
@@ -178,40 +147,40 @@ std::optional<JobConnection> JobListener::accept() {
   return JobConnection{send_at_once(socket)};
 }
 
-SchedulerLink::SchedulerLink(const PsJob& job, double timeout_s) {
-  if (job.reach.keys.empty()) {
-    socket_ = connect_plainly(job, timeout_s);
+LeaderLink::LeaderLink(const MeetingPoint& meeting, double timeout_s, double unheard_s) {
+  if (meeting.keys.empty()) {
+    socket_ = connect_plainly(meeting, timeout_s);
     return;
   }
   try {
-    keyed_ =
-        std::make_unique<ps::KeyedStream>(keyed_address_of(job, timeout_s), key_of(job), timeout_s);
+    keyed_ = std::make_unique<ps::KeyedStream>(keyed_address_of(meeting, unheard_s), meeting.key,
+                                               timeout_s);
   } catch (const Error& error) {
-    throw Error("the scheduler: {}", error.what());
+    throw Error("the {}: {}", meeting.leader, error.what());
   }
   socket_ = keyed_->release_socket();
 }
 
-SchedulerLink::~SchedulerLink() {
+LeaderLink::~LeaderLink() {
   if (socket_ >= 0) close(socket_);
 }
 
-int SchedulerLink::release_socket() { return std::exchange(socket_, -1); }
+int LeaderLink::release_socket() { return std::exchange(socket_, -1); }
 
-std::string own_address(const PsJob& job) {
+std::string own_address(const MeetingPoint& meeting, const std::string& remedy) {
   // No packet is sent: the system only looks which of this host's addresses it would take.
   const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in scheduler = address_of(job);
+  const sockaddr_in leader = address_of(meeting);
   sockaddr_in own{};
   socklen_t length = sizeof own;
-  const bool known = socket >= 0 && connect(socket, plain(scheduler), sizeof scheduler) == 0 &&
+  const bool known = socket >= 0 && connect(socket, plain(leader), sizeof leader) == 0 &&
                      getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0;
   const int cause = errno;
   if (socket >= 0) close(socket);
   char text[INET_ADDRSTRLEN] = {};
   if (!known || !inet_ntop(AF_INET, &own.sin_addr, text, sizeof text))
-    throw Error("no way to the scheduler at {}: {}; set DMLC_NODE_HOST to this host's address",
-                job.address, std::strerror(cause));
+    throw Error("no way to the {} at {}: {}; {}", meeting.leader, meeting.address,
+                std::strerror(cause), remedy);
   return text;
 }
 

@@ -1,4 +1,4 @@
-#include "experiments/benchmark/loopback_users.h"
+#include "experiments/job/loopback_users.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,0 +1,24 @@
+// IPv4 addresses of this host and of names.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ringside {
+
+/// The interfaces of this host with their addresses, such as {"eth0", "10.0.0.5"}.
+std::vector<std::pair<std::string, std::string>> own_addresses();
+/// Whether an address is one of this host, or of its loopback interface.
+bool is_own_address(const std::string& address);
+bool is_loopback(const std::string& address);
+
+/// The address that a user gives as an address of this host, or as an interface ("eth0"). `option`
+/// is how the user gave it. Throws Error that lists this host's addresses if neither fits.
+std::string address_given(const std::string& option, const std::string& given);
+
+/// The first address of a name, or the address itself. Throws Error with the resolver's cause;
+/// `option` is where the name comes from.
+std::string resolved(const std::string& option, const std::string& name);
+
+}  // namespace ringside
