@@ -17,7 +17,8 @@ namespace ringside::ps {
 inline constexpr int high_water_mark = 64;
 
 /// How messages travel between processes: through shared memory, or through sockets of ZeroMQ.
-/// Automatic: shared memory where all ranks can map each other's tensors, else ipc.
+/// Automatic: tcp between hosts, shared memory where all ranks can map each other's tensors, else
+/// ipc.
 enum class TransportKind : std::uint8_t { automatic, shm, tcp, ipc };
 inline constexpr std::string_view transport_kind_names[] = {"auto", "shm", "tcp", "ipc"};
 constexpr EnumNames names_of(TransportKind) { return transport_kind_names; }
@@ -35,6 +36,9 @@ struct TransportOptions {
   /// tcp: the folder of the keys by which servers and workers know each other, and encrypt what
   /// they say. Empty: no keys; workers then prove that they belong to the run by its secret.
   std::string keys{};
+  /// tcp: the keys that server 0 has drawn for this run alone (draw_keys() in ps/wires/zmq/keys.h).
+  /// Runs on several hosts have such keys where no folder is given.
+  std::string drawn_keys{};
   /// tcp, ipc: how many threads of a rank move bytes between its memory and its connections. A
   /// connection stays with one thread.
   std::int64_t io_threads = 1;
@@ -45,6 +49,11 @@ struct TransportOptions {
   /// The deadline of every call that blocks.
   double timeout_s = 60;
 };
+
+/// Whether servers and workers know each other by keys.
+inline bool keyed(const TransportOptions& options) {
+  return !options.keys.empty() || !options.drawn_keys.empty();
+}
 
 /// One rank's end of the connections. All messages of the run carry `token`.
 struct Connection {

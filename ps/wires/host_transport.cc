@@ -18,8 +18,9 @@ class HostTransport : public Transport {
  private:
   Transport& chosen(const RankContext& context, const TransportOptions& options) {
     const bool through_memory =
-        options.transport == TransportKind::shm ||
-        (options.transport == TransportKind::automatic && shares_memory(context.device));
+        (options.transport == TransportKind::shm && !spans_hosts(context.plan)) ||
+        (options.transport == TransportKind::automatic && shares_memory(context.device) &&
+         !spans_hosts(context.plan));
     return through_memory ? *shm_ : *zmq_;
   }
 

@@ -1,4 +1,4 @@
-// The transport of ranks of one host.
+// The transport of real ranks.
 #pragma once
 
 #include <memory>

@@ -71,7 +71,7 @@ Socket& ZmqChannel::add_socket(zmq::socket_type type, bool inside) {
   // send messages which say that they are alive.
   socket.zmq.set(opt::maxmsgsize,
                  std::max<std::int64_t>(options_.max_frame_bytes, max_header_bytes) +
-                     (options_.keys.empty() ? 0 : encryption_bytes));
+                     (keyed(options_) ? encryption_bytes : 0));
   return socket;
 }
 

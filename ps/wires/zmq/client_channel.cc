@@ -81,15 +81,16 @@ class WorkerChannel : public ZmqChannel {
         std::make_unique<Handshake>(hub().context(), socket, worker, server, endpoint, options()));
     // A server may begin to accept connections long after it listens.
     socket.set(zmq::sockopt::handshake_ivl, 0);
-    if (options().keys.empty()) {
+    if (!keyed(options())) {
       socket.set(zmq::sockopt::plain_username, std::to_string(worker));
       socket.set(zmq::sockopt::plain_password, run.secret);
       return;
     }
-    const KeyPair own = read_key_pair(options().keys, worker_key(worker));
+    const Keyring keys(options().keys, options().drawn_keys);
+    const KeyPair own = keys.worker(worker);
     socket.set(zmq::sockopt::curve_publickey, own.public_key);
     socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
-    socket.set(zmq::sockopt::curve_serverkey, read_public_key(options().keys, server_key));
+    socket.set(zmq::sockopt::curve_serverkey, keys.public_key_of_servers());
   }
 
   /// Throws Error for a server that refuses this worker.

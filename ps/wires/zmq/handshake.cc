@@ -36,7 +36,7 @@ bool Handshake::look() {
 }
 
 void Handshake::fail(const SocketEvent& event) {
-  const bool keys = !options_.keys.empty();
+  const bool keys = keyed(options_);
   const std::string own = fmt::format("{}/{}.public", options_.keys, worker_key(worker_));
   if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && keys)
     throw refused(fmt::format("does not know the key {}", own),

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 #include <vector>
 
 #include "core/base/error.h"
@@ -108,6 +109,14 @@ std::string bytes_of_key(const std::string& text) {
   return bytes;
 }
 
+KeyPair draw_pair() {
+  std::array<char, text_size + 1> public_key{}, secret_key{};
+  if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0)
+    throw Error("this ZeroMQ has no CURVE ({}); install one that is built with it",
+                zmq_strerror(zmq_errno()));
+  return {public_key.data(), secret_key.data()};
+}
+
 }  // namespace
 
 std::string worker_key(int worker) { return fmt::format("worker-{}", worker); }
@@ -121,14 +130,46 @@ void write_keys(const std::string& folder, int workers) {
       if (const std::string path = path_of(folder, name, part); access(path.c_str(), F_OK) == 0)
         throw Error("{} is there already, and keys are not overwritten; name another folder", path);
   for (const std::string& name : names) {
-    std::array<char, text_size + 1> public_key{}, secret_key{};
-    if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0)
-      throw Error("this ZeroMQ has no CURVE ({}); install one that is built with it",
-                  zmq_strerror(zmq_errno()));
-    files.add(path_of(folder, name, "secret"), secret_key.data());
-    files.add(path_of(folder, name, "public"), public_key.data());
+    const KeyPair pair = draw_pair();
+    files.add(path_of(folder, name, "secret"), pair.secret_key);
+    files.add(path_of(folder, name, "public"), pair.public_key);
   }
   files.complete();
+}
+
+std::string draw_keys(int workers) {
+  std::string text;
+  for (int key = 0; key <= workers; ++key) {
+    const KeyPair pair = draw_pair();
+    text += fmt::format("{} {}\n", pair.public_key, pair.secret_key);
+  }
+  return text;
+}
+
+Keyring::Keyring(const std::string& folder, const std::string& drawn) : folder_(folder) {
+  std::istringstream lines(drawn);
+  for (KeyPair pair; lines >> pair.public_key >> pair.secret_key;) drawn_.push_back(pair);
+}
+
+KeyPair Keyring::servers() const {
+  return drawn_.empty() ? read_key_pair(folder_, server_key) : drawn_.front();
+}
+
+std::string Keyring::public_key_of_servers() const {
+  return drawn_.empty() ? read_public_key(folder_, server_key) : drawn_.front().public_key;
+}
+
+KeyPair Keyring::worker(int worker) const {
+  return drawn_.empty() ? read_key_pair(folder_, worker_key(worker))
+                        : drawn_.at(static_cast<std::size_t>(worker) + 1);
+}
+
+std::map<std::string, int> Keyring::workers(int workers) const {
+  if (drawn_.empty()) return read_members(folder_, workers, false);
+  std::map<std::string, int> members;
+  for (int worker = 0; worker < workers; ++worker)
+    members.emplace(bytes_of_key(this->worker(worker).public_key), worker);
+  return members;
 }
 
 KeyPair read_key_pair(const std::string& folder, const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace ringside::ps {
 
@@ -15,6 +16,26 @@ struct KeyPair {
 /// two files of a folder, NAME.public and NAME.secret.
 inline constexpr const char* server_key = "server";
 std::string worker_key(int worker);
+
+/// Draws new pairs as text, which all members of a run may know: they trust each other.
+std::string draw_keys(int workers);
+
+/// The keys of a run that one of its processes needs, from a folder of write_keys() or from the
+/// text of draw_keys().
+class Keyring {
+ public:
+  /// Throws Error for a folder or a key that cannot be read.
+  Keyring(const std::string& folder, const std::string& drawn);
+  KeyPair servers() const;
+  std::string public_key_of_servers() const;
+  KeyPair worker(int worker) const;
+  /// As read_members().
+  std::map<std::string, int> workers(int workers) const;
+
+ private:
+  std::string folder_;
+  std::vector<KeyPair> drawn_;  // of the servers, then by worker; empty: the folder's
+};
 
 /// Draws new pairs for the servers and for `workers` workers, and writes them to the folder, which
 /// is made if it is not there. Only this user can read the files. Throws Error if a file is there

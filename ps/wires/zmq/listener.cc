@@ -93,7 +93,7 @@ void Listener::listen_on_tcp(const TransportOptions& options, int server) {
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1)
     throw Error("server {}: cannot listen on address \"{}\": it is no IPv4 address", server, host);
-  if (options.keys.empty() && ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+  if (!keyed(options) && ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
     throw Error("server {}: other machines reach address {}, and there are no keys", server, host);
   const int yes = 1;
   setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

@@ -34,13 +34,13 @@ class ServerChannel : public ZmqChannel {
     outside.set(zmq::sockopt::handshake_ivl, static_cast<int>(options.handshake_s * 1e3));
     outside.set(zmq::sockopt::zap_domain, "ringside");
     Admission admission{.workers = workers, .secret = run.secret};
-    if (options.keys.empty()) {
+    if (!keyed(options)) {
       outside.set(zmq::sockopt::plain_server, true);
     } else {
-      admission.keys = read_members(options.keys, workers, false);
+      const Keyring keys(options.keys, options.drawn_keys);
+      admission.keys = keys.workers(workers);
       outside.set(zmq::sockopt::curve_server, true);
-      outside.set(zmq::sockopt::curve_secretkey,
-                  read_key_pair(options.keys, server_key).secret_key);
+      outside.set(zmq::sockopt::curve_secretkey, keys.servers().secret_key);
     }
     hub->admit(std::move(admission));
     listener_.emplace(options, server);

@@ -2,13 +2,16 @@
 
 #include <thread>
 
+#include "core/base/error.h"
 #include "ps/protocol/rendezvous.h"
 #include "ps/wires/zmq/ends.h"
+#include "ps/wires/zmq/keys.h"
 
 namespace ringside::ps {
 namespace {
 
 constexpr const char* secret_key = "ps.secret";
+constexpr const char* drawn_key = "ps.keys";
 
 std::shared_ptr<Hub> hub_of(const RankContext& context, const TransportOptions& options) {
   auto hub = context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
@@ -35,15 +38,33 @@ Run shared_run(const RankContext& context, const TransportOptions& options) {
   return run;
 }
 
+/// The options as they are carried out. Between hosts servers listen where other hosts reach them,
+/// and where the options name no keys, server 0 has drawn some for the run.
+TransportOptions settled(const RankContext& context, TransportOptions options) {
+  if (!spans_hosts(context.plan)) return options;
+  if (options.transport != TransportKind::automatic && options.transport != TransportKind::tcp)
+    throw Error(
+        "transport '{}' reaches ranks of one host alone, but this run is on several hosts; leave "
+        "the transport out, or set it to 'tcp'",
+        name_of(options.transport));
+  options.transport = TransportKind::tcp;
+  if (options.address.empty())
+    options.address = context.plan.homes.at(static_cast<std::size_t>(context.rank)).address;
+  if (options.keys.empty()) options.drawn_keys = context.store.get(drawn_key, options.timeout_s);
+  return options;
+}
+
 class ZmqTransport : public Transport {
  public:
-  /// Server 0 draws the run's token and its secret.
-  Connection listen(const RankContext& context, const TransportOptions& options) override {
+  /// Server 0 draws the run's token and its secrets.
+  Connection listen(const RankContext& context, const TransportOptions& asked) override {
     const int server = context.self().server;
     if (server == 0) {
       context.store.set(token_key, draw_token());
       context.store.set(secret_key, draw_secret());
+      if (spans_hosts(context.plan)) context.store.set(drawn_key, draw_keys(context.plan.world));
     }
+    const TransportOptions options = settled(context, asked);
     const Run run = shared_run(context, options);
     ServerEnd end = open_server(context.device, hub_of(context, options), run, context.plan.world,
                                 server, options);
@@ -51,7 +72,8 @@ class ZmqTransport : public Transport {
     return {std::move(end.channel), run.token};
   }
 
-  Connection connect(const RankContext& context, const TransportOptions& options) override {
+  Connection connect(const RankContext& context, const TransportOptions& asked) override {
+    const TransportOptions options = settled(context, asked);
     const Run run = shared_run(context, options);
     std::vector<std::string> endpoints;
     for (int server = 0; server < context.plan.servers; ++server) {
