@@ -18,6 +18,31 @@ void add_experiment(CLI::App& command, Arguments& arguments) {
   add_settings(command, arguments);
 }
 
+/// Options of commands that run under a launcher of several processes.
+void add_job(CLI::App& command, JobArguments& job) {
+  command
+      .add_option("--keys", job.keys,
+                  "under a launcher on several hosts: the folder of the job's keys, as `ringside "
+                  "keys` makes it, with a worker for every process")
+      ->type_name("DIR");
+  command
+      .add_option("--advertise", job.advertise,
+                  "under a launcher: the address or interface of this host by which other hosts "
+                  "reach it; without it the one by which this host reaches rank 0")
+      ->type_name("ADDRESS");
+  command
+      .add_option("--slots", job.slots,
+                  "under a launcher: how many workers this process may start at once; without it "
+                  "one, or as many as PET_NPROC_PER_NODE says")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--join-timeout", job.join_timeout_s,
+                  "under a launcher: how long the processes wait for each other, in seconds")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 86400.0));
+}
+
 CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
   CLI::App* compare = app.add_subcommand("compare",
                                          "run every scheme and case of an experiment with every "
@@ -44,6 +69,7 @@ CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
                    "compare.sweep.KEY='[A, B]'")
       ->type_name("SCHEME: KEY=VALUE, ...")
       ->allow_extra_args(false);
+  add_job(*compare, arguments.job);
   compare->add_flag("--resume", arguments.resume,
                     "keep the rows of the results folder, and make only the missing runs; "
                     "without --resume, earlier results are moved to its subfolders before-1, "

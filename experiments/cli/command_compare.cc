@@ -1,7 +1,9 @@
 // ringside compare
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "experiments/cli/comparison.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/live/event_lines.h"
 
 namespace ringside {
@@ -19,6 +21,12 @@ int tell_events(const Arguments& arguments, const Process& process) {
 }  // namespace
 
 int compare_command(const Arguments& arguments, const Process& process) {
+  try {
+    if (const auto seat = seat_of(process); seat && seat->rank > 0)
+      return agent_command(*seat, arguments, process);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
   if (arguments.events) return tell_events(arguments, process);
   const Compared compared = make_comparison(arguments, process);
   if (compared.folder.empty()) return complain(compared.status, compared.complaint);

@@ -110,6 +110,7 @@ void list_keys() {
   keys("optimizer", OptimizerConfig{});
   keys("device", DeviceConfig{});
   keys("sim", SimConfig{});
+  keys("hosts", HostsConfig{});
   keys("compare", CompareConfig{});
   std::cout << "cases: a table [[compare.case]] for each; --case 'SCHEME: KEY=VALUE, ...'\n";
   keys("compare.case", CaseConfig{});

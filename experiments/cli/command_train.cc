@@ -65,7 +65,8 @@ int train_command(const Arguments& arguments, const Process& process) {
   }
   process.catch_interrupts();
   try {
-    if (!measure_missing_speeds({plan}, static_cast<int>(config.compare.attempts), process, speeds))
+    if (!measure_missing_speeds({plan}, static_cast<int>(config.compare.attempts), process, {},
+                                speeds))
       return complain(was_interrupted, "interrupted");
     if (!speeds.empty()) {
       const std::string save = plan.save;

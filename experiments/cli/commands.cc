@@ -36,11 +36,9 @@ std::int64_t raise_the_limit_of_open_files() {
 }
 
 RankStart rank_start(const Process& process, std::ostream& errors) {
-  return {{process.program,
-           {"rank"},
-           process.environment,
-           [&errors](const std::string& text) { errors << text << std::flush; }},
-          process.interrupted};
+  return {{process.program, {"rank"}, process.environment},
+          process.interrupted,
+          [&errors](const std::string& text) { errors << text << std::flush; }};
 }
 
 int finish(OutputStream& out, int status) {
@@ -59,10 +57,13 @@ nlohmann::ordered_json environment_of(const Process& process, const std::vector<
 }
 
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, std::vector<MeasuredSpeeds>& speeds) {
+                            const Process& process, const std::vector<RankHost*>& agents,
+                            std::vector<MeasuredSpeeds>& speeds) {
   const std::vector<RunPlan> missing = missing_measurements(runs);
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  const RunMaker maker = run_maker(rank_start(process, errors), most_attempts);
+  RankStart start = rank_start(process, errors);
+  start.agents = agents;
+  const RunMaker maker = run_maker(start, most_attempts);
   for (const RunPlan& plan : missing) {
     errors << fmt::format("Measuring the speeds of {} workers, {} steps", plan.world,
                           plan.train.steps)

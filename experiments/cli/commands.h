@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/plan/measured_speeds.h"
+#include "experiments/cli/job_arguments.h"
 #include "experiments/cli/output_stream.h"
 #include "experiments/cli/process.h"
 #include "experiments/config/config.h"
@@ -65,6 +66,7 @@ struct Arguments {
   std::string case_label;                    // of a case in a results folder; empty: all cases
   int only_world = 0;                        // 0: cases of any world
   bool trials = true;
+  JobArguments job;
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -118,10 +120,11 @@ std::int64_t raise_the_limit_of_open_files();
 /// The environment in which these runs are made.
 nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans);
 /// Measures the speeds for which some of `runs` wait, says so on standard error, and adds them to
-/// `speeds`. Blocks. Returns false if the user interrupts. Throws Error for speeds that cannot be
-/// measured.
+/// `speeds`. `agents` start the ranks of runs on several hosts. Blocks. Returns false if the user
+/// interrupts. Throws Error for speeds that cannot be measured.
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, std::vector<MeasuredSpeeds>& speeds);
+                            const Process& process, const std::vector<RankHost*>& agents,
+                            std::vector<MeasuredSpeeds>& speeds);
 /// Says on standard error how many samples each worker has of a step, once for each way in which
 /// the steps of `runs` are divided unequally.
 void say_shares(const std::vector<RunPlan>& runs, const Process& process);

@@ -14,8 +14,11 @@
 #include "core/base/time_of_day.h"
 #include "core/sim/world.h"
 #include "experiments/calibrate/calibrate.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/config/cases.h"
 #include "experiments/config/cluster_file.h"
+#include "experiments/hosts/job.h"
+#include "experiments/hosts/placement.h"
 #include "experiments/live/display.h"
 #include "experiments/live/event_lines.h"
 #include "experiments/live/metrics_file.h"
@@ -40,6 +43,9 @@ struct Comparison {
   int most_attempts = 1;
   std::optional<CalibratedMachine> machine;  // predicts the runs
   std::optional<ResultsFolder> folder;
+  Job* job = nullptr;  // of whose processes the ranks of real devices are started; none: here
+
+  std::vector<RankHost*> agents() const { return job ? job->hosts() : std::vector<RankHost*>(); }
 };
 
 /// This machine as `ringside calibrate` measured it; none if no measurement of this machine is
@@ -80,6 +86,7 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
 void plan(Comparison& comparison) {
   comparison.runs =
       plan_comparison(comparison.experiment, allowed_cores().value_or(0), comparison.speeds);
+  if (comparison.job) place_on_hosts(comparison.runs, comparison.job->agents());
 }
 
 /// Finds everything that can be wrong about the input before any file is touched and any speed is
@@ -94,6 +101,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   check_inputs(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results);
   comparison.data = data_state(comparison.runs);
+  if (comparison.job) comparison.job->check_data(comparison.runs);
   const auto results = std::filesystem::path(arguments.results) / comparison.name;
   for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
   comparison.folder.emplace(results);
@@ -218,7 +226,8 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   if (lines) listeners.push_back(lines);
   EventFeed feed(listeners, seconds_now, time_of_day);
   RankStart start = rank_start(process, errors);
-  start.program.on_output = [&](const std::string& text) { display.print(text); };
+  start.agents = comparison.agents();
+  start.on_output = [&](const std::string& text) { display.print(text); };
   feed.begin(comparison.name, comparison.most_attempts, comparison.runs, comparison.remaining,
              comparison.rows);
   Compared out;
@@ -236,16 +245,23 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
 
 Compared from_file_to_results(const Arguments& arguments, const Process& process,
                               EventLines* lines) {
+  std::optional<Job> job;
   Comparison comparison;
+  process.catch_interrupts();
   try {
+    if (const auto seat = seat_of(process)) {
+      const JobStart start = job_start(*seat, arguments, process);
+      job.emplace(start);
+      comparison.job = &*job;
+      std::cerr << describe(*seat, start.meeting, *job) << std::endl;
+    }
     prepare(comparison, arguments, process);
   } catch (const std::exception& error) {
     return {wrong_input, error.what()};
   }
-  process.catch_interrupts();
   try {
     if (!measure_missing_speeds(comparison.runs, comparison.most_attempts, process,
-                                comparison.speeds))
+                                comparison.agents(), comparison.speeds))
       return {was_interrupted, "interrupted"};
   } catch (const std::exception& error) {
     return {run_failed, error.what()};

@@ -101,10 +101,10 @@ void Binder::check_table(const Path& path, const std::string& place) {
 }
 
 std::vector<std::pair<std::string_view, Fields>> Binder::tables() {
-  return {{"model", fields_of(config_.model)},    {"data", fields_of(config_.data)},
-          {"train", fields_of(config_.train)},    {"optimizer", fields_of(config_.optimizer)},
-          {"device", fields_of(config_.device)},  {"sim", fields_of(config_.sim)},
-          {"compare", fields_of(config_.compare)}};
+  return {{"model", fields_of(config_.model)},   {"data", fields_of(config_.data)},
+          {"train", fields_of(config_.train)},   {"optimizer", fields_of(config_.optimizer)},
+          {"device", fields_of(config_.device)}, {"sim", fields_of(config_.sim)},
+          {"hosts", fields_of(config_.hosts)},   {"compare", fields_of(config_.compare)}};
 }
 
 void Binder::assign_preset(const TomlData& value) {

@@ -38,6 +38,7 @@ struct ExperimentConfig {
   OptimizerConfig optimizer;
   DeviceConfig device;
   SimConfig sim;
+  HostsConfig hosts;
   CompareConfig compare;
   /// The options of every scheme for which a [scheme.X] table or an override sets at least one;
   /// options that are not set have their defaults.

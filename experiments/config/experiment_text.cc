@@ -55,7 +55,7 @@ std::string experiment_text(const Experiment& experiment, const std::string& com
   out += fmt::format("name = {}\n", toml_text(&name));
   out += table("model", common.model) + table("data", common.data) + table("train", common.train) +
          table("optimizer", common.optimizer) + table("device", common.device) +
-         table("sim", common.sim);
+         table("sim", common.sim) + table("hosts", common.hosts);
   for (const auto& [scheme, given] : common.scheme_options) {
     Options options = given, defaults = default_options(scheme);
     out += table("scheme." + scheme, options.fields(), defaults.fields());

@@ -183,6 +183,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.device = config.device;
   plan.sim = config.sim;
   plan.cluster = config.cluster;
+  plan.hosts = config.hosts;
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);

@@ -1,0 +1,130 @@
+#include "experiments/hosts/agent_facts.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <span>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/processor.h"
+#include "core/base/utf8.h"
+#include "experiments/results/data_state.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t piece = 1 << 20;
+
+void add_text(Hash& hash, const std::string& text) {
+  hash.update(std::as_bytes(std::span(text)));
+  hash.update(std::as_bytes(std::span("", 1)));  // texts do not run into each other
+}
+
+/// Adds bytes [begin, end) of the file; to the end of the file if that comes earlier.
+void add_bytes(Hash& hash, std::ifstream& file, std::int64_t begin, std::int64_t end) {
+  file.clear();
+  file.seekg(begin);
+  std::vector<char> bytes(static_cast<std::size_t>(piece));
+  for (std::int64_t at = begin; at < end && file; at += piece) {
+    file.read(bytes.data(), std::min(piece, end - at));
+    hash.update(std::as_bytes(std::span(bytes).first(static_cast<std::size_t>(file.gcount()))));
+  }
+}
+
+std::ifstream opened(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("cannot read {}", utf8_text(path.string()));
+  return file;
+}
+
+std::string whole_file(const fs::path& path) {
+  Hash hash;
+  std::ifstream file = opened(path);
+  add_bytes(hash, file, 0, static_cast<std::int64_t>(fs::file_size(path)));
+  return hash.digest();
+}
+
+std::string target_of(const char* link) {
+  std::error_code none;
+  return fs::read_symlink(link, none).string();
+}
+
+std::string first_line(const char* path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::string AgentFacts::name() const {
+  return fmt::format("agent {} on {} ({})", agent, host, address);
+}
+
+Fields fields_of(AgentFacts& facts) {
+  return {{"agent", &facts.agent},
+          {"agents", &facts.agents},
+          {"process", &facts.process},
+          {"host", &facts.host},
+          {"host_identity", &facts.host_identity},
+          {"address", &facts.address},
+          {"slots", &facts.slots},
+          {"cores", &facts.cores},
+          {"commit", &facts.commit},
+          {"program", &facts.program},
+          {"experiment", &facts.experiment}};
+}
+
+AgentFacts facts_of_this_process(const fs::path& program) {
+  AgentFacts facts;
+  facts.process = getpid();
+  utsname system{};
+  uname(&system);
+  facts.host = utf8_text(system.nodename);
+  facts.host_identity = first_line("/proc/sys/kernel/random/boot_id") + " " +
+                        target_of("/proc/self/ns/pid") + " " + target_of("/proc/self/ns/net");
+  facts.cores = allowed_cores().value_or(0);
+  facts.program = whole_file(program);
+  return facts;
+}
+
+std::string digest_of(const std::string& file, const std::vector<std::string>& settings) {
+  Hash hash;
+  add_text(hash, whole_file(file));
+  for (const std::string& setting : settings) add_text(hash, setting);
+  return hash.digest();
+}
+
+std::string digest_of_data(const std::vector<RunPlan>& runs) {
+  Hash hash;
+  for (const DataState::File& read : data_state(runs).files) {
+    add_text(hash, fs::path(read.path).filename().string());
+    add_text(hash, std::to_string(read.bytes));
+    std::ifstream file = opened(read.path);
+    add_bytes(hash, file, 0, std::min(piece, read.bytes));
+    add_bytes(hash, file, std::max(piece, read.bytes - piece), read.bytes);
+  }
+  return hash.digest();
+}
+
+void check_fits(const AgentFacts& leader, const AgentFacts& agent) {
+  const auto compare = [&](std::string_view what, const auto& here, const auto& there,
+                           std::string_view remedy) {
+    if (here != there)
+      throw Error("{} has {} {}, but {} has {}; {}", agent.name(), what, there, leader.name(), here,
+                  remedy);
+  };
+  compare("a job of processes:", leader.agents, agent.agents, "start all with the same launcher");
+  compare("the build", leader.commit, agent.commit, "start the same program on all hosts");
+  compare("the program with hash", leader.program, agent.program,
+          "copy one build of the program to all hosts");
+  compare("experiment and settings with hash", leader.experiment, agent.experiment,
+          "copy the experiment file to all hosts, and give all the same options");
+}
+
+}  // namespace ringside

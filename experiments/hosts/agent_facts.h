@@ -1,0 +1,45 @@
+// What the processes of a job tell the one that leads the job of themselves.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// One process of a job that starts ranks.
+struct AgentFacts {
+  int agent = 0, agents = 1;  // which of how many
+  std::int64_t process = 0;   // its number on its host
+  std::string host{};         // the host's name, for people
+  /// Equal for processes that see each other's memory and loopback interface, and for no others:
+  /// the boot of the system, and the namespaces of processes and networks.
+  std::string host_identity{};
+  std::string address{};  // an IPv4 address at which other hosts reach the process's ranks
+  int slots = 1;          // how many ranks it may start at once
+  int cores = 0;          // that it may use; 0: not known
+  std::string commit{}, program{};  // that the program was built from; a hash of its file
+  std::string experiment{};         // a digest of the experiment file and its settings
+  /// "agent 3 on host1 (10.0.0.2)"
+  std::string name() const;
+};
+
+Fields fields_of(AgentFacts& facts);
+
+/// Facts that this process can find out: process, host, cores and program.
+AgentFacts facts_of_this_process(const std::filesystem::path& program);
+
+/// A digest of the file as it stands and of the settings that are given beside it.
+std::string digest_of(const std::string& file, const std::vector<std::string>& settings);
+
+/// A digest of the data and weights that the runs read: of the names and sizes of all files, and of
+/// what is in them, of large files only their begin and their end (a MB each).
+std::string digest_of_data(const std::vector<RunPlan>& runs);
+
+/// Throws Error with both values if the process cannot be part of the job that `leader` leads.
+void check_fits(const AgentFacts& leader, const AgentFacts& agent);
+
+}  // namespace ringside

@@ -1,0 +1,181 @@
+#include "experiments/hosts/job.h"
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/json_fields.h"
+#include "core/base/seconds_now.h"
+#include "core/base/waiting_time.h"
+#include "experiments/job/introductions.h"
+
+namespace ringside {
+namespace {
+
+constexpr double nap_s = 0.05;
+constexpr double data_timeout_s = 600;  // to read the begin and the end of every file
+
+/// One of the runs for each data set and weights that they read.
+nlohmann::json readers_of(const std::vector<RunPlan>& runs) {
+  std::vector<const RunPlan*> readers;
+  for (const RunPlan& run : runs)
+    if (std::none_of(readers.begin(), readers.end(), [&](const RunPlan* other) {
+          return other->data == run.data &&
+                 other->train.initial_weights == run.train.initial_weights;
+        }))
+      readers.push_back(&run);
+  nlohmann::json out = nlohmann::json::array();
+  for (const RunPlan* run : readers) out.emplace_back(to_json(*run));
+  return out;
+}
+
+}  // namespace
+
+/// Waits for the agents of a job.
+class Job::Muster {
+ public:
+  Muster(const JobStart& start, JobListener& listener)
+      : start_(start),
+        newcomers_(listener, start.say),
+        joined_(static_cast<std::size_t>(start.facts.agents)),
+        lines_(joined_.size()) {
+    joined_.front() = start.facts;
+  }
+
+  void wait() {
+    WaitingTime waited(seconds_now(), nap_s);
+    while (!missing().empty()) {
+      if (start_.interrupted()) throw Error("interrupted");
+      if (waited.seconds(seconds_now()) > start_.join_timeout_s)
+        throw Error(
+            "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
+            "here: {}",
+            fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, start_.meeting.port,
+            start_.join_timeout_s, text_of(here()));
+      listen();
+    }
+  }
+
+  std::vector<AgentFacts> here() const {
+    std::vector<AgentFacts> out;
+    for (const auto& agent : joined_)
+      if (agent) out.push_back(*agent);
+    return out;
+  }
+  std::vector<std::unique_ptr<JsonLine>> lines() && { return std::move(lines_); }
+
+ private:
+  std::vector<std::size_t> missing() const {
+    std::vector<std::size_t> out;
+    for (std::size_t agent = 0; agent < joined_.size(); ++agent)
+      if (!joined_[agent]) out.push_back(agent);
+    return out;
+  }
+
+  void listen() {
+    std::vector<int> files = newcomers_.files();
+    const std::size_t first = files.size();
+    for (const auto& line : lines_) files.push_back(line ? line->socket() : -1);
+    std::vector<bool> ready = poll_files(files);
+    // Whoever has joined says nothing until it is told something, unless it ends.
+    for (std::size_t agent = 0; agent < lines_.size(); ++agent)
+      if (ready[first + agent])
+        throw Error("{} has ended before the job began; it says why", joined_[agent]->name());
+    ready.resize(first);
+    for (Introduced& newcomer : newcomers_.hear(ready)) admit(newcomer);
+  }
+
+  /// An agent that does not fit ends the job, which would wait for it in vain.
+  void admit(Introduced& newcomer) {
+    try {
+      const auto facts = read_json<AgentFacts>(newcomer.said->at("join"));
+      check(facts, newcomer.holder);
+      joined_[static_cast<std::size_t>(facts.agent)] = facts;
+      lines_[static_cast<std::size_t>(facts.agent)] = std::move(newcomer.line);
+    } catch (const nlohmann::json::exception&) {
+      newcomers_.refuse(newcomer, "its line does not say who it is");
+    } catch (const Error& error) {
+      newcomer.line->send({{"refused", error.what()}});
+      throw;
+    }
+  }
+
+  void check(const AgentFacts& facts, const std::optional<KeyHolder>& holder) const {
+    check_fits(start_.facts, facts);
+    if (facts.agent < 1 || facts.agent >= start_.facts.agents)
+      throw Error("{} of a job of {} processes cannot be", facts.name(), start_.facts.agents);
+    if (const auto& there = joined_[static_cast<std::size_t>(facts.agent)])
+      throw Error("{} (process {}) and {} (process {}) have the same rank", there->name(),
+                  there->process, facts.name(), facts.process);
+    if (holder && holder->worker != facts.agent)
+      throw Error("{} has the key of worker {}; every agent needs the key with its number",
+                  facts.name(), holder->worker);
+  }
+
+  const JobStart& start_;
+  Introductions newcomers_;
+  std::vector<std::optional<AgentFacts>> joined_;  // by agent
+  std::vector<std::unique_ptr<JsonLine>> lines_;   // by agent; none for this process
+};
+
+Job::Job(const JobStart& start) : own_(start.program) {
+  const int streams = start.facts.agents + static_cast<int>(most_unknown);
+  listener_ = std::make_unique<JobListener>(start.meeting, "", start.facts.agents, streams,
+                                            start.unheard_s);
+  Muster muster(start, *listener_);
+  muster.wait();
+  listener_->close();
+  agents_ = muster.here();
+  auto lines = std::move(muster).lines();
+  for (std::size_t agent = 1; agent < lines.size(); ++agent) {
+    lines[agent]->lift_limit();  // the agent is known now, and passes on what its ranks say
+    lines[agent]->send({{"welcome", true}});
+    others_.push_back(std::make_unique<RemoteHost>(std::move(lines[agent]), agents_[agent].name()));
+  }
+}
+
+std::vector<RankHost*> Job::hosts() {
+  std::vector<RankHost*> out = {&own_};
+  for (const auto& other : others_) out.push_back(other.get());
+  return out;
+}
+
+void Job::check_data(const std::vector<RunPlan>& runs) const {
+  const std::string here = digest_of_data(runs);
+  const nlohmann::json asked = readers_of(runs);
+  for (const auto& other : others_) {
+    const auto there = other->ask({{"data", asked}}, data_timeout_s).get<std::string>();
+    if (there != here)
+      throw Error(
+          "{} reads data with digest {}, but {} reads data with digest {}; copy the same files to "
+          "all hosts",
+          other->name(), there, agents_.front().name(), here);
+  }
+}
+
+std::string Job::lost() const {
+  std::vector<std::string> names;
+  for (const auto& other : others_)
+    if (other->lost()) names.push_back(other->name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string text_of(const std::vector<AgentFacts>& agents) {
+  std::vector<std::string> hosts;
+  std::string identity;
+  for (const AgentFacts& agent : agents) {
+    const std::string number =
+        fmt::format("{}{}{}", agent.agent, agent.agent == 0 ? " (leads)" : "",
+                    agent.slots > 1 ? fmt::format(" x{}", agent.slots) : "");
+    if (hosts.empty() || identity != agent.host_identity)
+      hosts.push_back(fmt::format("{} {}: agents {}", agent.host, agent.address, number));
+    else
+      hosts.back() += ", " + number;
+    identity = agent.host_identity;
+  }
+  return fmt::format("{}", fmt::join(hosts, "; "));
+}
+
+}  // namespace ringside

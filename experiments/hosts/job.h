@@ -1,0 +1,59 @@
+// A job of several processes, as the one that leads it sees them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/launch/local_host.h"
+#include "core/launch/remote_host.h"
+#include "experiments/hosts/agent_facts.h"
+#include "experiments/job/meeting.h"
+
+namespace ringside {
+
+struct JobStart {
+  MeetingPoint meeting;
+  AgentFacts facts;  // of this process, which is agent 0
+  double join_timeout_s = 60;
+  double unheard_s = 5;  // after which a host that does not answer is given up
+  RankProgram program;   // that runs as a rank
+  std::function<bool()> interrupted;
+  /// Gets a line about every process that is refused.
+  std::function<void(const std::string&)> say;
+};
+
+/// Its destructor ends the agents, and with them what they have started.
+class Job {
+ public:
+  /// Blocks until all agents have come. Throws Error that names those who have not come in time,
+  /// with what is known of the others, and at once if one does not fit.
+  explicit Job(const JobStart& start);
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// By number.
+  const std::vector<AgentFacts>& agents() const { return agents_; }
+  /// Who starts ranks, by number of the agent; this process for agent 0.
+  std::vector<RankHost*> hosts();
+  /// Throws Error with both digests if an agent sees other data than this process does; blocks
+  /// until all have looked.
+  void check_data(const std::vector<RunPlan>& runs) const;
+  /// The agents that cannot be reached any more, as text; empty if all can.
+  std::string lost() const;
+
+ private:
+  class Muster;
+
+  std::vector<AgentFacts> agents_;
+  LocalHost own_;
+  std::unique_ptr<JobListener> listener_;
+  std::vector<std::unique_ptr<RemoteHost>> others_;  // agent i is others_[i - 1]
+};
+
+/// Names the agents by host, in one line: "host0 10.0.0.1: agents 0 (leads), 1; host1 10.0.0.2:
+/// agents 2, 3".
+std::string text_of(const std::vector<AgentFacts>& agents);
+
+}  // namespace ringside

@@ -1,0 +1,122 @@
+#include "experiments/hosts/placement.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+/// A host of the job.
+struct Host {
+  std::string name;
+  std::vector<const AgentFacts*> slots;  // the agent of each
+};
+
+/// In the order of their first agents. Hosts that are called alike get numbers.
+std::vector<Host> hosts_of(const std::vector<AgentFacts>& agents) {
+  std::vector<Host> hosts;
+  std::map<std::string, std::size_t> known;  // by identity
+  std::map<std::string, int> called;         // by name
+  for (const AgentFacts& agent : agents) {
+    if (agent.slots == 0) continue;  // it leads the job, and starts no ranks
+    const auto [position, is_new] = known.try_emplace(agent.host_identity, hosts.size());
+    if (is_new) {
+      const int number = ++called[agent.host];
+      const std::string name = number == 1 ? agent.host : fmt::format("{}#{}", agent.host, number);
+      hosts.push_back({name, {}});
+    }
+    Host& host = hosts[position->second];
+    host.slots.insert(host.slots.end(), static_cast<std::size_t>(agent.slots), &agent);
+  }
+  return hosts;
+}
+
+std::string describe(const std::vector<Host>& hosts) {
+  std::vector<std::string> out;
+  for (const Host& host : hosts) out.push_back(fmt::format("{} {}", host.name, host.slots.size()));
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+/// How many workers each host gets.
+std::vector<int> workers_by_host(const RunPlan& run, const std::vector<Host>& hosts) {
+  int slots = 0;
+  for (const Host& host : hosts) slots += static_cast<int>(host.slots.size());
+  if (run.world > slots)
+    throw Error(
+        "run {}: {} workers do not fit into the {} slots of this job ({}); start more processes, "
+        "or leave this world out (--worlds)",
+        run.id, run.world, slots, describe(hosts));
+  std::vector<int> out(hosts.size());
+  for (int left = run.world; left > 0;)
+    for (std::size_t h = 0; h < hosts.size() && left > 0; ++h) {
+      const int room = static_cast<int>(hosts[h].slots.size()) - out[h];
+      const int taken =
+          std::min({room, left, run.hosts.workers == WorkerPlacement::fill ? room : 1});
+      out[h] += taken;
+      left -= taken;
+    }
+  return out;
+}
+
+/// The hosts of dedicated servers, which take them in turn.
+std::vector<std::size_t> hosts_of_servers(const RunPlan& run, const std::vector<int>& workers,
+                                          const std::vector<Host>& hosts) {
+  std::vector<std::size_t> out;
+  for (std::size_t h = 0; h < workers.size(); ++h)
+    if (run.hosts.servers == ServerHosts::all || workers[h] == 0) out.push_back(h);
+  if (out.empty())
+    throw Error(
+        "run {}: hosts.servers = 'apart' needs a host without workers, but {} workers are on all "
+        "hosts ({}); start the job on more hosts, or set hosts.servers = 'all'",
+        run.id, run.world, describe(hosts));
+  return out;
+}
+
+/// GPUs are counted host by host.
+void number_devices(RunPlan& run) {
+  int count = 0;  // of the GPUs that this host has, which are numbered in turn
+  for (const RankPlan& rank : run.ranks) count = std::max(count, rank.ordinal + 1);
+  std::map<std::string, int> given;
+  for (std::size_t r = 0; r < run.ranks.size() && count > 0; ++r)
+    if (run.ranks[r].ordinal >= 0) run.ranks[r].ordinal = given[run.homes[r].host]++ % count;
+}
+
+void place(RunPlan& run, const std::vector<Host>& hosts) {
+  const std::vector<int> workers = workers_by_host(run, hosts);
+  const auto home = [&](std::size_t h, int slot) {
+    const auto& slots = hosts[h].slots;
+    const AgentFacts& agent = *slots[static_cast<std::size_t>(slot) % slots.size()];
+    return RankHome{hosts[h].name, agent.address, agent.agent};
+  };
+  for (std::size_t h = 0; h < hosts.size(); ++h)
+    for (int slot = 0; slot < workers[h]; ++slot) run.homes.push_back(home(h, slot));
+  if (run.ranks.size() > run.homes.size()) {
+    std::vector<int> taken = workers;
+    const std::vector<std::size_t> of_servers = hosts_of_servers(run, workers, hosts);
+    for (std::size_t server = 0; run.homes.size() < run.ranks.size(); ++server) {
+      const std::size_t h = of_servers[server % of_servers.size()];
+      run.homes.push_back(home(h, taken[h]++));
+    }
+  }
+  if (run.program && spans_hosts(run))
+    throw Error(
+        "scheme {} is run by another program, which runs on one host alone; leave the scheme out "
+        "of a job on several hosts (--schemes)",
+        run.scheme);
+  number_devices(run);
+}
+
+}  // namespace
+
+void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents) {
+  const std::vector<Host> hosts = hosts_of(agents);
+  for (RunPlan& run : runs)
+    if (!run.cluster) place(run, hosts);
+}
+
+}  // namespace ringside

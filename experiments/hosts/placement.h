@@ -1,0 +1,19 @@
+// Which agent of a job starts which rank.
+#pragma once
+
+#include <vector>
+
+#include "core/plan/run_plan.h"
+#include "experiments/hosts/agent_facts.h"
+
+namespace ringside {
+
+/// Gives the ranks of all runs on real devices their homes (RunPlan::homes), as RunPlan::hosts asks
+/// for, and numbers their GPUs host by host. A worker takes one slot of an agent; servers that are
+/// no workers take none. The agents of a host that follow each other share their slots in order.
+/// Throws Error for a run that does not fit, before anything is started: more workers than slots,
+/// no host without workers for servers apart, or a scheme that another program runs on several
+/// hosts.
+void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents);
+
+}  // namespace ringside

@@ -1,0 +1,131 @@
+#include "experiments/hosts/placement.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/complaint.h"
+
+namespace ringside {
+namespace {
+
+/// Agents of hosts "a", "b" and so on; `hosts` says of each agent which host it is on.
+std::vector<AgentFacts> agents_on(const std::vector<int>& hosts) {
+  std::vector<AgentFacts> agents;
+  for (const int host : hosts) {
+    const std::string name(1, static_cast<char>('a' + host));
+    agents.push_back({.agent = static_cast<int>(agents.size()),
+                      .agents = static_cast<int>(hosts.size()),
+                      .host = name,
+                      .host_identity = name,
+                      .address = "10.0.0." + std::to_string(host)});
+  }
+  return agents;
+}
+
+RunPlan run_of(int workers, int servers = 0) {
+  RunPlan run;
+  run.id = "ps-w4-r0";
+  run.world = workers;
+  for (int w = 0; w < workers; ++w) run.ranks.push_back({w, w, -1});
+  for (int s = 0; s < servers; ++s) run.ranks.push_back({workers + s, -1, s});
+  return run;
+}
+
+/// The host and the agent of every rank: "a0 a1 b2".
+std::string homes_of(RunPlan run, const std::vector<AgentFacts>& agents) {
+  std::vector<RunPlan> runs = {run};
+  place_on_hosts(runs, agents);
+  std::string out;
+  for (const RankHome& home : runs.front().homes)
+    out += (out.empty() ? "" : " ") + home.host + std::to_string(home.agent);
+  return out;
+}
+
+TEST(PlacementTest, WorkersFillOneHostAfterTheOther) {
+  EXPECT_EQ(homes_of(run_of(1), agents_on({0, 0, 1, 1})), "a0");
+  EXPECT_EQ(homes_of(run_of(3), agents_on({0, 0, 1, 1})), "a0 a1 b2");
+}
+
+TEST(PlacementTest, OrSpreadOverAllOfThemInBlocks) {
+  RunPlan run = run_of(3);
+  run.hosts.workers = WorkerPlacement::spread;
+  EXPECT_EQ(homes_of(run, agents_on({0, 0, 1, 1})), "a0 a1 b2");
+  run = run_of(2);
+  run.hosts.workers = WorkerPlacement::spread;
+  EXPECT_EQ(homes_of(run, agents_on({0, 0, 1, 1})), "a0 b2");
+  run = run_of(4);
+  run.hosts.workers = WorkerPlacement::spread;
+  EXPECT_EQ(homes_of(run, agents_on({0, 1, 1, 1})), "a0 b1 b2 b3");
+}
+
+TEST(PlacementTest, WorkersOfAHostFollowEachOtherHoweverItsAgentsAreNumbered) {
+  EXPECT_EQ(homes_of(run_of(4), agents_on({0, 1, 0, 1})), "a0 a2 b1 b3");
+}
+
+TEST(PlacementTest, AnAgentMayStartSeveralWorkers) {
+  auto agents = agents_on({0, 1});
+  agents[0].slots = 2;
+  EXPECT_EQ(homes_of(run_of(3), agents), "a0 a0 b1");
+}
+
+TEST(PlacementTest, ServersGoToAllHostsInTurnAndTakeNoSlots) {
+  EXPECT_EQ(homes_of(run_of(2, 3), agents_on({0, 0, 1, 1})), "a0 a1 a0 b2 a1");
+}
+
+TEST(PlacementTest, OrToHostsWithoutWorkers) {
+  RunPlan run = run_of(2, 2);
+  run.hosts.servers = ServerHosts::apart;
+  EXPECT_EQ(homes_of(run, agents_on({0, 0, 1, 1})), "a0 a1 b2 b3");
+  EXPECT_EQ(testing::complaint([&] {
+              homes_of(run, agents_on({0, 0}));
+            }),
+            "run ps-w4-r0: hosts.servers = 'apart' needs a host without workers, but 2 workers are "
+            "on all hosts (a 2); start the job on more hosts, or set hosts.servers = 'all'");
+}
+
+TEST(PlacementTest, ARunThatDoesNotFitIsRefused) {
+  EXPECT_EQ(testing::complaint([] {
+              homes_of(run_of(4), agents_on({0, 0, 1}));
+            }),
+            "run ps-w4-r0: 4 workers do not fit into the 3 slots of this job (a 2, b 1); start "
+            "more processes, or leave this world out (--worlds)");
+}
+
+TEST(PlacementTest, HostsOfOneNameAreTold) {
+  auto agents = agents_on({0, 1});
+  agents[1].host = "a";
+  EXPECT_EQ(homes_of(run_of(2), agents), "a0 a#21");
+}
+
+TEST(PlacementTest, GpusAreCountedHostByHost) {
+  RunPlan run = run_of(4);
+  for (int w = 0; w < 4; ++w) run.ranks[static_cast<std::size_t>(w)].ordinal = w % 2;
+  std::vector<RunPlan> runs = {run};
+  place_on_hosts(runs, agents_on({0, 1, 1, 1}));
+  const auto ordinal = [&](std::size_t rank) { return runs.front().ranks[rank].ordinal; };
+  EXPECT_EQ(ordinal(0), 0);
+  EXPECT_EQ(ordinal(1), 0);
+  EXPECT_EQ(ordinal(2), 1);
+  EXPECT_EQ(ordinal(3), 0);
+  EXPECT_TRUE(shares_device(runs.front()));
+}
+
+TEST(PlacementTest, AnotherProgramRunsOnOneHost) {
+  RunPlan run = run_of(2);
+  run.scheme = "torch-ddp";
+  run.program = OtherProgram{"python3", "peers", false};
+  EXPECT_EQ(homes_of(run, agents_on({0, 0})), "a0 a1");
+  EXPECT_EQ(testing::complaint([&] {
+              homes_of(run, agents_on({0, 1}));
+            }),
+            "scheme torch-ddp is run by another program, which runs on one host alone; leave the "
+            "scheme out of a job on several hosts (--schemes)");
+}
+
+TEST(PlacementTest, SimulatedRunsStayWhereTheyArePlanned) {
+  RunPlan run = run_of(64);
+  run.cluster.emplace();
+  EXPECT_EQ(homes_of(run, agents_on({0, 1})), "");
+}
+
+}  // namespace
+}  // namespace ringside
