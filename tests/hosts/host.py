@@ -90,6 +90,7 @@ class Host:
         self.holder = holder  # the first process of its PID namespace
         self.holder_namespace = HeldNamespace(holder)
         self.started = []
+        self.servers = set()  # process ids of what belongs to the stage
         self.here = True
 
     def start(self, words, env=None, cwd="/tmp", **options):
@@ -139,22 +140,28 @@ class Host:
         return subprocess.CompletedProcess(words, process.returncode, *texts)
 
     def processes(self):
-        """All that run here, but for the one that holds the host."""
+        """All that run here, but for what belongs to the stage: its servers, and the process that holds the host."""
         found = []
         try:
             namespace = os.readlink(f"/proc/{self.holder}/ns/pid")
         except FileNotFoundError:
             return found
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            number = int(folder.name)
             try:
-                if int(folder.name) == self.holder or os.readlink(folder / "ns" / "pid") != namespace:
+                if number == self.holder or number in self.servers or os.readlink(folder / "ns" / "pid") != namespace:
                     continue
                 words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
             except OSError:  # it has ended meanwhile
                 continue
             if words:  # else it has ended, and nobody has asked for its status
-                found.append(Process(int(folder.name), words))
+                found.append(Process(number, words))
         return found
+
+    def serves(self, process):
+        """Says that what start() gave belongs to the stage, with the processes that it has made by now."""
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        self.servers.update((process.pid, *map(int, children.split())))
 
     def path(self, inside):
         """Where this process finds a path of the host."""

@@ -70,6 +70,8 @@ class Slurm:
         for host in stage.hosts:
             self.start(host, ["slurmd", "-D", "-f", conf, "-N", host.name])
         self.wait(lambda: self.idle(stage.hosts[0]) == len(stage.hosts), "the nodes of Slurm")
+        for host, _, _, process in self.daemons:
+            host.serves(process)
 
     def configuration(self, stage, settings):
         first = stage.hosts[0]

@@ -61,6 +61,7 @@ class Sshd:
             wait_until(lambda: PORT in host.listening() or server.poll() is not None, f"sshd of {host.name}")
             if server.poll() is not None:
                 raise Failed(f"sshd does not run: {host.path('/run/sshd.log').read_text().strip()}")
+            host.serves(server)
 
     def write(self, stage, name, text):
         lines = (line.strip() for line in text.splitlines())

@@ -269,8 +269,7 @@ class Launchers(StageTest):
                 self.assertEqual(self.ranks(stage.host(0), *words, "hostname", env=stage.mpi_environment(mpi)),
                                  ["host0", "host0", "host1", "host1"])
                 for host in stage.hosts:
-                    wait_until(lambda: [process for process in host.processes() if "sshd" not in process.words[0]]
-                               == [], f"the end of what {mpi} started in {host.name}")
+                    wait_until(lambda: not host.processes(), f"the end of what {mpi} started in {host.name}")
                     self.assertEqual(host.files(), [])
 
     def test_slurm_runs_steps_and_scripts(self):
@@ -284,6 +283,8 @@ class Launchers(StageTest):
         stage.host(0).run(["sbatch", stage.shared / "script"])
         wait_until(lambda: not stage.host(0).run(["squeue", "--noheader"]).stdout, "the end of the job")
         self.assertEqual(sorted((stage.folder / "out").read_text().split()), ["host0", "host1"])
+        for host in stage.hosts:
+            wait_until(lambda: not host.processes(), f"the end of what Slurm started in {host.name}")
 
 
 class Afterwards(StageTest):
