@@ -169,13 +169,12 @@ class Host:
 
     def files(self, folders=("/tmp", "/dev/shm")):
         """Paths, in the host, of all files, sockets and folders below some folders that begin empty."""
-        found = []
+        found, others = [], [*self.stage.seen, *self.stage.written]
         for folder in folders:
             top = self.path(folder)
             for path in sorted(top.rglob("*")):
                 inside = f"{folder}/{path.relative_to(top)}"
-                if not any(inside == seen or seen.startswith(f"{inside}/") or inside.startswith(f"{seen}/")
-                           for seen in self.stage.visible):
+                if not any(f"{inside}/".startswith(f"{other}/") or other.startswith(f"{inside}/") for other in others):
                     found.append(inside)
         return found
 

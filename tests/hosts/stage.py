@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from .host import Failed, HeldNamespace, Host, Skip
+from .keeper import HOLDS_SHARED
 from .network import Network
 
 NET = "10.77.0."
@@ -24,19 +25,19 @@ MPI = {
 
 class Stage:
     """Hosts host0, host1, ... with addresses 10.77.0.1, ...; each has its own network, host name, /etc/hosts
-    with the names of all, processes, and empty folders (keeper.FOLDERS). The rest of the file system is the
-    machine's, and what is written there stays. Of what those folders have, hosts see the repository and
-    `visible`.
+    with the names of all, processes, and empty folders (keeper.FOLDERS). All other files are the machine's, and can
+    only be read, but for the folders `written`. The home is an empty folder that hosts share.
 
     `shared` is a folder that all hosts have, and `folder` is where this process finds it. `environment` are
     variables of all that is started. The stage ends with the thread that began it, at the latest."""
 
-    def __init__(self, hosts=3, visible=()):
+    def __init__(self, hosts=3, written=()):
         self.count = hosts
-        self.visible = [str(pathlib.Path(path).resolve()) for path in (REPOSITORY, *visible)]
+        self.written = [str(pathlib.Path(folder).resolve()) for folder in written]
+        self.seen = [REPOSITORY]
         self.name = f"ringside-{os.getpid()}-{next(NUMBERS)}"
         self.shared = pathlib.Path(SHARED)
-        self.environment = {}
+        self.environment = {"HOME": f"{SHARED}/home"}
         self.hosts = []
         self.keeper = self.namespace = self.network = self.folder = None
 
@@ -65,8 +66,9 @@ class Stage:
         names = [f"host{i}" for i in range(self.count)]
         addresses = [f"{NET}{i + 1}" for i in range(self.count)]
         self.keeper = subprocess.Popen(
-            [sys.executable, "-ISB", pathlib.Path(__file__).with_name("keeper.py"), self.name, str(os.getpid()), SHARED,
-             json.dumps(self.visible), *map("=".join, zip(names, addresses))],
+            [sys.executable, "-ISB", pathlib.Path(__file__).with_name("keeper.py"), self.name, str(os.getpid()),
+             json.dumps({"shared": SHARED, "seen": self.seen, "written": self.written}),
+             *map("=".join, zip(names, addresses))],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         holders = {}
         with self.keeper.stdout as lines:
@@ -79,7 +81,7 @@ class Stage:
             raise Failed("the keeper of the stage ended")
         holder = holders["stage"]
         self.namespace = HeldNamespace(holder)
-        self.folder = pathlib.Path(f"/proc/{holder}/root{SHARED}")
+        self.folder = pathlib.Path(f"/proc/{holder}/root{HOLDS_SHARED}")
         self.hosts = [Host(self, i, names[i], addresses[i], holders[names[i]]) for i in range(self.count)]
         self.network = Network(holder, [host.holder for host in self.hosts], addresses)
         for host in self.hosts:

@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -123,6 +124,7 @@ class StageTest(unittest.TestCase):
         self.addCleanup(listener.stdout.close)
         wait_until(lambda: PORT in stage.host(0).listening(), "the listener")
         talker = stage.host(1).start([sys.executable, "-c", TALKER], stdin=subprocess.PIPE)
+        self.addCleanup(talker.stdin.close)
         return listener, talker
 
     def say(self, talker, text):
@@ -202,6 +204,21 @@ class Hosts(StageTest):
         self.assertFalse(pathlib.Path("/dev/shm/c").exists())
 
 
+    def test_the_machines_files_are_only_to_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stage = Stage(2, written=[folder])
+            self.enterContext(stage)
+            for path in ("/etc/hostnames", TESTS / "file", pathlib.Path.home() / "file"):
+                done = stage.host(0).run(["touch", path], check=False)
+                self.assertIn("Read-only", done.stderr)
+            stage.host(0).run(["touch", f"{folder}/a", stage.shared / "b"])
+            self.assertEqual(os.listdir(folder), ["a"])
+            self.assertTrue((stage.folder / "b").exists())
+            self.assertEqual(stage.host(1).run(["ls", stage.shared / "b"]).stdout, "/run/stage/b\n")
+            self.assertEqual(stage.host(0).files(), [])
+            self.assertEqual(stage.host(0).run(["bash", "-c", "echo ~; ls -A ~"]).stdout, "/run/stage/home\n")
+
+
 class Links(StageTest):
     def test_a_shaped_link_has_its_rate(self):
         stage = self.on_stage(2)
@@ -255,7 +272,7 @@ class Launchers(StageTest):
     def test_ssh_reaches_hosts_without_questions(self):
         stage = self.on_stage(3)
         Sshd(stage)
-        self.assertEqual(stage.host(0).run(["ssh", "host1", "hostname"]).stdout, "host1\n")
+        self.assertEqual(stage.host(0).run(["ssh", "host1", "hostname; pwd"]).stdout, "host1\n/run/stage/home\n")
         self.assertEqual(stage.host(1).run(["ssh", "host2", "ssh", "10.77.0.1", "hostname"]).stdout, "host0\n")
 
     def test_both_mpis_start_ranks_over_ssh(self):
