@@ -1,9 +1,10 @@
 """Holds the namespaces of a stage; stage.py starts it, and kills it to take everything away.
 
 The stage is one PID namespace whose first process holds the network of the switch and, on a tmpfs, the
-When the first process of a PID namespace dies, the system kills all others in it, and the rest of the
-namespaces goes with the last of them: no name, mount or file is left for anybody to remove. The stage's
-own first process dies with the test, even one that is killed.
+files that hosts share. The machine's files are there to read. Each host is a set of namespaces within,
+held by a first process of its own. When the first process of a PID namespace dies, the system kills all
+others in it, and the rest of the namespaces goes with the last of them: no name, mount or file is left
+for anybody to remove. The stage's own first process dies with the test, even one that is killed.
 
     keeper.py NAME TEST PLACES HOST=ADDRESS...   # TEST: its process id; PLACES: see host()
 

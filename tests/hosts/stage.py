@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from .host import Failed, HeldNamespace, Host, Skip
+from .host import Failed, HeldNamespace, Host, Skip, check_namespaces
 from .keeper import HOLDS_SHARED
 from .network import Network
 
@@ -34,7 +34,7 @@ class Stage:
     def __init__(self, hosts=3, written=()):
         self.count = hosts
         self.written = [str(pathlib.Path(folder).resolve()) for folder in written]
-        self.seen = [REPOSITORY]
+        self.seen = [REPOSITORY, sys.prefix, sys.base_prefix]
         self.name = f"ringside-{os.getpid()}-{next(NUMBERS)}"
         self.shared = pathlib.Path(SHARED)
         self.environment = {"HOME": f"{SHARED}/home"}
@@ -61,6 +61,7 @@ class Stage:
                 raise Skip(f"there is no `{tool}`; install iproute2")
         if not hasattr(os, "pidfd_open"):
             raise Skip("this Python knows no process descriptors")
+        check_namespaces()
 
     def begin(self):
         names = [f"host{i}" for i in range(self.count)]
