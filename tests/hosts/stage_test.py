@@ -120,7 +120,8 @@ class StageTest(unittest.TestCase):
 
     def talk(self, stage):
         """host1 sends host0 lines."""
-        listener = stage.host(0).start([sys.executable, "-c", LISTENER], stdout=subprocess.PIPE)
+        listener = stage.host(0).start([sys.executable, "-c", LISTENER], stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL)  # for the end, when nobody hears it
         self.addCleanup(listener.stdout.close)
         wait_until(lambda: PORT in stage.host(0).listening(), "the listener")
         talker = stage.host(1).start([sys.executable, "-c", TALKER], stdin=subprocess.PIPE)
