@@ -56,25 +56,27 @@ void Records::end(std::uint64_t number, double now) {
 }
 
 std::string where_ranks_are(int size, const RecordsOf& records,
-                            const std::function<bool(int)>& gone, double now) {
+                            const std::function<bool(int)>& gone, double now,
+                            const std::vector<int>& ranks) {
   std::map<std::tuple<std::uint64_t, std::string, std::string>, std::vector<int>> places;
   std::map<int, double> since;
   for (int r = 0; r < size; ++r) {
+    if (!ranks.empty() && std::count(ranks.begin(), ranks.end(), r) == 0) continue;
     const Place place = place_of(records(r));
     places[{place.progress, place.before, place.after + (gone(r) ? ", then left" : "")}].push_back(
         r);
     since[r] = place.since;
   }
   std::string out;
-  for (const auto& [key, ranks] : places) {
+  for (const auto& [key, alike] : places) {
     const auto& [progress, before, after] = key;
-    const std::vector<int>& here = ranks;
+    const std::vector<int>& here = alike;
     out += fmt::format(
         "{}{}: {}", out.empty() ? "" : "; ",
         list_ranks(size, [&here](int r) { return std::count(here.begin(), here.end(), r) > 0; }),
         before);
     double longest = 0;
-    for (const int r : ranks) longest = std::max(longest, now - since[r]);
+    for (const int r : here) longest = std::max(longest, now - since[r]);
     if (progress > 0) out += fmt::format("{:.2f}", longest);
     out += after;
   }

@@ -49,9 +49,10 @@ using RecordsOf = std::function<std::vector<Record>(int rank)>;
 
 /// Says where every rank is, the rearmost first: "rank 1 of 3: ended operation 1 (barrier) 0.61 s
 /// ago; ranks 0, 2 of 3: in operation 2 (all_reduce of 40 bytes, bucket head) for 0.50 s". `gone`
-/// tells which ranks have left the group.
+/// tells which ranks have left the group. `ranks` are the ones of which this is known; empty: all.
 std::string where_ranks_are(int size, const RecordsOf& records,
-                            const std::function<bool(int)>& gone, double now);
+                            const std::function<bool(int)>& gone, double now,
+                            const std::vector<int>& ranks = {});
 
 /// The same of one rank: "in operation 2 (barrier) for 0.50 s".
 std::string where_rank_is(const std::vector<Record>& records, double now);

@@ -17,6 +17,7 @@
 #include "peer/comm/shm/control.h"
 #include "peer/comm/shm/exchange.h"
 #include "peer/comm/shm/messages.h"
+#include "peer/comm/shm/work_done.h"
 #include "peer/comm/shm/work_queue.h"
 #include "peer/comm/sum.h"
 
@@ -39,17 +40,6 @@ class ShmWindow : public AccessWindow {
 
   const Control& control_;
   WorkQueue& queue_;
-};
-
-class WorkDone : public Work {
- public:
-  explicit WorkDone(const Span& span) : span_(span) {}
-  void wait() override {}
-  bool ready() override { return true; }
-  Span span() const override { return span_; }
-
- private:
-  Span span_;
 };
 
 class ShmCommunicator : public CallingCommunicator {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <set>
@@ -32,11 +33,13 @@ std::uint32_t arrival(std::uint64_t number) { return static_cast<std::uint32_t>(
 
 }  // namespace
 
-Control::Control(Device& device, Store& store, const Group& group, double timeout_s)
+Control::Control(Device& device, Store& store, const Group& group, double timeout_s,
+                 std::optional<Whole> whole)
     : device_(device),
       store_(store),
       group_(group),
       timeout_s_(timeout_s),
+      whole_(std::move(whole)),
       spin_(group.size <= static_cast<int>(std::thread::hardware_concurrency())) {
   if (rank() == 0)
     create();
@@ -45,9 +48,23 @@ Control::Control(Device& device, Store& store, const Group& group, double timeou
   come_together();
 }
 
-Control::~Control() {
+Control::~Control() { say_gone(); }
+
+void Control::say_gone() {
   of(rank()).gone.store(1);
   of(rank()).phase.wake();
+}
+
+int Control::number_of(int rank) const {
+  return whole_ ? whole_->ranks[static_cast<std::size_t>(rank)] : rank;
+}
+
+std::string Control::list(const std::function<bool(int)>& which) const {
+  return list_ranks(whole_size(), [&](int named) {
+    for (int r = 0; r < size(); ++r)
+      if (number_of(r) == named) return which(r);
+    return false;
+  });
 }
 
 void Control::create() {
@@ -55,23 +72,24 @@ void Control::create() {
   mapping_.emplace(file_);
   header().size = size();
   header().magic = Header::expected_magic;
-  store_.set("group/" + name(), fmt::format("{}:{}", getpid(), file_.number()));
+  store_.set("group/" + group_.name, fmt::format("{}:{}", getpid(), file_.number()));
 }
 
 void Control::join() {
   int process = 0, number = 0;
   try {
-    const std::string address = store_.get("group/" + name(), timeout_s_);
+    const std::string address = store_.get("group/" + group_.name, timeout_s_);
     if (std::sscanf(address.c_str(), "%d:%d", &process, &number) != 2)
       throw Error("'{}' is not the address of a group", address);
   } catch (const Error& e) {
-    throw Error("{}: rank 0 of {} did not open the group: {}", name(), size(), e.what());
+    throw Error("{}: rank {} of {} did not open the group: {}", name(), number_of(0), whole_size(),
+                e.what());
   }
   const shm::File file = shm::File::of_process(process, number);
-  if (file.bytes() < sizeof(Header)) throw Error("{}: rank 0 of {} has left", name(), size());
+  if (file.bytes() < sizeof(Header)) throw Error("{}: rank {} of {} has left", name(), number_of(0), whole_size());
   mapping_.emplace(file);
   if (header().magic != Header::expected_magic)
-    throw Error("{}: rank 0 of {} has left", name(), size());
+    throw Error("{}: rank {} of {} has left", name(), number_of(0), whole_size());
   if (header().size != size())
     throw Error(
         "{}: this rank says that the group has {} ranks, rank 0 says {}; all ranks must give the "
@@ -82,7 +100,7 @@ void Control::join() {
 void Control::come_together() {
   constexpr std::uint32_t joined = 1;  // the end of operation 0, which is to join
   of(rank()).phase.set(joined);
-  if (wait_for_all(joined, false) != Outcome::all_here) {
+  if (wait_for_all(joined, false, timeout_s_) != Outcome::all_here) {
     of(rank()).gone.store(1);
     fail(did_not_join(name(), missing(joined), timeout_s_));
   }
@@ -112,12 +130,13 @@ SharedRecords& Control::records(int rank) const {
 }
 
 void Control::arrive(std::uint64_t number, const Call& call, const shm::Address& in,
-                     std::string_view purpose) {
+                     std::string_view purpose, const shm::Address& out) {
   records(rank()).begin(number, call, purpose, now());
   of(rank()).call = call;
   of(rank()).in = in;
+  of(rank()).out = out;
   of(rank()).phase.set(arrival(number));
-  switch (wait_for_all(arrival(number), true)) {
+  switch (wait_for_all(arrival(number), true, timeout_s_)) {
     case Outcome::all_here:
       return check_agreement(number);
     case Outcome::left:
@@ -129,17 +148,18 @@ void Control::arrive(std::uint64_t number, const Call& call, const shm::Address&
   }
 }
 
-void Control::leave(std::uint64_t number) {
+void Control::leave(std::uint64_t number, double patience_s) {
   const std::uint32_t left = arrival(number) + 1;
   of(rank()).phase.set(left);
   // Keeps waiting if the group breaks meanwhile, because a peer may still read this rank's memory.
-  if (wait_for_all(left, false) != Outcome::all_here)
+  if (wait_for_all(left, false, timeout_s_ + patience_s) != Outcome::all_here)
     fail_waiting(did_not_end(name(), in_the_way(left), number, of(rank()).call, timeout_s_));
   records(rank()).end(number, now());
   throw_if_broken();
 }
 
-Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
+Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks,
+                                       double timeout_s) {
   WaitingTime waited = begin_wait();
   shm::Backoff backoff = this->backoff();
   for (int r = 0; r < size(); ++r) {
@@ -156,7 +176,7 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
       note_waiting(r);
       if (heed_breaks && broken()) return Outcome::broken;
       if (gone) return Outcome::left;
-      if (waited.seconds(now()) > timeout_s_) return Outcome::timed_out;
+      if (waited.seconds(now()) > timeout_s) return Outcome::timed_out;
       backoff.pause(peer.phase, seen);
     }
   }
@@ -164,7 +184,7 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
 }
 
 std::string Control::missing(std::uint32_t phase, bool only_gone) const {
-  const std::string who = list_ranks(size(), [&](int r) {
+  const std::string who = list([&](int r) {
     return !reached(of(r).phase.value(), phase) && (!only_gone || of(r).gone.load() != 0);
   });
   return who.empty() ? "a rank that came too late" : who;
@@ -174,7 +194,7 @@ void Control::check_agreement(std::uint64_t number) {
   const Call& first = of(0).call;
   for (int r = 1; r < size(); ++r)
     if (const Call& other = of(r).call; !agree(first, other))
-      fail(disagreement(name(), number, 0, first, r, other));
+      fail(disagreement(name(), number, number_of(0), first, number_of(r), other));
 }
 
 void Control::note_waiting(int peer) {
@@ -197,7 +217,7 @@ std::string Control::in_the_way(std::uint32_t phase) const {
   std::set<int> ranks;
   for (int r = 0; r < size(); ++r)
     if (!reached(of(r).phase.value(), phase)) ranks.insert(rank_in_the_way(r));
-  return list_ranks(size(), [&](int r) { return ranks.count(r) > 0; });
+  return list([&](int r) { return ranks.count(r) > 0; });
 }
 
 void Control::break_group(const std::string& what) {
@@ -209,7 +229,8 @@ void Control::break_group(const std::string& what) {
     of(r).phase.wake();
     of(r).bell.wake();
   }
-  leave_records(store_, name(), what, 0, size(), [this](int r) { return records(r).list(); });
+  if (!whole_)
+    leave_records(store_, name(), what, 0, size(), [this](int r) { return records(r).list(); });
 }
 
 bool Control::broken() const { return header().broken.load(std::memory_order_acquire) == 2; }
@@ -219,9 +240,15 @@ void Control::throw_if_broken() const {
 }
 
 void Control::fail_waiting(const std::string& what) {
-  const auto records_of = [this](int r) { return records(r).list(); };
-  const auto gone = [this](int r) { return of(r).gone.load() != 0; };
-  fail(fmt::format("{}; {}", what, where_ranks_are(size(), records_of, gone, now())));
+  std::vector<int> ranks;
+  for (int r = 0; r < size(); ++r) ranks.push_back(number_of(r));
+  const auto here = [&](int named) {
+    return static_cast<int>(std::find(ranks.begin(), ranks.end(), named) - ranks.begin());
+  };
+  const auto records_of = [&](int named) { return records(here(named)).list(); };
+  const auto gone = [&](int named) { return of(here(named)).gone.load() != 0; };
+  fail(
+      fmt::format("{}; {}", what, where_ranks_are(whole_size(), records_of, gone, now(), ranks)));
 }
 
 void Control::fail(const std::string& what) {

@@ -1,8 +1,10 @@
 // What the ranks of a shared-memory group tell each other: one small file, mapped by all.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/waiting_time.h"
 #include "core/comm/store.h"
@@ -30,7 +32,14 @@ class Control {
     std::atomic<std::int32_t> waits_for;
     std::atomic<double> seen_alive;  // in seconds of the clock
     Call call;
-    shm::Address in;  // peers read this tensor, and in an all_reduce write it
+    shm::Address in;   // peers read this tensor, and in an all_reduce write it
+    shm::Address out;  // only in groups of several hosts: peers write this tensor
+  };
+  /// The larger group of which the ranks of one host are some. Texts of errors speak of that one.
+  struct Whole {
+    std::string name;
+    int size = 0;
+    std::vector<int> ranks;  // the number of every rank of this host in the larger group
   };
   /// What a lane carries: messages (send, recv), or the steps of collectives by an algorithm.
   enum class Use : std::uint8_t { messages, steps };
@@ -41,14 +50,16 @@ class Control {
   };
 
   /// Collective: rank 0 makes the file, and the others find it through the store. Blocks until all
-  /// ranks have come; throws Error that names the missing ranks.
-  Control(Device& device, Store& store, const Group& group, double timeout_s);
+  /// ranks have come; throws Error that names the missing ranks. With `whole` nobody's records are
+  /// left in the store: that is up to the caller.
+  Control(Device& device, Store& store, const Group& group, double timeout_s,
+          std::optional<Whole> whole = {});
   /// Tells the other ranks that this rank will not come to any later operation.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  const std::string& name() const { return group_.name; }
+  const std::string& name() const { return whole_ ? whole_->name : group_.name; }
   int rank() const { return group_.rank; }
   int size() const { return group_.size; }
   double timeout_s() const { return timeout_s_; }
@@ -61,13 +72,21 @@ class Control {
   SharedRecords& records(int rank) const;
   Lane& lane(Use use, int from, int to) const;
 
+  /// The number and the texts by which errors name ranks of this host.
+  int number_of(int rank) const;
+  int whole_size() const { return whole_ ? whole_->size : size(); }
+  std::string list(const std::function<bool(int)>& which) const;
+
   /// Announces that this rank has come to operation `number`, and waits for the others; `purpose`
   /// stands in the record of the operation. Throws Error on every rank if a rank did not come in
   /// time, left, or called another operation.
   void arrive(std::uint64_t number, const Call& call, const shm::Address& in,
-              std::string_view purpose);
-  /// Ends operation `number`: waits until no rank uses the operation's tensors any more.
-  void leave(std::uint64_t number);
+              std::string_view purpose, const shm::Address& out = {});
+  /// Ends operation `number`: waits until no rank uses the operation's tensors any more. Ranks that
+  /// may wait for others within the operation get `patience_s` longer than the deadline.
+  void leave(std::uint64_t number, double patience_s = 0);
+  /// This rank will not come to any later operation.
+  void say_gone();
 
   /// Within an operation: this rank still waits for `peer`.
   void note_waiting(int peer);
@@ -97,7 +116,7 @@ class Control {
   /// has not reached `phase` is gone, if the timeout is over, or, with `heed_breaks`, if the group
   /// is broken. Returns which of these happened.
   enum class Outcome : std::uint8_t { all_here, left, timed_out, broken };
-  Outcome wait_for_all(std::uint32_t phase, bool heed_breaks);
+  Outcome wait_for_all(std::uint32_t phase, bool heed_breaks, double timeout_s);
   /// Names the ranks that have not reached `phase`; with `only_gone`, only those of them that are
   /// gone: "rank 2 of 4", "ranks 1, 2 of 4".
   std::string missing(std::uint32_t phase, bool only_gone = false) const;
@@ -109,6 +128,7 @@ class Control {
   Store& store_;
   Group group_;
   double timeout_s_;
+  std::optional<Whole> whole_;
   bool spin_;
   shm::File file_;  // open on rank 0 until all ranks have opened and mapped it too
   std::optional<shm::Mapping> mapping_;

@@ -146,8 +146,9 @@ bool Messages::advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane,
   const Operand& operand = message->operand;
   const shm::Address source = shared.address;
   if (source.bytes != operand.address.bytes)
-    control_.fail(unequal_message(control_.name(), {lane.turn, from, control_.rank()}, source.bytes,
-                                  operand.address.bytes));
+    control_.fail(unequal_message(
+        control_.name(), {lane.turn, control_.number_of(from), control_.number_of(control_.rank())},
+        source.bytes, operand.address.bytes));
   if (source.bytes > 0) {
     lane.copying = true;
     lock.unlock();
@@ -178,8 +179,9 @@ void Messages::check_peer(const Lane& lane, const shm::Flag& flag, int from, int
   const bool gone = control_.of(message.peer).gone.load() != 0;
   const bool late = message.waited.seconds(control_.now()) > control_.timeout_s();
   if ((!gone && !late) || flag.value() == lane.turn) return;
-  control_.fail(missed_message(control_.name(), control_.size(), {lane.turn, from, to},
-                               message.operand.address.bytes, message.peer, gone,
+  control_.fail(missed_message(control_.name(), control_.whole_size(),
+                               {lane.turn, control_.number_of(from), control_.number_of(to)},
+                               message.operand.address.bytes, control_.number_of(message.peer), gone,
                                control_.timeout_s()));
 }
 

@@ -1,0 +1,53 @@
+// The wire over Gloo's unbound buffers.
+#pragma once
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "peer/comm/gloo/gloo_module.h"
+
+namespace ringside::peer {
+
+/// A lane and a size make a slot of Gloo, so that ranks that disagree about sizes never meet there:
+/// Gloo would end the process. Gloo's waits cannot be divided, for one that runs out of time closes
+/// all connections; so they have no end of their own, and a thread that looks after them aborts
+/// those that are to be given up.
+class GlooWire : public Wire {
+ public:
+  explicit GlooWire(const GlooRequest& request);
+  ~GlooWire() override;
+  TransferPtr send(int peer, Lane lane, std::span<const std::byte> bytes) override;
+  TransferPtr receive(int peer, Lane lane, std::span<std::byte> bytes) override;
+
+ private:
+  using Buffer = gloo::transport::UnboundBuffer;
+  /// A wait under way, which the watching thread looks after.
+  struct Watched {
+    Buffer& buffer;
+    bool sends;
+    const std::function<bool()>& give_up;
+  };
+  class GlooTransfer;
+
+  void connect(const GlooRequest& request);
+  void watch();
+  bool wait(Watched watched);
+
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> context_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Watched> watched_;
+  bool asleep_ = false, ending_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace ringside::peer

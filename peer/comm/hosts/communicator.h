@@ -1,0 +1,69 @@
+// Communicator for ranks of several hosts: shared memory within a host, a library between hosts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/named_enum.h"
+#include "core/comm/communicator.h"
+#include "core/comm/store.h"
+
+namespace ringside::peer {
+
+/// The library that moves messages between hosts.
+enum class Between : std::uint8_t { gloo, openmpi, mpich };
+inline constexpr std::string_view between_names[] = {"gloo", "openmpi", "mpich"};
+constexpr EnumNames names_of(Between) { return between_names; }
+
+/// Where the ranks of a group live.
+struct Hosts {
+  /// The host of every rank of the group: ranks with the same number share a host.
+  std::vector<int> of_ranks;
+  Between between = Between::gloo;
+  /// The IPv4 address at which other hosts reach this rank. For Gloo alone: MPI knows its own.
+  std::string address;
+  double timeout_s = 60;
+};
+
+/// For ranks that are processes of one or more hosts (or threads, with Gloo); all ranks of the
+/// group call this function, with the same `of_ranks`. Blocks until all have, at most `timeout_s`,
+/// which is also the deadline of every later wait. Ranks that all share a host get a communicator
+/// over shared memory (peer/comm/shm). The device and the store must outlive the communicator. MPI
+/// needs processes that its launcher has started, one for each rank (peer/comm/mpi/wire.h).
+///
+/// Sums run in rank order, with the bits of the communicator over shared memory. Below, S are the
+/// bytes of the whole array, p the ranks, H the hosts, g the ranks of each; a link joins two hosts.
+///   all_reduce     Hosts with several ranks in a row: a pipelined chain of prefix sums. Each host
+///                  adds its own arrays to the sum of the hosts before it, in one pass, and sends
+///                  that on; the whole sum comes back down the chain. S each way on each of H-1
+///                  links, S/g of them by each rank; 2 (H-1) steps, and one for every segment. (A
+///                  chain of hosts as in Patarasuk and Yuan 2009, section 3, which alone keeps the
+///                  order.) Hosts with one rank: every rank sums one part, which all others send
+///                  it, and sends them the sum: 2 S (p-1)/p a rank, 2 steps.
+///   reduce_scatter The first half of these. In the chain a sum goes back only as far as its owner.
+///   all_gather     Ranks of a column send each other the blocks of their hosts, which cross every
+///                  link once: S (H-1)/H a host, 1 step.
+///   broadcast      A pipelined chain from the root's host round all others: S a host, H-1 steps.
+///   all_to_all     Pairs of ranks: S (p-1)/p a rank, 1 step.
+///   barrier        Dissemination between hosts: ceil(log2 H) steps.
+/// Where hosts' ranks stand in no row, sums go as with one rank a host: p-1 messages of a rank then
+/// cross links. What ranks of one host give each other goes through shared memory. A group with
+/// another algorithm than Algorithm::native sends the messages of that algorithm, all by the
+/// library.
+///
+/// traffic() counts what crosses between ranks of a host, as the communicator over shared memory
+/// does, and what crosses between hosts; a segment on its way through a rank counts as received and
+/// sent. Segments that arrive lie in up to some 8 MB of a rank's memory, which no ledger counts.
+///
+/// A rank that does not come in time, ends or calls another operation is named by an Error on every
+/// rank that waits for it, with where all ranks are (peer/comm/roll_call.h); a broken connection is
+/// an Error at once. Unless the group is broken, the destructor waits until all ranks have come to
+/// it, at most `timeout_s`: what they still have to read must not be lost. Messages (send, recv)
+/// between hosts take a thread for each peer and direction that is used. expose() throws, and
+/// share() returns an empty tensor.
+std::unique_ptr<Communicator> make_hosts_communicator(Device& device, Store& store,
+                                                      const Group& group, const Hosts& hosts);
+
+}  // namespace ringside::peer

@@ -1,0 +1,37 @@
+// The steps of a collective by an algorithm, over the wire.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "core/tensor/tensor.h"
+#include "peer/comm/algorithms/exchange.h"
+#include "peer/comm/hosts/station.h"
+
+namespace ringside::peer {
+
+/// Runs within a collective of the station. Every message goes over the wire, those between ranks of
+/// a host too. What is to be added to other values lies in memory of this object's own meanwhile.
+class HostExchange : public Exchange {
+ public:
+  /// `operands` are in the order of the values of Array. All arguments outlive this object.
+  HostExchange(Station& station, const std::array<Tensor, 3>& operands)
+      : station_(station), operands_(operands) {}
+
+  int rank() const override { return station_.group().rank; }
+  const std::vector<int>& hosts() const override { return station_.hosts().of_ranks; }
+  std::int64_t count(Array array) const override { return of(array).count(); }
+  void step(const std::vector<Sending>& sends, const std::vector<Receiving>& receives) override;
+  void copy(const Elements& from, const Elements& to) override;
+  void add(const Elements& from, const Elements& to) override;
+
+ private:
+  const Tensor& of(Array array) const { return operands_[static_cast<std::size_t>(array)]; }
+  std::span<std::byte> memory(const Elements& elements) const;
+
+  Station& station_;
+  const std::array<Tensor, 3>& operands_;
+  std::vector<std::byte> arrived_;
+};
+
+}  // namespace ringside::peer

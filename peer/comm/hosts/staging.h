@@ -1,0 +1,32 @@
+// Memory for segments that arrive from other hosts, kept from one collective to the next.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace ringside::peer {
+
+/// The bytes of a segment of an array: small enough to stay in the caches between its arrival and
+/// its sum, and large enough to make up for the wakening of a thread.
+inline constexpr std::size_t segment_bytes = std::size_t{256} << 10;
+/// How many segments are on their way at a time.
+inline constexpr int segments_ahead = 4;
+
+/// Slots of one size. For one thread.
+class Staging {
+ public:
+  /// Makes room for `slots` slots of `bytes` bytes each, uninitialised. What was there is lost.
+  void reserve(std::size_t slots, std::size_t bytes) {
+    bytes_ = (bytes + 63) / 64 * 64;
+    if (slots * bytes_ <= room_) return;
+    room_ = slots * bytes_;
+    memory_.reset(new std::byte[room_]);
+  }
+  std::byte* slot(std::size_t index) const { return memory_.get() + index * bytes_; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t room_ = 0, bytes_ = 0;
+};
+
+}  // namespace ringside::peer

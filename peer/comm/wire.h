@@ -1,0 +1,43 @@
+// Wire: messages between ranks of a group that share no memory, over some library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace ringside::peer {
+
+/// A message under way between two ranks.
+class Transfer {
+ public:
+  /// Lets go of the message. One that is not over never will be: only a broken group drops it. Its
+  /// memory is not touched any more, as far as the library can promise that.
+  virtual ~Transfer() = default;
+  /// Blocks until the message is over: until the memory of a send may be changed, or what was sent
+  /// has arrived. Asks `give_up` every 0.1 s or more often, maybe on another thread, and returns
+  /// false once that is true. Throws Error that names the peer if the connection breaks. To be
+  /// called by one thread, until it has returned true.
+  virtual bool wait(const std::function<bool()>& give_up) = 0;
+};
+using TransferPtr = std::unique_ptr<Transfer>;
+
+/// The connections of one rank to all other ranks of its group. Thread-safe.
+class Wire {
+ public:
+  /// Messages of different lanes do not wait for each other.
+  enum class Lane : std::uint8_t { heads, steps, results, message_heads, messages, ends };
+
+  /// Cuts all connections. All transfers have been destroyed before.
+  virtual ~Wire() = default;
+  /// Begin a message of at least one byte at once, and do not block. The n-th message to a peer on
+  /// a lane is the n-th that the peer receives there. If the peer expects another size, the message
+  /// may never be over, or end short; who sends must have said before what comes. The memory is
+  /// the caller's, and stays until the transfer is over or destroyed. Throw Error that names the
+  /// peer if the connection is broken.
+  virtual TransferPtr send(int peer, Lane lane, std::span<const std::byte> bytes) = 0;
+  virtual TransferPtr receive(int peer, Lane lane, std::span<std::byte> bytes) = 0;
+};
+
+}  // namespace ringside::peer

@@ -1,0 +1,284 @@
+// Collectives of ranks on several hosts, over Gloo.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/comm/window.h"
+#include "peer/comm/algorithms/algorithms.h"
+#include "peer/comm/hosts/communicator.h"
+#include "tests/peer/collectives_suite.h"
+#include "tests/hosts/ranks.h"
+
+namespace ringside::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using HostsOfRanks = std::vector<int>;
+
+const HostsOfRanks worlds[] = {{0, 1}, {0, 0, 1, 1}, {0, 0, 1}, {0, 1, 2, 3}, {0, 1, 0, 1}};
+
+std::tuple<Ranks, int> on_hosts(const HostsOfRanks& hosts,
+                                Algorithm algorithm = Algorithm::native) {
+  std::string name = name_in_tests(algorithm) + "_on";
+  for (const int host : hosts) name += "_" + std::to_string(host);
+  return {{name, [=](int, const auto& body) { run_hosts(hosts, body, algorithm); }},
+          static_cast<int>(hosts.size())};
+}
+std::vector<std::tuple<Ranks, int>> all_worlds() {
+  std::vector<std::tuple<Ranks, int>> out;
+  for (const HostsOfRanks& hosts : worlds) out.push_back(on_hosts(hosts));
+  return out;
+}
+std::vector<std::tuple<Ranks, int>> all_algorithms() {
+  std::vector<std::tuple<Ranks, int>> out;
+  for (const peer::AlgorithmRow& row : peer::algorithm_rows())
+    out.push_back(on_hosts({0, 0, 1, 1}, row.algorithm));
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, Collectives, ::testing::ValuesIn(all_worlds()), name_of_world);
+INSTANTIATE_TEST_SUITE_P(Hosts, SumsAndGathers, ::testing::ValuesIn(all_worlds()), name_of_world);
+INSTANTIATE_TEST_SUITE_P(HostsWithAlgorithm, SumsAndGathers,
+                         ::testing::ValuesIn(all_algorithms()), name_of_world);
+
+/// What a rank has after an operation, bit by bit.
+using Bits = std::vector<std::byte>;
+
+/// Values of which sums in another order have other bits.
+Tensor uneven_values(const Rank& r, std::int64_t count, DType dtype) {
+  const Tensor out = r.device.tensor({count}, MemoryKind::communication, dtype);
+  const auto value = [&](std::int64_t i) {
+    const auto x = static_cast<float>((i * 37 + r.rank * 101) % 997);
+    return (r.rank % 2 == 0 ? 1.0F : -0.75F) * (1.0F + x / 331.0F) *
+           std::ldexp(1.0F, static_cast<int>((i + r.rank) % 9) - 4);
+  };
+  std::byte* const first = reinterpret_cast<std::byte*>(out.data<std::uint8_t>());
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (dtype == DType::f32)
+      reinterpret_cast<float*>(first)[i] = value(i);
+    else if (dtype == DType::bf16)
+      reinterpret_cast<bf16*>(first)[i] = to_bf16(value(i));
+    else
+      reinterpret_cast<fp16*>(first)[i] = to_fp16(value(i));
+  }
+  return out;
+}
+
+/// The bits of every rank after sums of several sizes: around a segment, and of several segments.
+std::vector<std::vector<Bits>> sums_of(
+    int size, const std::function<void(const std::function<void(const Rank&)>&)>& run) {
+  std::vector<std::vector<Bits>> out(static_cast<std::size_t>(size));
+  run([&](const Rank& r) {
+    auto& own = out[static_cast<std::size_t>(r.rank)];
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+      for (const std::int64_t n : {0, 1, 17, 1001, 66'001, 150'000}) {
+        const Tensor array = uneven_values(r, n, dtype);
+        r.comm.all_reduce(array)->wait();
+        own.push_back(bytes_of(r, array));
+        const Tensor parts = uneven_values(r, n * r.size, dtype);
+        const Tensor part = r.device.tensor({n}, MemoryKind::communication, dtype);
+        const Bits before = bytes_of(r, parts);
+        r.comm.reduce_scatter(parts, part)->wait();
+        own.push_back(bytes_of(r, part));
+        EXPECT_EQ(bytes_of(r, parts), before);
+        r.comm.reduce_scatter(parts, parts.range(r.rank * n, n))->wait();
+        EXPECT_EQ(bytes_of(r, parts.range(r.rank * n, n)), own.back());
+      }
+  });
+  return out;
+}
+
+TEST(HostsHaveTheBits, OfRanksThatShareAMemory) {
+  std::map<int, std::vector<std::vector<Bits>>> expected;
+  std::vector<HostsOfRanks> all(std::begin(worlds), std::end(worlds));
+  all.push_back({0, 0, 1, 1, 2, 2});
+  all.push_back({2, 2, 0, 1, 1});
+  for (const HostsOfRanks& hosts : all) {
+    const auto size = static_cast<int>(hosts.size());
+    if (!expected.contains(size))
+      expected[size] = sums_of(size, [&](const auto& body) { run_ranks(size, body); });
+    EXPECT_EQ(sums_of(size, [&](const auto& body) { run_hosts(hosts, body); }), expected[size])
+        << ::testing::PrintToString(hosts);
+  }
+}
+
+/// The bytes that each rank sent and received in each operation on arrays of `count` fp32 elements.
+std::vector<std::map<std::string, Traffic>> traffic_on(const HostsOfRanks& hosts,
+                                                       std::int64_t count) {
+  std::vector<std::map<std::string, Traffic>> out(hosts.size());
+  run_hosts(hosts, [&](const Rank& r) {
+    const auto measure = [&](const char* name, const std::function<void()>& operation) {
+      const Traffic before = r.comm.traffic();
+      operation();
+      out[static_cast<std::size_t>(r.rank)][name] = r.comm.traffic() - before;
+    };
+    const Tensor array = r.floats(count, [](std::int64_t) { return 1.0F; });
+    const Tensor other = r.floats(count), part = r.floats(count / r.size);
+    measure("all_reduce", [&] { r.comm.all_reduce(array)->wait(); });
+    measure("reduce_scatter", [&] { r.comm.reduce_scatter(array, part)->wait(); });
+    measure("all_gather", [&] { r.comm.all_gather(part, array)->wait(); });
+    measure("all_to_all", [&] { r.comm.all_to_all(array, other)->wait(); });
+    measure("broadcast", [&] { r.comm.broadcast(array, 0)->wait(); });
+    measure("barrier", [&] { r.comm.barrier(); });
+    measure("message", [&] {
+      const WorkPtr sent = r.comm.send(part, (r.rank + 1) % r.size);
+      r.comm.recv(other.range(0, part.count()), (r.rank + r.size - 1) % r.size)->wait();
+      sent->wait();
+    });
+  });
+  return out;
+}
+
+TEST(HostsTraffic, OfTwoHostsIsThatOfOne) {
+  for (const HostsOfRanks& hosts : {HostsOfRanks{0, 1}, HostsOfRanks{0, 0, 1, 1}}) {
+    const auto p = static_cast<std::int64_t>(hosts.size());
+    const std::int64_t count = 16 * 25 * p, bytes = 4 * count, others = bytes / p * (p - 1);
+    const auto traffic = traffic_on(hosts, count);
+    for (const auto& rank : traffic) {
+      EXPECT_EQ(rank.at("all_reduce").sent, 2 * others);
+      EXPECT_EQ(rank.at("all_reduce").received, 2 * others);
+      EXPECT_EQ(rank.at("all_gather").sent, others);
+      EXPECT_EQ(rank.at("all_gather").received, others);
+      EXPECT_EQ(rank.at("all_to_all").sent, others);
+      EXPECT_EQ(rank.at("all_to_all").received, others);
+      EXPECT_EQ(rank.at("message").sent, bytes / p);
+      EXPECT_EQ(rank.at("message").received, bytes / p);
+      EXPECT_EQ(rank.at("barrier").sent + rank.at("barrier").received, 0);
+      EXPECT_FALSE(rank.at("all_reduce").computed);
+    }
+  }
+}
+
+TEST(HostsTraffic, OfAllRanksHasClosedForms) {
+  for (const HostsOfRanks& hosts : worlds) {
+    const auto p = static_cast<std::int64_t>(hosts.size());
+    const std::int64_t count = 1020 * p, bytes = 4 * count;
+    std::map<std::string, Traffic> sum;
+    for (const auto& rank : traffic_on(hosts, count))
+      for (const auto& [name, traffic] : rank) sum[name] = sum[name] + traffic;
+    const auto expect = [&](const char* name, std::int64_t all) {
+      EXPECT_EQ(sum[name].sent, all) << name << " " << ::testing::PrintToString(hosts);
+      EXPECT_EQ(sum[name].received, all) << name << " " << ::testing::PrintToString(hosts);
+    };
+    expect("all_reduce", 2 * (p - 1) * bytes);
+    expect("all_gather", (p - 1) * bytes);
+    expect("all_to_all", (p - 1) * bytes);
+    expect("broadcast", (p - 1) * bytes);
+    expect("message", bytes);
+    expect("barrier", 0);
+    // In a chain of two hosts prefix sums of all parts go up, and the first host's come back down.
+    const bool chain = hosts == HostsOfRanks{0, 0, 1, 1} || hosts == HostsOfRanks{0, 0, 1};
+    const std::int64_t here = 2, delivered = hosts.size() == 3 ? 1 : 0;
+    expect("reduce_scatter",
+           chain ? (p - here) * bytes + bytes + here * bytes / p + delivered * bytes / p
+                 : (p - 1) * bytes);
+  }
+}
+
+constexpr double soon = 0.5;
+
+TEST(HostsFail, WhenOneCallsAnotherOperation) {
+  const auto errors = errors_of_hosts({0, 0, 1, 1}, 60, [](const Rank& r) {
+    if (r.rank >= 2)
+      r.comm.broadcast(r.floats(2), 1)->wait();
+    else
+      r.comm.all_reduce(r.floats(100'000))->wait();
+  });
+  for (const auto& error : errors) {
+    EXPECT_THAT(error, HasSubstr("test: operation 1 is all_reduce of 400000 bytes on rank "));
+    EXPECT_THAT(error, HasSubstr("and broadcast of 8 bytes from rank 1 on rank "));
+  }
+}
+
+TEST(HostsFail, WhenOneIsLateAndNameIt) {
+  std::atomic<int> failed{0};
+  const auto errors = errors_of_hosts({0, 0, 1}, soon, [&](const Rank& r) {
+    r.comm.barrier();
+    if (r.rank == 2) {
+      while (failed < 2) std::this_thread::yield();
+      EXPECT_THROW(r.comm.all_reduce(r.floats(1024))->wait(), Error);
+      return;
+    }
+    try {
+      r.comm.all_reduce(r.floats(1024))->wait();
+      ADD_FAILURE() << "rank 2 never came";
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(),
+                  StartsWith("test: rank 2 of 3 did not begin operation 2 (all_reduce of 4096 "
+                             "bytes) within 0.5 s; rank 2 of 3 says nothing"));
+    }
+    ++failed;
+    EXPECT_THROW(r.comm.barrier(), Error);  // at once
+    EXPECT_THROW(r.comm.send(r.floats(1), 2), Error);
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(3));
+}
+
+TEST(HostsFail, WhenOneLeavesBeforeTheOthers) {
+  const auto errors = errors_of_hosts({0, 1, 2}, 60, [](const Rank& r) {
+    r.comm.barrier();
+    if (r.rank == 1) return;
+    r.comm.all_reduce(r.floats(1024))->wait();
+  });
+  EXPECT_EQ(errors[1], "");
+  for (const std::size_t r : {0, 2})
+    EXPECT_THAT(errors[r], HasSubstr("test: rank 1 of 3 ended before operation 2 (all_reduce of "
+                                     "4096 bytes)"));
+}
+
+TEST(HostsFail, WhenAMessageHasAnotherLength) {
+  const auto errors = errors_of_hosts({0, 1}, 60, [](const Rank& r) {
+    if (r.rank == 0)
+      r.comm.send(r.floats(4), 1)->wait();
+    else
+      r.comm.recv(r.floats(5), 0)->wait();
+  });
+  for (const auto& error : errors)
+    EXPECT_EQ(error,
+              "test: message 1 from rank 0 to rank 1 is sent with 16 bytes and received with 20");
+}
+
+TEST(HostsFail, WhenNobodySendsAMessage) {
+  std::atomic<bool> over{false};
+  const auto errors = errors_of_hosts({0, 1}, soon, [&](const Rank& r) {
+    if (r.rank == 0) {
+      try {
+        r.comm.recv(r.floats(4), 1)->wait();
+      } catch (const Error& e) {
+        EXPECT_THAT(e.what(), StartsWith("test: rank 1 of 2 did not begin message 1 of 16 bytes "
+                                         "from rank 1 to rank 0 within 0.5 s"));
+      }
+      over = true;
+    }
+    while (!over) std::this_thread::yield();
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
+TEST(HostsFail, WhenTheGroupDoesNotComeTogether) {
+  MemoryStore store;
+  const auto device = make_cpu_device(1);
+  try {
+    peer::make_hosts_communicator(*device, store, {"ddp", 0, 3},
+                                  {{0, 1, 2}, peer::Between::gloo, "127.0.0.1", soon});
+    FAIL() << "the group came together";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "ddp: ranks 1, 2 of 3 did not join the group within 0.5 s");
+  }
+}
+
+TEST(HostsOfOneGroup, MayAllBeOne) {
+  run_hosts({5, 5}, [](const Rank& r) {
+    EXPECT_TRUE(r.comm.share(4, MemoryKind::parameter, DType::f32));  // of shared memory alone
+  });
+  run_hosts({5, 6}, [](const Rank& r) {
+    EXPECT_FALSE(r.comm.share(4, MemoryKind::parameter, DType::f32));
+    EXPECT_THROW(r.comm.expose(r.floats(1)), Error);
+  });
+}
+
+}  // namespace
+}  // namespace ringside::testing
