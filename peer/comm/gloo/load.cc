@@ -9,8 +9,9 @@ MakeGloo* load() {
   try {
     return reinterpret_cast<MakeGloo*>(module_symbol(gloo_module_name, gloo_module_make));
   } catch (const Error& error) {
-    throw Error("Gloo: {}; install the package libgloo-dev if it is missing, then run scripts/setup",
-                error.what());
+    throw Error(
+        "Gloo: {}; install the package libgloo-dev if it is missing, then run scripts/setup",
+        error.what());
   }
 }
 

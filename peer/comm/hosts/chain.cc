@@ -72,8 +72,7 @@ class Chain {
       station_.wait(rising_[k], below_);
       sources.push_back(slot_from_below(k));
     }
-    for (const std::byte* array : arrays_)
-      sources.push_back(array + piece.begin * size_of(dtype_));
+    for (const std::byte* array : arrays_) sources.push_back(array + piece.begin * size_of(dtype_));
     const std::byte* sum = above_ >= 0 ? sum_to_go_up(k, sources) : sum_to_stay(k, sources);
     if (below_ >= 0 && k + ahead < pieces_.size()) receive_from_below(k + ahead);
     if (above_ >= 0)
@@ -117,8 +116,7 @@ class Chain {
     const ChainPiece& piece = pieces_[k];
     if (!comes_back(piece)) return;
     station_.wait(risen_[k], above_);
-    if (piece.targets.empty() && k >= lag_ + ahead)
-      station_.wait(sunk_[k - lag_ - ahead], below_);
+    if (piece.targets.empty() && k >= lag_ + ahead) station_.wait(sunk_[k - lag_ - ahead], below_);
     sinking_[k] =
         station_.receive(above_, Wire::Lane::results, {place_from_above(k), bytes(piece)});
   }

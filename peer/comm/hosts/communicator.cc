@@ -87,8 +87,9 @@ class HostsCommunicator : public CallingCommunicator {
   WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
     station_.control().throw_if_broken();
     const auto what = [&] { return describe(call); };
-    Operation op{call, in, out, scratch_for(call, in), address_of(in, what), address_of(out, what),
-                 take_name()};
+    Operation op{
+        call,       in, out, scratch_for(call, in), address_of(in, what), address_of(out, what),
+        take_name()};
     ++calls_;
     if (!waits_at_once_)
       return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
@@ -218,8 +219,8 @@ class HostsCommunicator : public CallingCommunicator {
     sum_parts(station_, staging_, sums);
   }
 
-  /// Counts the bytes of sums of this host: this rank reads `own` bytes of the array of each rank of
-  /// its host, which read `others` bytes of this rank's in all; with `stores` the sums go back.
+  /// Counts the bytes of sums of this host: this rank reads `own` bytes of the array of each rank
+  /// of its host, which read `others` bytes of this rank's in all; with `stores` the sums go back.
   void count_local(std::size_t own, std::size_t others, bool stores) {
     const auto peers = static_cast<std::int64_t>(station_.places().here().size()) - 1;
     const auto mine = static_cast<std::int64_t>(own) * peers;
@@ -227,8 +228,7 @@ class HostsCommunicator : public CallingCommunicator {
     station_.count(theirs + (stores ? mine : 0), mine + (stores ? theirs : 0));
   }
 
-  void chain_everywhere(const Operation& op, const std::vector<std::byte*>& in,
-                        std::size_t count) {
+  void chain_everywhere(const Operation& op, const std::vector<std::byte*>& in, std::size_t count) {
     const Places& places = station_.places();
     const std::size_t element = size_of(op.in.dtype()), whole = count * element;
     const bool alone = places.here().size() == 1;

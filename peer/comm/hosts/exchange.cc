@@ -23,8 +23,7 @@ std::span<std::byte> HostExchange::memory(const Elements& elements) const {
           static_cast<std::size_t>(elements.count) * element};
 }
 
-void HostExchange::step(const std::vector<Sending>& sends,
-                        const std::vector<Receiving>& receives) {
+void HostExchange::step(const std::vector<Sending>& sends, const std::vector<Receiving>& receives) {
   std::size_t added = 0;
   for (const Receiving& one : receives)
     if (one.plus) added += memory(one.into).size();

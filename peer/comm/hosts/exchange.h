@@ -10,8 +10,9 @@
 
 namespace ringside::peer {
 
-/// Runs within a collective of the station. Every message goes over the wire, those between ranks of
-/// a host too. What is to be added to other values lies in memory of this object's own meanwhile.
+/// Runs within a collective of the station. Every message goes over the wire, those between ranks
+/// of a host too. What is to be added to other values lies in memory of this object's own
+/// meanwhile.
 class HostExchange : public Exchange {
  public:
   /// `operands` are in the order of the values of Array. All arguments outlive this object.

@@ -31,7 +31,7 @@ class HostMessages {
  private:
   struct Message {
     Tensor array{};
-    std::uint64_t number = 0;     // on its lane, from 1
+    std::uint64_t number = 0;                // on its lane, from 1
     std::uint64_t own_bytes = 0, bytes = 0;  // as this rank says, and as the sender says
     TransferPtr head, body;
     Work::Span span;

@@ -52,9 +52,9 @@ void gather_parts(Station& station, const HostArrays& arrays, std::size_t bytes)
       for (std::size_t i = own; i < places.here().size();
            i += static_cast<std::size_t>(places.columns()))
         for_segments(0, bytes, [&](std::size_t begin, std::size_t size) {
-          leaving.push_back({places.beside(host), begin, size,
-                             station.send(places.beside(host), Wire::Lane::steps,
-                                          {arrays.in[i] + begin, size})});
+          leaving.push_back(
+              {places.beside(host), begin, size,
+               station.send(places.beside(host), Wire::Lane::steps, {arrays.in[i] + begin, size})});
         });
     }
   for (std::size_t i = 0; i < places.here().size(); ++i)
@@ -70,8 +70,7 @@ void gather_parts(Station& station, const HostArrays& arrays, std::size_t bytes)
   // This rank's part goes to all ranks of this host, and theirs come here; so does what other hosts
   // have sent.
   const std::int64_t from_hosts = counted(bytes) * (places.size() - local - 1);
-  station.count(local * (counted(bytes) + shared),
-                local * counted(bytes) + from_hosts - shared);
+  station.count(local * (counted(bytes) + shared), local * counted(bytes) + from_hosts - shared);
 }
 
 void copy_from_root(Station& station, const HostArrays& arrays, std::size_t bytes, int root) {
@@ -80,17 +79,15 @@ void copy_from_root(Station& station, const HostArrays& arrays, std::size_t byte
   const int distance = (places.host() - places.host_of(root) + hosts) % hosts;
   const auto own = static_cast<std::size_t>(places.place());
   const auto local = static_cast<std::int64_t>(places.here().size()) - 1;
-  const Part column = places.has_column() ? part_of(bytes, places.place(), places.columns())
-                                          : Part{0, 0};
+  const Part column =
+      places.has_column() ? part_of(bytes, places.place(), places.columns()) : Part{0, 0};
   // On the root's host the values lie in its array, on others they arrive in this rank's.
   std::byte* const source =
       distance == 0 ? arrays.in[static_cast<std::size_t>(places.place_of(root))] : arrays.in[own];
-  const int from = distance > 0 && places.has_column()
-                       ? places.beside((places.host() + hosts - 1) % hosts)
-                       : -1;
-  const int to = distance + 1 < hosts && places.has_column()
-                     ? places.beside((places.host() + 1) % hosts)
-                     : -1;
+  const int from =
+      distance > 0 && places.has_column() ? places.beside((places.host() + hosts - 1) % hosts) : -1;
+  const int to =
+      distance + 1 < hosts && places.has_column() ? places.beside((places.host() + 1) % hosts) : -1;
   std::vector<Moving> pieces, leaving;
   for_segments(column.begin, column.count, [&](std::size_t begin, std::size_t size) {
     pieces.push_back({from, begin, size, {}});
@@ -103,7 +100,8 @@ void copy_from_root(Station& station, const HostArrays& arrays, std::size_t byte
       leaving.push_back({to, one.offset, one.bytes,
                          station.send(to, Wire::Lane::steps, {source + one.offset, one.bytes})});
     if (from >= 0)
-      for (std::byte* array : arrays.in) copy_bytes(source + one.offset, array + one.offset, one.bytes);
+      for (std::byte* array : arrays.in)
+        copy_bytes(source + one.offset, array + one.offset, one.bytes);
   }
   if (distance == 0) {
     copy_bytes(source, arrays.in[own], bytes);
@@ -126,11 +124,12 @@ void exchange_parts(Station& station, const HostArrays& arrays, std::size_t byte
     const int to = (places.rank() + step) % places.size();
     const int from = (places.rank() + places.size() - step) % places.size();
     if (!places.shares_host(from))
-      moving.push_back({from, 0, 0, station.receive(from, Wire::Lane::steps,
-                                                    {arrays.out[own] + part(from), bytes})});
+      moving.push_back(
+          {from, 0, 0,
+           station.receive(from, Wire::Lane::steps, {arrays.out[own] + part(from), bytes})});
     if (!places.shares_host(to))
-      moving.push_back({to, 0, 0, station.send(to, Wire::Lane::steps,
-                                               {arrays.in[own] + part(to), bytes})});
+      moving.push_back(
+          {to, 0, 0, station.send(to, Wire::Lane::steps, {arrays.in[own] + part(to), bytes})});
   }
   for (std::size_t i = 0; i < places.here().size(); ++i)
     copy_bytes(arrays.in[i] + part(places.rank()), arrays.out[own] + part(places.here()[i]), bytes);

@@ -32,8 +32,7 @@ class Parts {
       const int rank = (places_.rank() + step) % p;
       if (!places_.shares_host(rank)) others_.push_back({rank, others_.size(), {}, {}, {}, {}});
     }
-    const std::size_t one = std::max(
-        least_segment_bytes, 2 * segment_bytes / (others_.size() + 1));
+    const std::size_t one = std::max(least_segment_bytes, 2 * segment_bytes / (others_.size() + 1));
     count_ = std::min(segment_bytes, one) / size_of(sums.dtype);
     for (const Part& part : sums.parts) most_ = std::max(most_, segments(part));
     own_ = segments(own_part());
@@ -78,9 +77,7 @@ class Parts {
   std::size_t offset_of(const Part& part, std::size_t k) const {
     return (part.begin + k * count_) * size_of(sums_.dtype);
   }
-  std::byte* own_array() const {
-    return sums_.arrays[static_cast<std::size_t>(places_.place())];
-  }
+  std::byte* own_array() const { return sums_.arrays[static_cast<std::size_t>(places_.place())]; }
   std::byte* target(std::size_t k) const {
     return sums_.target + k * count_ * size_of(sums_.dtype);
   }
@@ -118,8 +115,8 @@ class Parts {
     sum_in_order(sums_.dtype, sources, targets, count_of(own_part(), k));
     if (!sums_.everywhere) return;
     for (Other& other : others_)
-      other.leaving[k] = station_.send(other.rank, Wire::Lane::results,
-                                       {target(k), bytes_of(own_part(), k)});
+      other.leaving[k] =
+          station_.send(other.rank, Wire::Lane::results, {target(k), bytes_of(own_part(), k)});
   }
 
   void await_return(std::size_t k) {
@@ -145,8 +142,8 @@ class Parts {
   const PartSums& sums_;
   const Places& places_;
   std::vector<Other> others_;
-  std::size_t count_ = 1;            // elements of a segment
-  std::size_t most_ = 0, own_ = 0;   // segments of the longest part, and of this rank's
+  std::size_t count_ = 1;           // elements of a segment
+  std::size_t most_ = 0, own_ = 0;  // segments of the longest part, and of this rank's
 };
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace ringside::peer {
 /// A sum over all ranks as one rank sees it. Parts are those of the ranks, in their order.
 struct PartSums {
   DType dtype = DType::f32;
-  std::vector<Part> parts;             // elements of the array
-  std::vector<std::byte*> arrays;      // of the ranks of this host, in rank order
-  std::byte* target = nullptr;         // for the sum of this rank's part
+  std::vector<Part> parts;         // elements of the array
+  std::vector<std::byte*> arrays;  // of the ranks of this host, in rank order
+  std::byte* target = nullptr;     // for the sum of this rank's part
   /// Whether the sum of every part goes to all ranks: into their arrays. `target` then lies in this
   /// rank's own array.
   bool everywhere = false;

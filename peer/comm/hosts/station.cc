@@ -1,11 +1,14 @@
 #include "peer/comm/hosts/station.h"
 
 #include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 #include "peer/comm/gloo/wire.h"
 #include "peer/comm/mpi/wire.h"
-#include "peer/comm/roll_call.h"
 
 namespace ringside::peer {
 namespace {
@@ -48,7 +51,8 @@ Station::Station(Device& device, Store& store, const Group& group, const Hosts& 
       wire_(make_wire(store, group, hosts)) {
   if (!places_.has_column()) return;
   for (const int host : {places_.host() - 1, places_.host() + 1})
-    if (host >= 0 && host < places_.hosts()) neighbours_.push_back({places_.beside(host), {}, {}, {}, {}});
+    if (host >= 0 && host < places_.hosts())
+      neighbours_.push_back({places_.beside(host), {}, {}, {}, {}});
   for (Neighbour& neighbour : neighbours_) listen(neighbour);
 }
 
@@ -83,8 +87,7 @@ void Station::leave() {
 }
 
 void Station::listen(Neighbour& neighbour) {
-  neighbour.hearing =
-      wire_->receive(neighbour.rank, Wire::Lane::heads, bytes_of(neighbour.heard));
+  neighbour.hearing = wire_->receive(neighbour.rank, Wire::Lane::heads, bytes_of(neighbour.heard));
 }
 
 void Station::say(Neighbour& neighbour, const Head& head) {
@@ -98,7 +101,12 @@ void Station::run(std::uint64_t number, const Call& call, const shm::Address& in
                   const std::function<void()>& body) {
   number_ = number;
   call_ = call;
-  control_.arrive(number, call, in, purpose, out);
+  try {
+    control_.arrive(number, call, in, purpose, out);
+  } catch (const Error&) {
+    tell_others();
+    throw;
+  }
   try {
     int peer = -1;
     try {
@@ -123,9 +131,9 @@ void Station::hear_neighbours() {
   heard_ = true;
   for (Neighbour& neighbour : neighbours_) {
     wait(*neighbour.hearing, neighbour.rank, [&](bool gone) {
-      return gone ? ended_before(group_.name, who(neighbour.rank), number_, call_)
-                  : did_not_come(group_.name, who(neighbour.rank), number_, call_,
-                                 hosts_.timeout_s);
+      return gone
+                 ? ended_before(group_.name, who(neighbour.rank), number_, call_)
+                 : did_not_come(group_.name, who(neighbour.rank), number_, call_, hosts_.timeout_s);
     });
     const Head heard = neighbour.heard;
     if (heard.number == 0) fail(ended_before(group_.name, who(neighbour.rank), number_, call_));
@@ -184,15 +192,12 @@ void Station::wait(Transfer& transfer, int peer,
     control_.throw_if_broken();
   }
   if (!cause.empty() || told) fail_gone(peer, cause, missed(true));
-  std::string what = missed(false);
-  bool calls = false;
-  {
-    const std::lock_guard lock(telling_);
-    calls = !std::exchange(has_records_, true);
-  }
-  if (calls)
-    what += "; " + call_the_roll(store_, group_, control_.records(control_.rank()).list(), what,
-                                 control_.now(), hosts_.timeout_s);
+  const std::string what = missed(false);
+  if (say_where_ranks_are()) fail(fmt::format("{}; {}", what, where_all_are()));
+  // Another rank of this host has waited as long, and is asking where all ranks are.
+  WaitingTime asking = control_.begin_wait();
+  while (!control_.broken() && asking.seconds(control_.now()) < 2 * explanation_s)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   fail(what);
 }
 
@@ -240,6 +245,45 @@ void Station::fail(const std::string& what) {
   throw Error("{}", what);  // another rank of this host is just writing why it broke the group
 }
 
+std::string Station::where_key(int host) const {
+  return fmt::format("where/{}@{}", group_.name, host);
+}
+
+bool Station::say_where_ranks_are() {
+  if (!control_.speaks_first()) return false;
+  try {
+    store_.set(where_key(places_.host()), control_.where());
+  } catch (const Error&) {  // what broke the group is more important
+  }
+  return true;
+}
+
+std::string Station::where_all_are() {
+  const double end = seconds_now() + std::min(explanation_s, hosts_.timeout_s);
+  const auto ask = [&](int host, double timeout_s) -> std::string {
+    try {
+      return store_.get(where_key(host), timeout_s);
+    } catch (const Error&) {
+      return {};
+    }
+  };
+  // All are asked before the first answer is waited for, as in call_the_roll().
+  for (int host = 0; host < places_.hosts(); ++host) ask(host, 0);
+  std::string said;
+  std::set<int> silent;
+  for (int host = 0; host < places_.hosts(); ++host) {
+    const std::string answer = ask(host, std::max(0.05, end - seconds_now()));
+    if (answer.empty())
+      silent.insert(host);
+    else
+      said += (said.empty() ? "" : "; ") + answer;
+  }
+  if (silent.empty()) return said;
+  const auto is_silent = [&](int r) { return silent.contains(places_.host_of(r)); };
+  const std::string who = list_ranks(group_.size, is_silent);
+  return fmt::format("{} {} nothing; {}", who, who.starts_with("ranks") ? "say" : "says", said);
+}
+
 void Station::tell_others() {
   const std::lock_guard lock(telling_);
   if (std::exchange(told_, true)) return;
@@ -249,11 +293,11 @@ void Station::tell_others() {
   } catch (const Error& e) {
     what = e.what();
   }
+  say_where_ranks_are();
   try {
     store_.set(broken_key(group_.rank), what);
   } catch (const Error&) {  // what broke the group is more important
   }
-  if (std::exchange(has_records_, true)) return;
   leave_records(store_, group_.name, what, group_.rank, group_.rank + 1,
                 [&](int) { return control_.records(control_.rank()).list(); });
 }

@@ -40,8 +40,8 @@ class Station {
   const Control& control() const { return control_; }
   shm::PeerMemory& memory() { return memory_; }
 
-  /// Runs `body` as collective `number` of this rank. `in` and `out` are operands that ranks of this
-  /// host read and write. What `body` throws breaks the group.
+  /// Runs `body` as collective `number` of this rank. `in` and `out` are operands that ranks of
+  /// this host read and write. What `body` throws breaks the group.
   void run(std::uint64_t number, const Call& call, const shm::Address& in, const shm::Address& out,
            std::string_view purpose, const std::function<void()>& body);
 
@@ -66,8 +66,8 @@ class Station {
   Wire& wire() { return *wire_; }
   /// Breaks the group on this rank's host and tells other hosts why; throws the text.
   [[noreturn]] void fail(const std::string& what);
-  /// The same for a peer that has left, or whose connection broke because of `cause`: throws the text
-  /// with which that peer broke the group, if it did.
+  /// The same for a peer that has left, or whose connection broke because of `cause`: throws the
+  /// text with which that peer broke the group, if it did.
   [[noreturn]] void fail_gone(int peer, const std::string& cause, const std::string& missed);
 
  private:
@@ -89,6 +89,14 @@ class Station {
   void hear_neighbours();
   std::string who(int rank) const;
   std::string broken_key(int rank) const;
+  std::string where_key(int host) const;
+  /// Tells other hosts where the ranks of this host are, once for all of these; returns whether
+  /// this was the first rank to do so.
+  bool say_where_ranks_are();
+  /// Says where the ranks of all hosts are, as far as these say so. Blocks for at most a second. To
+  /// be called by a rank that has waited too long: at nearly the same time by some of all hosts.
+  std::string where_all_are();
+  /// Tells other hosts that this rank has left the broken group, and why.
   void tell_others();
   void leave();
 
@@ -106,7 +114,7 @@ class Station {
   Call call_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
   std::mutex telling_;
-  bool told_ = false, has_records_ = false;
+  bool told_ = false;
 };
 
 }  // namespace ringside::peer

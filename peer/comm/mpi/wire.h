@@ -21,9 +21,9 @@ constexpr EnumNames names_of(Mpi) { return mpi_names; }
 /// Collective: every rank of the group, each a process of its own, calls this function, and it
 /// blocks until all have, at most `timeout_s`. Throws Error that names the ranks that did not come.
 /// The first call of a process initialises MPI, for several threads at once. The ranks are found by
-/// their numbers in MPI_COMM_WORLD, which travel through the store, and get a communicator of MPI of
-/// their own. Waits poll, and yield and nap between, since MPI has no other wait that ends when the
-/// group breaks. Throws Error that says what to install if the library is missing.
+/// their numbers in MPI_COMM_WORLD, which travel through the store, and get a communicator of MPI
+/// of their own. Waits poll, and yield and nap between, since MPI has no other wait that ends when
+/// the group breaks. Throws Error that says what to install if the library is missing.
 std::unique_ptr<Wire> make_mpi_wire(Mpi library, Store& store, const Group& group,
                                     double timeout_s);
 

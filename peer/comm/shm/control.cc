@@ -19,6 +19,7 @@ struct alignas(64) Control::Header {
   std::uint64_t magic;
   std::int32_t size;
   std::atomic<std::uint32_t> broken;  // 0: no; 1: the text is being written; 2: the text says why
+  std::atomic<std::uint32_t> spoken;  // whether a rank speaks for all
   char text[2048];
 };
 
@@ -86,7 +87,8 @@ void Control::join() {
                 e.what());
   }
   const shm::File file = shm::File::of_process(process, number);
-  if (file.bytes() < sizeof(Header)) throw Error("{}: rank {} of {} has left", name(), number_of(0), whole_size());
+  if (file.bytes() < sizeof(Header))
+    throw Error("{}: rank {} of {} has left", name(), number_of(0), whole_size());
   mapping_.emplace(file);
   if (header().magic != Header::expected_magic)
     throw Error("{}: rank {} of {} has left", name(), number_of(0), whole_size());
@@ -158,8 +160,7 @@ void Control::leave(std::uint64_t number, double patience_s) {
   throw_if_broken();
 }
 
-Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks,
-                                       double timeout_s) {
+Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks, double timeout_s) {
   WaitingTime waited = begin_wait();
   shm::Backoff backoff = this->backoff();
   for (int r = 0; r < size(); ++r) {
@@ -239,7 +240,7 @@ void Control::throw_if_broken() const {
   if (broken()) throw Error("{}", header().text);
 }
 
-void Control::fail_waiting(const std::string& what) {
+std::string Control::where() const {
   std::vector<int> ranks;
   for (int r = 0; r < size(); ++r) ranks.push_back(number_of(r));
   const auto here = [&](int named) {
@@ -247,9 +248,12 @@ void Control::fail_waiting(const std::string& what) {
   };
   const auto records_of = [&](int named) { return records(here(named)).list(); };
   const auto gone = [&](int named) { return of(here(named)).gone.load() != 0; };
-  fail(
-      fmt::format("{}; {}", what, where_ranks_are(whole_size(), records_of, gone, now(), ranks)));
+  return where_ranks_are(whole_size(), records_of, gone, now(), ranks);
 }
+
+bool Control::speaks_first() const { return header().spoken.exchange(1) == 0; }
+
+void Control::fail_waiting(const std::string& what) { fail(fmt::format("{}; {}", what, where())); }
 
 void Control::fail(const std::string& what) {
   break_group(what);

@@ -102,6 +102,10 @@ class Control {
   /// The same for a rank that has waited in vain: the text also says where every rank is.
   [[noreturn]] void fail_waiting(const std::string& what);
   void break_group(const std::string& what);
+  /// Says where the ranks of this host are (where_ranks_are).
+  std::string where() const;
+  /// True for the first rank of this host that calls it: who speaks for all of them.
+  bool speaks_first() const;
   bool broken() const;
   void throw_if_broken() const;
 

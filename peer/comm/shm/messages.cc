@@ -181,8 +181,8 @@ void Messages::check_peer(const Lane& lane, const shm::Flag& flag, int from, int
   if ((!gone && !late) || flag.value() == lane.turn) return;
   control_.fail(missed_message(control_.name(), control_.whole_size(),
                                {lane.turn, control_.number_of(from), control_.number_of(to)},
-                               message.operand.address.bytes, control_.number_of(message.peer), gone,
-                               control_.timeout_s()));
+                               message.operand.address.bytes, control_.number_of(message.peer),
+                               gone, control_.timeout_s()));
 }
 
 void Messages::finish(Lane& lane) {

@@ -114,8 +114,8 @@ void GlooWire::connect(const GlooRequest& request) {
   device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
   context_ = device_->createContext(group.rank, group.size);
   // A pair waits five times as long for its connection.
-  context_->setTimeout(std::max(milliseconds(1), milliseconds(static_cast<std::int64_t>(
-                                                     std::min(timeout_s, 1e6) * 200))));
+  context_->setTimeout(std::max(
+      milliseconds(1), milliseconds(static_cast<std::int64_t>(std::min(timeout_s, 1e6) * 200))));
   std::string own;
   for (int r = 0; r < group.size; ++r) {
     if (r != group.rank) {
@@ -141,13 +141,13 @@ void GlooWire::connect(const GlooRequest& request) {
     }
   }
   if (!missing.empty())
-    throw Error("{}",
-                did_not_join(group.name, list_ranks(group.size,
-                                                    [&](int r) {
-                                                      return std::count(missing.begin(),
-                                                                        missing.end(), r) > 0;
-                                                    }),
-                             timeout_s));
+    throw Error("{}", did_not_join(group.name,
+                                   list_ranks(group.size,
+                                              [&](int r) {
+                                                return std::count(missing.begin(), missing.end(),
+                                                                  r) > 0;
+                                              }),
+                                   timeout_s));
   for (int r = 0; r < group.size; ++r) {
     if (r == group.rank) continue;
     try {
@@ -195,8 +195,7 @@ void GlooWire::watch() {
   std::unique_lock lock(mutex_);
   for (int idle = 0; !ending_;) {
     asleep_ = idle >= idle_looks;
-    if (asleep_)
-      changed_.wait(lock, [&] { return ending_ || !watched_.empty(); });
+    if (asleep_) changed_.wait(lock, [&] { return ending_ || !watched_.empty(); });
     asleep_ = false;
     changed_.wait_for(lock, look_each, [&] { return ending_; });
     idle = watched_.empty() ? idle + 1 : 0;

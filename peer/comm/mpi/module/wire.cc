@@ -45,7 +45,8 @@ void initialise() {
   else
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   if (provided < MPI_THREAD_MULTIPLE)
-    throw Error("MPI: this library cannot be used by several threads at once; install one that can");
+    throw Error(
+        "MPI: this library cannot be used by several threads at once; install one that can");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
