@@ -8,7 +8,7 @@ namespace ringside::peer {
 
 /// The bytes of a segment of an array: small enough to stay in the caches between its arrival and
 /// its sum, and large enough to make up for the wakening of a thread.
-inline constexpr std::size_t segment_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t segment_bytes = std::size_t{512} << 10;
 /// How many segments are on their way at a time.
 inline constexpr int segments_ahead = 4;
 

@@ -1,0 +1,30 @@
+// Our all-reduce over MPI beside MPI's own: mpirun -n RANKS hosts_bench_LIBRARY LIBRARY FOLDER
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "core/comm/window.h"
+#include "peer/comm/mpi/wire.h"
+#include "tests/bench/hosts_bench.h"
+#include "tests/hosts/file_store.h"
+
+int main(int argc, char** argv) {
+  using namespace ringside;
+  if (argc != 3) return 2;
+  int provided = 0, rank = 0, ranks = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  try {
+    testing::FileStore store(argv[2]);
+    bench::compare_with(*value_named<peer::Between>(argv[1]), store, rank, ranks,
+                        [](float* array, std::int64_t count) {
+                          MPI_Allreduce(MPI_IN_PLACE, array, static_cast<int>(count), MPI_FLOAT,
+                                        MPI_SUM, MPI_COMM_WORLD);
+                        });
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rank {}: {}\n", rank, error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return 0;
+}
