@@ -10,6 +10,7 @@ namespace {
 const auto nccl_and_sizes = ::testing::Combine(::testing::Values(Ranks{"nccl", run_nccl_ranks}),
                                                ::testing::Values(1, 2, 3, 4, 7));
 INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, nccl_and_sizes, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Worlds, SmallOperations, nccl_and_sizes, name_of_world);
 INSTANTIATE_TEST_SUITE_P(Worlds, SumsAndGathers, nccl_and_sizes, name_of_world);
 INSTANTIATE_TEST_SUITE_P(Worlds, LeastTraffic, nccl_and_sizes, name_of_world);
 

@@ -19,6 +19,7 @@ const auto kinds_and_sizes =
     ::testing::Combine(::testing::ValuesIn(kinds), ::testing::Values(1, 2, 3, 4, 7));
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, kinds_and_sizes, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Worlds, SmallOperations, kinds_and_sizes, name_of_world);
 INSTANTIATE_TEST_SUITE_P(Worlds, SumsAndGathers, kinds_and_sizes, name_of_world);
 INSTANTIATE_TEST_SUITE_P(Worlds, LeastTraffic, kinds_and_sizes, name_of_world);
 
@@ -44,10 +45,10 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, SumsAndGathers,
                                             ::testing::Values(2, 3, 4, 5, 7, 8)),
                          name_of_world);
 /// All other operations go the same way under every algorithm.
-INSTANTIATE_TEST_SUITE_P(Algorithms, Collectives,
-                         ::testing::Combine(::testing::ValuesIn(with_algorithm(Algorithm::tree)),
-                                            ::testing::Values(2, 3, 8)),
-                         name_of_world);
+const auto trees = ::testing::Combine(::testing::ValuesIn(with_algorithm(Algorithm::tree)),
+                                      ::testing::Values(2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Algorithms, Collectives, trees, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Algorithms, SmallOperations, trees, name_of_world);
 
 /// Tests of what all communicators of this file promise, but NCCL does not.
 class OrderedCollectives : public Collectives {};
