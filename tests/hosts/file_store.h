@@ -1,9 +1,10 @@
 // A store of processes that have nothing in common but a folder.
 #pragma once
 
-#include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,7 +29,8 @@ class FileStore : public Store {
     std::filesystem::rename(part, whole);  // readers see all of it or nothing
   }
   std::string get(const std::string& key, double timeout_s) override {
-    for (const double end = seconds_now() + timeout_s;; sched_yield()) {
+    const timespec nap{0, 200'000};
+    for (const double end = seconds_now() + timeout_s;; nanosleep(&nap, nullptr)) {
       if (auto value = try_get(key)) return std::move(*value);
       if (seconds_now() > end) throw Error("store: nobody set '{}' within {} s", key, timeout_s);
     }

@@ -113,6 +113,27 @@ void check(Device& device, Communicator& comm) {
   comm.barrier();
 }
 
+/// Ranks of different hosts that call different operations all get an error that names both, and
+/// MPI can still be ended.
+void check_disagreement(Device& device, Store& store, peer::Between library, int rank) {
+  const peer::Hosts where{{0, 0, 1, 1}, library, {}, 60};
+  const auto comm = peer::make_hosts_communicator(device, store, {"differs", rank, ranks}, where);
+  const Tensor array = device.tensor({100'000}, MemoryKind::communication);
+  std::string what;
+  try {
+    if (rank < 2)
+      comm->all_reduce(array)->wait();
+    else
+      comm->broadcast(array, 1)->wait();
+  } catch (const Error& e) {
+    what = e.what();
+  }
+  for (const char* part : {"differs: operation 1 is all_reduce of 400000 bytes on rank ",
+                           "and broadcast of 400000 bytes from rank 1 on rank "})
+    if (what.find(part) == std::string::npos)
+      throw Error("after different operations: '{}' lacks '{}'", what, part);
+}
+
 void run(peer::Between library, int rank, const char* folder) {
   FileStore store(folder);
   const auto device = make_cpu_device(1);
@@ -128,6 +149,7 @@ void run(peer::Between library, int rank, const char* folder) {
     if (one.data<float>()[0] != static_cast<float>(2 * (rank % 2) + 2))
       throw Error("the sum of a split is {}", one.data<float>()[0]);
   }
+  check_disagreement(*device, store, library, rank);
 }
 
 }  // namespace
