@@ -1,34 +1,23 @@
 #include "core/launch/local_host.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
+#include "core/launch/child_process.h"
 #include "core/launch/json_line.h"
 #include "core/launch/other_program.h"
-#include "core/launch/rank_output.h"
 
 namespace ringside {
 namespace {
-
-/// Pointers into `words`, as execve() takes them.
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (auto& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
 
 /// `first` without the variables that `own` names, then the variables of `own` that have a value.
 /// GLIBC_TUNABLES is a list, to which the entries of `first` are added: of two settings of one
@@ -54,12 +43,6 @@ std::vector<std::string> overridden(const std::vector<std::string>& first,
   return out;
 }
 
-/// The error for a call that the system refused; errno still has the system's error number.
-Error refused(std::string_view what) {
-  const std::string cause = std::strerror(errno);
-  return Error("cannot {} a rank: {}{}", what, cause, limit_hint(cause));
-}
-
 bool can_be_read(int file) {
   pollfd watched{file, POLLIN, 0};
   return file >= 0 && poll(&watched, 1, 0) > 0;
@@ -70,22 +53,24 @@ bool can_be_read(int file) {
 /// A rank as its launcher sees it. Its destructor leaves no process behind.
 class LocalHost::RankProcess {
  public:
-  RankProcess(std::vector<std::string> words, std::vector<std::string> variables);
-  ~RankProcess() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    int status = 0;
-    waitpid(pid_, &status, 0);
+  RankProcess(std::vector<std::string> words, std::vector<std::string> variables) {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+      const std::string cause = std::strerror(errno);
+      throw Error("cannot make a socket for a rank: {}{}", cause, limit_hint(cause));
+    }
+    line_ = std::make_unique<JsonLine>(sockets[0]);
+    const std::unique_ptr<int, void (*)(int*)> others(&sockets[1], [](int* file) { close(*file); });
+    words.push_back(std::to_string(sockets[1]));
+    child_.emplace("a rank", std::move(words), std::move(variables), sockets[1]);
   }
-  RankProcess(const RankProcess&) = delete;
-  RankProcess& operator=(const RankProcess&) = delete;
 
   bool connected() const { return line_ != nullptr; }
   JsonLine& line() { return *line_; }
-  std::vector<int> files() const { return {line_ ? line_->socket() : -1, output_.file()}; }
-  void signal(int number) {
-    if (pid_ > 0) kill(pid_, number);
+  std::vector<int> files() const {
+    return {line_ ? line_->socket() : -1, child_->output().file()};
   }
+  void signal(int number) const { child_->signal(number); }
 
   /// Tells what the rank has said and written, and, once the rank's messages have been read to
   /// their end, how its process ended. Returns whether the process has ended.
@@ -96,56 +81,16 @@ class LocalHost::RankProcess {
       for (const auto& value : values.value_or(std::vector<nlohmann::json>()))
         events.line(rank, value);
     }
-    const bool ended = !line_ && reap();
-    if (const std::string text = output_.read(); !text.empty()) events.output(rank, text);
-    if (ended) events.ended(rank, {status_, output_.last_line(), ""});
+    const bool ended = !line_ && child_->reap();
+    if (const std::string text = child_->output().read(); !text.empty()) events.output(rank, text);
+    if (ended) events.ended(rank, {child_->status(), child_->output().last_line(), ""});
     return ended;
   }
 
  private:
-  /// Collects the process's exit status if the process has ended; returns whether it has.
-  bool reap() {
-    int status = 0;
-    const pid_t ended = waitpid(pid_, &status, WNOHANG);
-    if (ended != pid_ && (ended >= 0 || errno != ECHILD)) return false;
-    if (ended == pid_) status_ = status;
-    pid_ = 0;
-    return true;
-  }
-
-  pid_t pid_ = 0;
-  std::optional<int> status_;
   std::unique_ptr<JsonLine> line_;
-  RankOutput output_;
+  std::optional<ChildProcess> child_;
 };
-
-LocalHost::RankProcess::RankProcess(std::vector<std::string> words,
-                                    std::vector<std::string> variables) {
-  int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-    throw refused("make a socket for");
-  line_ = std::make_unique<JsonLine>(sockets[0]);
-
-  words.push_back(std::to_string(sockets[1]));
-  const std::vector<char*> argv = pointers(words);
-  const std::vector<char*> envp = pointers(variables);
-
-  const pid_t launcher = getpid();
-  pid_ = fork();
-  if (pid_ == 0) {  // only async-signal-safe calls from here on
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) _exit(1);  // the launcher died before prctl()
-    fcntl(sockets[1], F_SETFD, 0);
-    output_.become_standard_streams();
-    execve(argv[0], argv.data(), envp.data());
-    _exit(127);
-  }
-  const int fork_error = errno;
-  close(sockets[1]);
-  output_.keep_reading_end();
-  errno = fork_error;
-  if (pid_ < 0) throw refused("start the process of");
-}
 
 LocalHost::LocalHost(RankProgram program) : program_(std::move(program)) {}
 LocalHost::~LocalHost() = default;

@@ -6,6 +6,7 @@
 
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
+#include "core/comm/between.h"
 
 namespace ringside {
 
@@ -19,11 +20,6 @@ constexpr EnumNames names_of(WorkerPlacement) { return worker_placement_names; }
 enum class ServerHosts : std::uint8_t { all, apart };
 inline constexpr std::string_view server_hosts_names[] = {"all", "apart"};
 constexpr EnumNames names_of(ServerHosts) { return server_hosts_names; }
-
-/// By which library bytes of collectives go between hosts.
-enum class Between : std::uint8_t { gloo, openmpi, mpich };
-inline constexpr std::string_view between_names[] = {"gloo", "openmpi", "mpich"};
-constexpr EnumNames names_of(Between) { return between_names; }
 
 struct HostsConfig {
   WorkerPlacement workers = WorkerPlacement::fill;

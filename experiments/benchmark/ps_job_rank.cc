@@ -91,7 +91,7 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
   ps::Reach reach = job.reach;
   if (reach.keys.empty() || job.role != PsRole::server) return reach;
   if (!reach.address.empty()) return reach;
-  reach.address = own_address(meeting_of(job), "set DMLC_NODE_HOST to this host's address");
+  reach.address = own_address_towards(job.address, "set DMLC_NODE_HOST to this host's address");
   say(fmt::format(
       "this server listens at {}, by which it reaches the scheduler (DMLC_NODE_HOST sets another)",
       reach.address));

@@ -43,42 +43,63 @@ void add_job(CLI::App& command, JobArguments& job) {
       ->check(CLI::Range(1.0, 86400.0));
 }
 
-CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
-  CLI::App* compare = app.add_subcommand("compare",
-                                         "run every scheme and case of an experiment with every "
-                                         "number of workers, and print one table");
-  add_experiment(*compare, arguments);
+void add_comparison(CLI::App& compare, Arguments& arguments) {
+  add_experiment(compare, arguments);
   compare
-      ->add_option("--schemes", arguments.schemes,
+      .add_option("--schemes", arguments.schemes,
                    "run only these schemes, as in ddp,fsdp, and leave out cases of other schemes")
       ->delimiter(',')
       ->type_name("A,B")
       ->allow_extra_args(false);
   compare
-      ->add_option("--worlds", arguments.worlds,
+      .add_option("--worlds", arguments.worlds,
                    "run only with these numbers of workers, as in 1,2, in place of those of the "
                    "file and of its cases")
       ->delimiter(',')
       ->type_name("N,M")
       ->allow_extra_args(false);
   compare
-      ->add_option("--case", arguments.cases,
+      .add_option("--case", arguments.cases,
                    "add a case to the comparison: a scheme with settings of its own, as in 'ps: "
                    "scheme.ps.servers=1, train.micro_batch=2'; among the settings may be label, "
                    "world and worlds; may be given several times; for a product of lists set "
                    "compare.sweep.KEY='[A, B]'")
       ->type_name("SCHEME: KEY=VALUE, ...")
       ->allow_extra_args(false);
-  add_job(*compare, arguments.job);
-  compare->add_flag("--resume", arguments.resume,
+  add_job(compare, arguments.job);
+  compare.add_flag("--resume", arguments.resume,
                     "keep the rows of the results folder, and make only the missing runs; "
                     "without --resume, earlier results are moved to its subfolders before-1, "
                     "before-2, ...");
-  compare->add_flag("--json", arguments.events,
+  compare.add_flag("--json", arguments.events,
                     "print one event a line, in JSON, in place of the tables: what is planned, and "
                     "every run as it goes and as it ends");
-  add_results(*compare, arguments);
+  add_results(compare, arguments);
+}
+
+CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
+  CLI::App* compare = app.add_subcommand("compare",
+                                         "run every scheme and case of an experiment with every "
+                                         "number of workers, and print one table");
+  add_comparison(*compare, arguments);
   return compare;
+}
+
+CLI::App* add_launch(CLI::App& app, Arguments& arguments) {
+  CLI::App* launch = app.add_subcommand(
+      "launch", "do what `compare` does, with workers on several hosts, where ssh starts agents");
+  add_comparison(*launch, arguments);
+  launch
+      ->add_option("--hosts", arguments.job.hosts,
+                   "the hosts, each with the number of workers that it may have at once, as in "
+                   "node1:4,node2:4")
+      ->type_name("HOST:N,...")
+      ->required();
+  launch
+      ->add_option("--ssh", arguments.job.ssh,
+                   "what runs a command on a host, with its options, as in 'ssh -p 2222'")
+      ->type_name("COMMAND");
+  return launch;
 }
 
 CLI::App* add_validate(CLI::App& app, Arguments& arguments) {
@@ -236,6 +257,8 @@ void add_experiment_commands(CLI::App& app, Arguments& arguments, const Process&
                              Commands& commands) {
   commands.push_back(
       {add_compare(app, arguments), [&] { return compare_command(arguments, process); }});
+  commands.push_back(
+      {add_launch(app, arguments), [&] { return compare_command(arguments, process); }});
   commands.push_back(
       {add_validate(app, arguments), [&] { return validate_command(arguments, process); }});
   commands.push_back(

@@ -22,7 +22,7 @@ int tell_events(const Arguments& arguments, const Process& process) {
 
 int compare_command(const Arguments& arguments, const Process& process) {
   try {
-    if (const auto seat = seat_of(process); seat && seat->rank > 0)
+    if (const auto seat = agent_seat(process); seat && arguments.job.hosts.empty())
       return agent_command(*seat, arguments, process);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());

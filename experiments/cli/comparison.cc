@@ -17,7 +17,6 @@
 #include "experiments/cli/job_start.h"
 #include "experiments/config/cases.h"
 #include "experiments/config/cluster_file.h"
-#include "experiments/hosts/job.h"
 #include "experiments/hosts/placement.h"
 #include "experiments/live/display.h"
 #include "experiments/live/event_lines.h"
@@ -162,9 +161,11 @@ void write_summary(Comparison& comparison, const std::vector<CaseSummary>& cases
 Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed,
                    const Process& process) {
   Predictor predictor(comparison.machine, start);
-  const ComparisonOutcome outcome = run_comparison(
-      comparison.remaining, std::move(comparison.rows), comparison.data, *comparison.folder,
-      run_maker(start, comparison.most_attempts), predictor, feed);
+  RunMaker maker = run_maker(start, comparison.most_attempts);
+  if (comparison.job) maker.obstacle = [&] { return comparison.job->lost(); };
+  const ComparisonOutcome outcome =
+      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data,
+                     *comparison.folder, maker, predictor, feed);
   if (outcome.interrupted)
     return {was_interrupted,
             "interrupted; go on with the same command and --resume" +
@@ -178,7 +179,13 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
   out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
                                     [](const Row& row) { return row.status != "ok"; });
-  if (failed > 0) {
+  if (!outcome.obstacle.empty()) {
+    out.status = run_failed;
+    out.complaint = fmt::format(
+        "{} cannot be reached any more; start the job again, with --resume for the runs that are "
+        "left",
+        outcome.obstacle);
+  } else if (failed > 0) {
     out.status = run_failed;
     out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
   }
@@ -245,15 +252,14 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
 
 Compared from_file_to_results(const Arguments& arguments, const Process& process,
                               EventLines* lines) {
-  std::optional<Job> job;
+  std::optional<LedJob> led;
   Comparison comparison;
   process.catch_interrupts();
   try {
-    if (const auto seat = seat_of(process)) {
-      const JobStart start = job_start(*seat, arguments, process);
-      job.emplace(start);
-      comparison.job = &*job;
-      std::cerr << describe(*seat, start.meeting, *job) << std::endl;
+    led = lead_job(arguments, process);
+    if (led) {
+      comparison.job = led->job.get();
+      std::cerr << led->description << std::endl;
     }
     prepare(comparison, arguments, process);
   } catch (const std::exception& error) {

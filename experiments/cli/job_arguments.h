@@ -1,4 +1,4 @@
-// The options of commands that run under a launcher.
+// The options of commands that run under a launcher, or as one.
 #pragma once
 
 #include <string>
@@ -6,9 +6,11 @@
 namespace ringside {
 
 struct JobArguments {
-  std::string keys{}, advertise{};
+  std::string keys{};  // "-": from standard input
+  std::string advertise{};
   double join_timeout_s = 60;
   int slots = 0;  // 0: as the launcher says
+  std::string hosts{}, ssh = "ssh";  // of `launch`
 };
 
 }  // namespace ringside

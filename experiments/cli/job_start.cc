@@ -1,16 +1,22 @@
 #include "experiments/cli/job_start.h"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <iostream>
+#include <iterator>
+#include <sstream>
 
 #include "core/base/error.h"
 #include "experiments/cli/commands.h"
+#include "experiments/hosts/agent.h"
 #include "experiments/job/addresses.h"
 #include "ps/wires/zmq/keys.h"
 
 namespace ringside {
 namespace {
 
+constexpr const char* keys_from_input = "-";
 constexpr int usual_port = 29500;  // of torchrun and of what follows its example
 
 /// The address of rank 0 as it is known to this process.
@@ -34,20 +40,36 @@ std::string leader_address(const Seat& seat, const JobArguments& job) {
 }
 
 MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
-  const std::string told = seat.leader_told_by.empty() ? "MASTER_ADDR" : seat.leader_told_by;
-  return {.address = leader_address(seat, job),
-          .port = seat.port == 0 ? usual_port : seat.port,
-          .keys = job.keys,
-          .key = seat.rank == 0 ? std::string(ps::server_key) : ps::worker_key(seat.rank),
-          .leader = "leader of the job (rank 0)",
-          .address_option = told,
-          .port_option = "MASTER_PORT",
-          .remedy = seat.leader_told_by.empty()
-                        ? "the launcher does not say where rank 0 is: set MASTER_ADDR to its "
-                          "address for all processes"
-                        : fmt::format("{} says that rank 0 is there; look whether it has begun, or "
-                                      "set MASTER_ADDR and MASTER_PORT for all processes",
-                                      seat.leader_told_by)};
+  MeetingPoint meeting{
+      .address = leader_address(seat, job),
+      .port = seat.port == 0 ? usual_port : seat.port,
+      .keys = job.keys,
+      .key = seat.rank == 0 ? std::string(ps::server_key) : ps::worker_key(seat.rank),
+      .leader = "leader of the job (rank 0)",
+      .address_option = seat.leader_told_by.empty() ? "MASTER_ADDR" : seat.leader_told_by,
+      .port_option = "MASTER_PORT",
+      .remedy = seat.leader_told_by.empty()
+                    ? "the launcher does not say where rank 0 is: set MASTER_ADDR to its address "
+                      "for all processes"
+                    : fmt::format("{} says that rank 0 is there; look whether it has begun, or set "
+                                  "MASTER_ADDR and MASTER_PORT for all processes",
+                                  seat.leader_told_by)};
+  if (job.keys != keys_from_input) return meeting;
+  meeting.keys.clear();
+  meeting.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return meeting;
+}
+
+/// What follows FILE on a command line that asks for the same comparison.
+std::vector<std::string> settings_of(const Arguments& arguments) {
+  std::vector<std::string> out;
+  for (const std::string& setting : arguments.overrides) out.insert(out.end(), {"--set", setting});
+  for (const std::string& one : arguments.cases) out.insert(out.end(), {"--case", one});
+  if (!arguments.schemes.empty())
+    out.insert(out.end(), {"--schemes", fmt::format("{}", fmt::join(arguments.schemes, ","))});
+  if (!arguments.worlds.empty())
+    out.insert(out.end(), {"--worlds", fmt::format("{}", fmt::join(arguments.worlds, ","))});
+  return out;
 }
 
 AgentFacts facts_of(const Seat& seat, const Arguments& arguments, const Process& process) {
@@ -58,11 +80,7 @@ AgentFacts facts_of(const Seat& seat, const Arguments& arguments, const Process&
   facts.slots = job.slots > 0 ? job.slots : seat.slots;
   facts.commit = process.built_commit;
   if (!job.advertise.empty()) facts.address = address_given("--advertise", job.advertise);
-  std::vector<std::string> settings = arguments.overrides;
-  settings.insert(settings.end(), arguments.cases.begin(), arguments.cases.end());
-  settings.insert(settings.end(), arguments.schemes.begin(), arguments.schemes.end());
-  for (const std::int64_t world : arguments.worlds) settings.push_back(std::to_string(world));
-  facts.experiment = digest_of(arguments.file, settings);
+  facts.experiment = digest_of(arguments.file, settings_of(arguments));
   return facts;
 }
 
@@ -70,48 +88,120 @@ RankProgram rank_program(const Process& process) {
   return {process.program, {"rank"}, process.environment};
 }
 
-}  // namespace
-
-std::optional<Seat> seat_of(const Process& process) { return seat_of(process.environment); }
-
-JobStart job_start(const Seat& seat, const Arguments& arguments, const Process& process) {
-  JobStart start{.meeting = meeting_of(seat, arguments.job),
-                 .facts = facts_of(seat, arguments, process),
-                 .join_timeout_s = arguments.job.join_timeout_s,
-                 .program = rank_program(process),
-                 .interrupted = process.interrupted,
-                 .say = [](const std::string& line) {
-                   std::cerr << fmt::format("ringside: {}\n", line) << std::flush;
-                 }};
-  if (start.facts.address.empty()) start.facts.address = start.meeting.address;
-  return start;
+JobStart job_start(MeetingPoint meeting, AgentFacts facts, const JobArguments& job,
+                   const Process& process) {
+  if (facts.address.empty()) facts.address = meeting.address;
+  return {.meeting = std::move(meeting),
+          .facts = std::move(facts),
+          .join_timeout_s = job.join_timeout_s,
+          .program = rank_program(process),
+          .interrupted = process.interrupted,
+          .say = [](const std::string& line) {
+            std::cerr << fmt::format("ringside: {}\n", line) << std::flush;
+          }};
 }
 
-AgentStart agent_start(const Seat& seat, const Arguments& arguments, const Process& process) {
-  return {.meeting = meeting_of(seat, arguments.job),
-          .facts = facts_of(seat, arguments, process),
-          .join_timeout_s = arguments.job.join_timeout_s,
-          .program = rank_program(process),
-          .interrupted = process.interrupted};
+/// A job whose agents this process starts by ssh. It leads them and starts no ranks itself.
+LedJob launch_job(const Arguments& arguments, const Process& process) {
+  const JobArguments& job = arguments.job;
+  const std::vector<SshHost> hosts = hosts_given(job.hosts);
+  const auto size = static_cast<int>(hosts.size()) + 1;
+  AgentFacts facts = facts_of({.rank = 0, .size = size}, arguments, process);
+  facts.slots = 0;
+  if (facts.address.empty())
+    facts.address = own_address_towards(resolved("--hosts", hosts.front().name),
+                                        "set --advertise to an address of this host");
+  const std::string keys = ps::draw_keys(size);
+  JobStart start = job_start({.address = facts.address,
+                              .key = ps::server_key,
+                              .drawn_keys = keys,
+                              .leader = "leader of the job",
+                              .address_option = "--advertise"},
+                             facts, job, process);
+  LedJob out;
+  int port = 0;
+  const auto command = [&](std::size_t host) {
+    std::vector<std::string> words = {"exec",
+                                      "env",
+                                      fmt::format("RANK={}", host + 1),
+                                      fmt::format("WORLD_SIZE={}", size),
+                                      "MASTER_ADDR=" + facts.address,
+                                      fmt::format("MASTER_PORT={}", port),
+                                      std::filesystem::canonical(process.program),
+                                      "compare",
+                                      std::filesystem::absolute(arguments.file)};
+    for (const std::string& word : settings_of(arguments)) words.push_back(word);
+    const std::vector<std::string> own = {"--keys",
+                                          keys_from_input,
+                                          "--slots",
+                                          std::to_string(hosts[host].slots),
+                                          "--join-timeout",
+                                          fmt::format("{}", job.join_timeout_s)};
+    words.insert(words.end(), own.begin(), own.end());
+    std::string text;
+    for (const std::string& word : words) text += quoted(word) + " ";
+    return text;
+  };
+  std::istringstream ssh(job.ssh);
+  const std::vector<std::string> words(std::istream_iterator<std::string>(ssh), {});
+  if (words.empty()) throw Error("--ssh names no program");
+  start.on_listening = [&](int listened) {
+    port = listened;
+    out.ssh = std::make_unique<SshAgents>(SshStart{.hosts = hosts,
+                                                   .ssh = words,
+                                                   .command = command,
+                                                   .input = keys,
+                                                   .environment = process.environment});
+  };
+  start.check = [&] { out.ssh->check(); };
+  out.job = std::make_unique<Job>(start);
+  out.description = fmt::format("Job of {} hosts (--hosts), led at {}:{}: {}", hosts.size(),
+                                facts.address, port, text_of(out.job->agents()));
+  return out;
+}
+
+/// A job whose processes a launcher has started.
+LedJob join_as_leader(const Seat& seat, const Arguments& arguments, const Process& process) {
+  const JobStart start = job_start(meeting_of(seat, arguments.job),
+                                   facts_of(seat, arguments, process), arguments.job, process);
+  LedJob out;
+  out.job = std::make_unique<Job>(start);
+  out.description = fmt::format(
+      "Job of {} processes ({}), led at {}:{} ({}): {}", seat.size, seat.told_by,
+      start.meeting.address, start.meeting.port,
+      seat.leader_told_by.empty() ? "the launcher does not say where" : seat.leader_told_by,
+      text_of(out.job->agents()));
+  return out;
+}
+
+}  // namespace
+
+std::optional<LedJob> lead_job(const Arguments& arguments, const Process& process) {
+  if (!arguments.job.hosts.empty()) return launch_job(arguments, process);
+  const auto seat = seat_of(process.environment);
+  if (!seat) return {};
+  return join_as_leader(*seat, arguments, process);
+}
+
+std::optional<Seat> agent_seat(const Process& process) {
+  auto seat = seat_of(process.environment);
+  if (seat && seat->rank == 0) seat.reset();
+  return seat;
 }
 
 int agent_command(const Seat& seat, const Arguments& arguments, const Process& process) {
   try {
     process.catch_interrupts();
-    run_agent(agent_start(seat, arguments, process));
+    run_agent({.meeting = meeting_of(seat, arguments.job),
+               .facts = facts_of(seat, arguments, process),
+               .join_timeout_s = arguments.job.join_timeout_s,
+               .program = rank_program(process),
+               .interrupted = process.interrupted});
     return ok;
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : run_failed,
                     fmt::format("agent {}: {}", seat.rank, error.what()));
   }
-}
-
-std::string describe(const Seat& seat, const MeetingPoint& meeting, const Job& job) {
-  return fmt::format(
-      "Job of {} processes ({}), led at {}:{} ({}): {}", seat.size, seat.told_by, meeting.address,
-      meeting.port,
-      seat.leader_told_by.empty() ? "the launcher does not say where" : seat.leader_told_by,
-      text_of(job.agents()));
 }
 
 }  // namespace ringside

@@ -1,11 +1,12 @@
-// A command in a job: what the launcher and the command line say of it.
+// A command as one of the processes of a job.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "experiments/hosts/agent.h"
 #include "experiments/hosts/job.h"
+#include "experiments/hosts/ssh.h"
 #include "experiments/job/seat.h"
 
 namespace ringside {
@@ -13,19 +14,21 @@ namespace ringside {
 struct Arguments;
 struct Process;
 
-/// The seat that a launcher has given to this process; none if the process is alone. Throws Error
-/// for variables that make no sense.
-std::optional<Seat> seat_of(const Process& process);
+/// A job that this process leads, and the agents that it has started itself, if it has.
+struct LedJob {
+  std::unique_ptr<SshAgents> ssh;
+  std::unique_ptr<Job> job;
+  std::string description;  // one line: who is where, and where that is known from
+};
 
-/// What the process that leads the job needs to know, and an agent. Throw Error for addresses that
-/// cannot be used.
-JobStart job_start(const Seat& seat, const Arguments& arguments, const Process& process);
-AgentStart agent_start(const Seat& seat, const Arguments& arguments, const Process& process);
+/// The job that a launcher has made this process lead, or that arguments.job.hosts asks for; none
+/// if the process is alone. Blocks until all agents have come. Throws Error.
+std::optional<LedJob> lead_job(const Arguments& arguments, const Process& process);
 
+/// The seat of a process that a launcher has made an agent; none for any other process. Throws
+/// Error for variables that make no sense.
+std::optional<Seat> agent_seat(const Process& process);
 /// Runs this process as an agent, and returns its exit status.
 int agent_command(const Seat& seat, const Arguments& arguments, const Process& process);
-
-/// One line about a job whose agents have come.
-std::string describe(const Seat& seat, const MeetingPoint& meeting, const Job& job);
 
 }  // namespace ringside

@@ -42,7 +42,8 @@ void run_agent(const AgentStart& start) {
   LeaderLink link(start.meeting, start.join_timeout_s, start.unheard_s);
   AgentFacts facts = start.facts;
   if (facts.address.empty())
-    facts.address = own_address(start.meeting, "set --advertise to this host's address");
+    facts.address = own_address_towards(start.meeting.address,
+                                        "set --advertise to this host's address");
   JsonLine line(link.release_socket());
   line.send({{"join", to_json(facts)}});
   const nlohmann::json word = first_word(line, start.meeting);

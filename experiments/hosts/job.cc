@@ -15,6 +15,8 @@ namespace ringside {
 namespace {
 
 constexpr double nap_s = 0.05;
+/// How long those who come to a job that cannot begin are told why.
+constexpr double latecomers_s = 3;
 constexpr double data_timeout_s = 600;  // to read the begin and the end of every file
 
 /// One of the runs for each data set and weights that they read.
@@ -44,17 +46,14 @@ class Job::Muster {
     joined_.front() = start.facts;
   }
 
+  /// Throws Error if the job cannot begin. All agents, also those that come a moment later, have
+  /// been told why by then.
   void wait() {
-    WaitingTime waited(seconds_now(), nap_s);
-    while (!missing().empty()) {
-      if (start_.interrupted()) throw Error("interrupted");
-      if (waited.seconds(seconds_now()) > start_.join_timeout_s)
-        throw Error(
-            "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
-            "here: {}",
-            fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, start_.meeting.port,
-            start_.join_timeout_s, text_of(here()));
-      listen();
+    try {
+      wait_for_all();
+    } catch (const Error& error) {
+      dismiss(error.what());
+      throw;
     }
   }
 
@@ -67,11 +66,36 @@ class Job::Muster {
   std::vector<std::unique_ptr<JsonLine>> lines() && { return std::move(lines_); }
 
  private:
+  void wait_for_all() {
+    WaitingTime waited(seconds_now(), nap_s);
+    while (!missing().empty()) {
+      if (start_.interrupted()) throw Error("interrupted");
+      start_.check();
+      if (waited.seconds(seconds_now()) > start_.join_timeout_s)
+        throw Error(
+            "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
+            "here: {}",
+            fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, start_.meeting.port,
+            start_.join_timeout_s, text_of(here()));
+      listen();
+    }
+  }
+
   std::vector<std::size_t> missing() const {
     std::vector<std::size_t> out;
     for (std::size_t agent = 0; agent < joined_.size(); ++agent)
       if (!joined_[agent]) out.push_back(agent);
     return out;
+  }
+
+  void dismiss(const std::string& cause) {
+    std::size_t told = 1;
+    for (const auto& line : lines_)
+      if (line) told += line->send({{"refused", cause}});
+    const double end = seconds_now() + latecomers_s;
+    while (told < joined_.size() && seconds_now() < end && !start_.interrupted())
+      for (const Introduced& newcomer : newcomers_.hear(poll_files(newcomers_.files())))
+        told += newcomer.line->send({{"refused", cause}});
   }
 
   void listen() {
@@ -124,6 +148,7 @@ Job::Job(const JobStart& start) : own_(start.program) {
   const int streams = start.facts.agents + static_cast<int>(most_unknown);
   listener_ = std::make_unique<JobListener>(start.meeting, "", start.facts.agents, streams,
                                             start.unheard_s);
+  start.on_listening(listener_->port());
   Muster muster(start, *listener_);
   muster.wait();
   listener_->close();

@@ -22,6 +22,10 @@ struct JobStart {
   std::function<bool()> interrupted;
   /// Gets a line about every process that is refused.
   std::function<void(const std::string&)> say;
+  /// Called while agents are awaited; throws Error if one will not come.
+  std::function<void()> check = [] {};
+  /// Called once the leader listens.
+  std::function<void(int port)> on_listening = [](int) {};
 };
 
 /// Its destructor ends the agents, and with them what they have started.

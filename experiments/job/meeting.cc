@@ -39,7 +39,7 @@ sockaddr_in address_of(const std::string& option, const std::string& host, int p
 }
 
 sockaddr_in address_of(const MeetingPoint& meeting) {
-  return address_of(meeting.address_option, meeting.address, meeting.port, !meeting.keys.empty());
+  return address_of(meeting.address_option, meeting.address, meeting.port, keyed(meeting));
 }
 
 ps::KeyedAddress keyed_address_of(const MeetingPoint& meeting, double unheard_s) {
@@ -47,6 +47,7 @@ ps::KeyedAddress keyed_address_of(const MeetingPoint& meeting, double unheard_s)
           .port = meeting.port,
           .port_option = meeting.port_option,
           .keys = meeting.keys,
+          .drawn_keys = meeting.drawn_keys,
           .unheard_s = unheard_s};
 }
 
@@ -90,7 +91,7 @@ void check_address(const std::string& option, const std::string& address, bool k
 
 JobListener::JobListener(const MeetingPoint& meeting, const std::string& listens_at, int workers,
                          int most_streams, double unheard_s) {
-  if (meeting.keys.empty()) {
+  if (!keyed(meeting)) {
     listen(meeting);
     return;
   }
@@ -148,7 +149,7 @@ std::optional<JobConnection> JobListener::accept() {
 }
 
 LeaderLink::LeaderLink(const MeetingPoint& meeting, double timeout_s, double unheard_s) {
-  if (meeting.keys.empty()) {
+  if (!keyed(meeting)) {
     socket_ = connect_plainly(meeting, timeout_s);
     return;
   }
@@ -167,20 +168,19 @@ LeaderLink::~LeaderLink() {
 
 int LeaderLink::release_socket() { return std::exchange(socket_, -1); }
 
-std::string own_address(const MeetingPoint& meeting, const std::string& remedy) {
+std::string own_address_towards(const std::string& address, const std::string& remedy) {
   // No packet is sent: the system only looks which of this host's addresses it would take.
   const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in leader = address_of(meeting);
+  const sockaddr_in other = address_of("the address", address, 9, true);
   sockaddr_in own{};
   socklen_t length = sizeof own;
-  const bool known = socket >= 0 && connect(socket, plain(leader), sizeof leader) == 0 &&
+  const bool known = socket >= 0 && connect(socket, plain(other), sizeof other) == 0 &&
                      getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0;
   const int cause = errno;
   if (socket >= 0) close(socket);
   char text[INET_ADDRSTRLEN] = {};
   if (!known || !inet_ntop(AF_INET, &own.sin_addr, text, sizeof text))
-    throw Error("no way to the {} at {}: {}; {}", meeting.leader, meeting.address,
-                std::strerror(cause), remedy);
+    throw Error("no way to {}: {}; {}", address, std::strerror(cause), remedy);
   return text;
 }
 

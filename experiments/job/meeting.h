@@ -24,11 +24,17 @@ struct MeetingPoint {
   /// keys both ends of a connection prove that they have theirs. Without, all processes of the job
   /// are of one user of one host, and the address is one of the loopback interface.
   std::string keys{}, key{};
+  std::string drawn_keys{};  // in place of a folder: the text of draw_keys()
   std::string leader = "scheduler";
   std::string address_option = "DMLC_PS_ROOT_URI", port_option = "DMLC_PS_ROOT_PORT";
   /// What to do if nobody listens.
   std::string remedy = "start it with the same environment and DMLC_ROLE=scheduler";
 };
+
+/// Whether the processes know each other by keys.
+inline bool keyed(const MeetingPoint& meeting) {
+  return !meeting.keys.empty() || !meeting.drawn_keys.empty();
+}
 
 /// Throws Error for an address that is none, or that other hosts reach although the job has no
 /// keys; `option` is how the user gives the address.
@@ -95,8 +101,8 @@ class LeaderLink {
   std::unique_ptr<ps::KeyedStream> keyed_;
 };
 
-/// The address of this host by which it reaches the leader; `remedy` says what to set if there is
-/// no way. Throws Error.
-std::string own_address(const MeetingPoint& meeting, const std::string& remedy);
+/// The address of this host by which it reaches another address; `remedy` says what to set if there
+/// is no way. Throws Error.
+std::string own_address_towards(const std::string& address, const std::string& remedy);
 
 }  // namespace ringside

@@ -12,6 +12,7 @@
 #include "core/device/sim/sim_host_side.h"
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
+#include "peer/comm/hosts/communicator.h"
 #include "peer/comm/nccl/communicator.h"
 #include "peer/comm/shm/communicator.h"
 #include "peer/comm/sim/communicator.h"
@@ -111,7 +112,31 @@ std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
           "NCCL_MAX_NCHANNELS=2"};
 }
 
+/// The hosts of a group's ranks, as numbers. Every rank says where it lives, since the plan knows
+/// nothing of groups.
+std::vector<int> hosts_of(const RankContext& context, const Group& group) {
+  const auto key = [&](int rank) { return fmt::format("{}/home/{}", group.name, rank); };
+  const auto& homes = context.plan.homes;
+  context.store.set(key(group.rank), homes.at(static_cast<std::size_t>(context.rank)).host);
+  std::vector<int> hosts;
+  std::vector<std::string> known;
+  for (int rank = 0; rank < group.size; ++rank) {
+    const std::string host = context.store.get(key(rank), context.plan.train.timeout_s);
+    const auto place = std::find(known.begin(), known.end(), host);
+    hosts.push_back(static_cast<int>(place - known.begin()));
+    if (place == known.end()) known.push_back(host);
+  }
+  return hosts;
+}
+
 std::unique_ptr<Communicator> between_processes(const RankContext& context, const Group& group) {
+  if (spans_hosts(context.plan) && group.size > 1)
+    return peer::make_hosts_communicator(
+        context.device, context.store, group,
+        {.of_ranks = hosts_of(context, group),
+         .between = context.plan.hosts.between,
+         .address = context.plan.homes[static_cast<std::size_t>(context.rank)].address,
+         .timeout_s = context.plan.train.timeout_s});
   return peer::make_shm_communicator(context.device, context.store, group,
                                      context.plan.train.timeout_s);
 }

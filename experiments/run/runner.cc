@@ -130,6 +130,8 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     const bool is_finished = finished(rows, runs[i].id, maker.most_attempts);
     feed.end_run(row, last_counts(rows), !is_finished);
     if (interrupted) return {std::move(rows), true, runs[i].id};
+    if (std::string obstacle = maker.obstacle(); !obstacle.empty())
+      return {std::move(rows), false, {}, std::move(obstacle)};
     if (is_finished) ++i;
   }
   return {std::move(rows), false};

@@ -18,6 +18,8 @@ struct ComparisonOutcome {
   /// The id of the run whose replay was interrupted, if one was. The run's row is kept, without a
   /// replay.
   std::string unreplayed{};
+  /// What kept the runs that are left from being made; empty if nothing did.
+  std::string obstacle{};
 };
 
 /// The way in which the runs of a comparison are made; tests replace it.
@@ -26,6 +28,8 @@ struct RunMaker {
   std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)> make;
   std::function<bool()> interrupted;
   int most_attempts = 1;  // at a run that other work disturbs each time
+  /// What keeps all further runs from being made, as one line; empty if nothing does.
+  std::function<std::string()> obstacle = [] { return std::string(); };
 };
 /// Returns a maker that makes each run in new processes.
 RunMaker run_maker(const RankStart& start, int most_attempts);

@@ -3,19 +3,13 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "core/base/named_enum.h"
+#include "core/comm/between.h"
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
 
 namespace ringside::peer {
-
-/// The library that moves messages between hosts.
-enum class Between : std::uint8_t { gloo, openmpi, mpich };
-inline constexpr std::string_view between_names[] = {"gloo", "openmpi", "mpich"};
-constexpr EnumNames names_of(Between) { return between_names; }
 
 /// Where the ranks of a group live.
 struct Hosts {

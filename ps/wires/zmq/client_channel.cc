@@ -87,10 +87,10 @@ class WorkerChannel : public ZmqChannel {
       return;
     }
     const Keyring keys(options().keys, options().drawn_keys);
-    const KeyPair own = keys.worker(worker);
+    const KeyPair own = keys.pair(worker_key(worker));
     socket.set(zmq::sockopt::curve_publickey, own.public_key);
     socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
-    socket.set(zmq::sockopt::curve_serverkey, keys.public_key_of_servers());
+    socket.set(zmq::sockopt::curve_serverkey, keys.public_key(server_key));
   }
 
   /// Throws Error for a server that refuses this worker.

@@ -37,7 +37,8 @@ TransportOptions options_of(const KeyedAddress& address) {
           .port = address.port,
           .port_option = address.port_option,
           .address = address.host,
-          .keys = address.keys};
+          .keys = address.keys,
+          .drawn_keys = address.drawn_keys};
 }
 
 int port_of(const std::string& endpoint) {
@@ -59,14 +60,15 @@ class KeyedListener::Carrier {
         port_(port_of(listener_.endpoint())),
         waits_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
         router_(hub_.context(), zmq::socket_type::router) {
-    hub_.admit({.workers = workers, .keys = read_members(address.keys, workers, true)});
+    const Keyring keys(address.keys, address.drawn_keys);
+    hub_.admit({.workers = workers, .keys = keys.members(workers, true)});
     namespace opt = zmq::sockopt;
     set_up(router_, address.unheard_s);
     router_.set(opt::router_mandatory, true);
     router_.set(opt::handshake_ivl, static_cast<int>(std::chrono::milliseconds(handshake).count()));
     router_.set(opt::zap_domain, "ringside");
     router_.set(opt::curve_server, true);
-    router_.set(opt::curve_secretkey, read_key_pair(address.keys, server_key).secret_key);
+    router_.set(opt::curve_secretkey, keys.pair(server_key).secret_key);
     listener_.accept_for(router_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }

@@ -44,10 +44,11 @@ class KeyedStream::Carrier {
     set_up(dealer_, address.unheard_s);
     dealer_.set(opt::handshake_ivl, 0);  // a listener may begin late to accept
     dealer_.set(opt::immediate, true);
-    const KeyPair own = read_key_pair(address.keys, name);
+    const Keyring keys(address.keys, address.drawn_keys);
+    const KeyPair own = keys.pair(name);
     dealer_.set(opt::curve_publickey, own.public_key);
     dealer_.set(opt::curve_secretkey, own.secret_key);
-    dealer_.set(opt::curve_serverkey, read_public_key(address.keys, server_key));
+    dealer_.set(opt::curve_serverkey, keys.public_key(server_key));
     const std::string where = fmt::format("{}:{}", address.host, address.port);
     dealer_.connect("tcp://" + where);
     wait_for_proof(address, name, where, timeout_s);

@@ -15,8 +15,8 @@ struct KeyedAddress {
   int port = 0;
   /// The name of the option that sets the port, for errors.
   std::string port_option = "port";
-  /// The folder of the keys.
-  std::string keys{};
+  /// The folder of the keys, or the text of draw_keys().
+  std::string keys{}, drawn_keys{};
   /// After how many seconds without an answer of the other host's system a stream ends.
   double unheard_s = 60;
 };

@@ -151,24 +151,24 @@ Keyring::Keyring(const std::string& folder, const std::string& drawn) : folder_(
   for (KeyPair pair; lines >> pair.public_key >> pair.secret_key;) drawn_.push_back(pair);
 }
 
-KeyPair Keyring::servers() const {
-  return drawn_.empty() ? read_key_pair(folder_, server_key) : drawn_.front();
+KeyPair Keyring::pair(const std::string& name) const {
+  if (drawn_.empty()) return read_key_pair(folder_, name);
+  for (std::size_t worker = 0; worker + 1 < drawn_.size(); ++worker)
+    if (name == worker_key(static_cast<int>(worker))) return drawn_[worker + 1];
+  if (name != server_key) throw Error("no key was drawn for {}", name);
+  return drawn_.front();
 }
 
-std::string Keyring::public_key_of_servers() const {
-  return drawn_.empty() ? read_public_key(folder_, server_key) : drawn_.front().public_key;
+std::string Keyring::public_key(const std::string& name) const {
+  return drawn_.empty() ? read_public_key(folder_, name) : pair(name).public_key;
 }
 
-KeyPair Keyring::worker(int worker) const {
-  return drawn_.empty() ? read_key_pair(folder_, worker_key(worker))
-                        : drawn_.at(static_cast<std::size_t>(worker) + 1);
-}
-
-std::map<std::string, int> Keyring::workers(int workers) const {
-  if (drawn_.empty()) return read_members(folder_, workers, false);
+std::map<std::string, int> Keyring::members(int workers, bool servers) const {
+  if (drawn_.empty()) return read_members(folder_, workers, servers);
   std::map<std::string, int> members;
   for (int worker = 0; worker < workers; ++worker)
-    members.emplace(bytes_of_key(this->worker(worker).public_key), worker);
+    members.emplace(bytes_of_key(public_key(worker_key(worker))), worker);
+  if (servers) members.emplace(bytes_of_key(public_key(server_key)), workers);
   return members;
 }
 

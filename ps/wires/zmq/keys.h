@@ -26,11 +26,11 @@ class Keyring {
  public:
   /// Throws Error for a folder or a key that cannot be read.
   Keyring(const std::string& folder, const std::string& drawn);
-  KeyPair servers() const;
-  std::string public_key_of_servers() const;
-  KeyPair worker(int worker) const;
+  /// `name` is server_key or a worker_key(). Throw Error as read_key_pair() and read_public_key().
+  KeyPair pair(const std::string& name) const;
+  std::string public_key(const std::string& name) const;
   /// As read_members().
-  std::map<std::string, int> workers(int workers) const;
+  std::map<std::string, int> members(int workers, bool servers) const;
 
  private:
   std::string folder_;

@@ -38,9 +38,9 @@ class ServerChannel : public ZmqChannel {
       outside.set(zmq::sockopt::plain_server, true);
     } else {
       const Keyring keys(options.keys, options.drawn_keys);
-      admission.keys = keys.workers(workers);
+      admission.keys = keys.members(workers, false);
       outside.set(zmq::sockopt::curve_server, true);
-      outside.set(zmq::sockopt::curve_secretkey, keys.servers().secret_key);
+      outside.set(zmq::sockopt::curve_secretkey, keys.pair(server_key).secret_key);
     }
     hub->admit(std::move(admission));
     listener_.emplace(options, server);

@@ -1,0 +1,70 @@
+#include "core/launch/child_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+
+namespace ringside {
+namespace {
+
+/// Pointers into `words`, as execve() takes them.
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (auto& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const std::string& what, std::vector<std::string> words,
+                           std::vector<std::string> variables, int inherited, int input) {
+  const std::vector<char*> argv = pointers(words);
+  const std::vector<char*> envp = pointers(variables);
+
+  const pid_t launcher = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {  // only async-signal-safe calls from here on
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(1);  // the launcher died before prctl()
+    if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
+    if (input >= 0) dup2(input, STDIN_FILENO);
+    output_.become_standard_streams();
+    execve(argv[0], argv.data(), envp.data());
+    _exit(127);
+  }
+  const std::string cause = std::strerror(errno);
+  output_.keep_reading_end();
+  if (pid_ < 0) throw Error("cannot start the process of {}: {}{}", what, cause, limit_hint(cause));
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);
+  int status = 0;
+  waitpid(pid_, &status, 0);
+}
+
+void ChildProcess::signal(int number) const {
+  if (pid_ > 0) kill(pid_, number);
+}
+
+bool ChildProcess::reap() {
+  if (pid_ <= 0) return true;
+  int status = 0;
+  const pid_t ended = waitpid(pid_, &status, WNOHANG);
+  if (ended != pid_ && (ended >= 0 || errno != ECHILD)) return false;
+  if (ended == pid_) status_ = status;
+  pid_ = 0;
+  return true;
+}
+
+}  // namespace ringside
