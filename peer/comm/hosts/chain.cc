@@ -29,8 +29,12 @@ class Chain {
     lag_ = ahead + 2 * static_cast<std::size_t>(top_ - here_);
     for (auto* list : {&rising_, &risen_, &sinking_, &sunk_}) list->resize(pieces.size());
     std::size_t longest = 0;
-    for (const ChainPiece& piece : pieces) longest = std::max(longest, bytes(piece));
-    staging_.reserve(2 * ahead + lag_ + ahead, longest);
+    bool apart = false;  // whether sums lie in slots of their own
+    for (const ChainPiece& piece : pieces) {
+      longest = std::max(longest, bytes(piece));
+      apart = apart || !piece.home;
+    }
+    staging_.reserve(apart ? 2 * ahead + lag_ + ahead : ahead, longest);
   }
 
   void run() {

@@ -18,6 +18,9 @@ namespace {
 constexpr double patience_s = 3;
 /// How long a rank whose connection broke waits for the text of the rank that broke it.
 constexpr double explanation_s = 1;
+/// How long a rank that has ended waits for the others. Whoever closes a connection with something
+/// unread in it makes the system drop what the peer has not read either.
+constexpr double farewell_s = 5;
 
 std::unique_ptr<Wire> make_wire(Store& store, const Group& group, const Hosts& hosts) {
   if (hosts.between == Between::gloo)
@@ -79,8 +82,8 @@ void Station::leave() {
     const int rank = peer;
     const auto give_up = [&, rank] {
       const std::lock_guard lock(asked);
-      return waited.seconds(control_.now()) > hosts_.timeout_s || control_.broken() ||
-             store_.try_get(broken_key(rank)).has_value();
+      return waited.seconds(control_.now()) > std::min(hosts_.timeout_s, farewell_s) ||
+             control_.broken() || store_.try_get(broken_key(rank)).has_value();
     };
     if (!both.second->wait(give_up) || !both.first->wait(give_up)) return;
   }
@@ -121,7 +124,8 @@ void Station::run(std::uint64_t number, const Call& call, const shm::Address& in
     body();
     if (!heard_) hear_neighbours();
   } catch (const Error& e) {
-    control_.break_group(e.what());
+    control_.break_group(fmt::format("{}: {} on rank {}: {}", group_.name, describe(number, call),
+                                     group_.rank, e.what()));
     tell_others();
   }
   control_.leave(number, patience_s);
@@ -151,13 +155,21 @@ void Station::hear_neighbours() {
 TransferPtr Station::send(int peer, Wire::Lane lane, std::span<const std::byte> bytes) {
   if (bytes.empty()) return nullptr;
   sent_ += static_cast<std::int64_t>(bytes.size());
-  return wire_->send(peer, lane, bytes);
+  return started(peer, [&] { return wire_->send(peer, lane, bytes); });
 }
 
 TransferPtr Station::receive(int peer, Wire::Lane lane, std::span<std::byte> bytes) {
   if (bytes.empty()) return nullptr;
   received_ += static_cast<std::int64_t>(bytes.size());
-  return wire_->receive(peer, lane, bytes);
+  return started(peer, [&] { return wire_->receive(peer, lane, bytes); });
+}
+
+TransferPtr Station::started(int peer, const std::function<TransferPtr()>& start) {
+  try {
+    return start();
+  } catch (const Error& e) {
+    fail_gone(peer, e.what(), ended_during(group_.name, who(peer), number_, call_));
+  }
 }
 
 void Station::wait(TransferPtr& transfer, int peer) {
@@ -209,8 +221,10 @@ void Station::meet() {
     const int to = places_.ranks((here + distance) % hosts).front();
     const int from = places_.ranks((here + hosts - distance) % hosts).front();
     std::byte received{};
-    TransferPtr in = wire_->receive(from, Wire::Lane::steps, {&received, 1});
-    TransferPtr out = wire_->send(to, Wire::Lane::steps, {&sent, 1});
+    TransferPtr in = started(from, [&] {
+      return wire_->receive(from, Wire::Lane::steps, {&received, 1});
+    });
+    TransferPtr out = started(to, [&] { return wire_->send(to, Wire::Lane::steps, {&sent, 1}); });
     wait(in, from);
     wait(out, to);
   }

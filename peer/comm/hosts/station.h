@@ -28,7 +28,7 @@ class Station {
  public:
   /// Collective; blocks until all ranks have come. Throws Error that names the missing ranks.
   Station(Device& device, Store& store, const Group& group, const Hosts& hosts);
-  /// Unless the group is broken, waits for the destructors of all other ranks.
+  /// Unless the group is broken, waits for the destructors of all other ranks, for up to 5 s.
   ~Station();
   Station(const Station&) = delete;
   Station& operator=(const Station&) = delete;
@@ -83,6 +83,8 @@ class Station {
     Head said, heard;
     TransferPtr saying, hearing;
   };
+  /// Calls `start`, and breaks the group if the connection to the peer is broken.
+  TransferPtr started(int peer, const std::function<TransferPtr()>& start);
   void listen(Neighbour& neighbour);
   void say(Neighbour& neighbour, const Head& head);
   /// Waits until the neighbours have said what they call, once in a collective.
