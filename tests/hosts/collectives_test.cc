@@ -124,7 +124,7 @@ TEST(HostsHaveTheBits, OfRanksThatShareAMemory) {
 TEST(HostsHaveTheBits, OfArraysLongerThanAllThatIsOnItsWay) {
   for (const HostsOfRanks& hosts : {HostsOfRanks{0, 1}, {0, 0, 1, 2, 2}})
     run_hosts(hosts, [](const Rank& r) {
-      const std::int64_t n = 3'000'000 / r.size * r.size;
+      const std::int64_t n = 3'000'005 / r.size * r.size;
       const Tensor array = r.floats(n), part = r.floats(n / r.size);
       for (std::int64_t i = 0; i < n; ++i)
         array.data<float>()[i] = static_cast<float>(r.rank + i % 8191);

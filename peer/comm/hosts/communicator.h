@@ -49,8 +49,8 @@ struct Hosts {
 ///
 /// traffic() counts what crosses between ranks of a host, as the communicator over shared memory
 /// does, and what crosses between hosts; a segment on its way through a rank counts as received and
-/// sent. Segments that arrive lie in memory of the communicator that no ledger counts: 2 MB for an
-/// all_reduce, 5 MB more and 1 MB for each host for the reduce_scatter of a chain.
+/// sent. Segments that arrive lie in memory of the communicator that no ledger counts: 4 MB for an
+/// all_reduce, and 12 MB and 2 MB for each host more for the reduce_scatter of a chain.
 ///
 /// A rank that does not come in time, ends or calls another operation is named by an Error on every
 /// rank that waits for it, with where the ranks of all hosts are; a broken connection is an Error

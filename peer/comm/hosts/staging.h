@@ -6,9 +6,10 @@
 
 namespace ringside::peer {
 
-/// The bytes of a segment of an array: small enough to stay in the caches between its arrival and
-/// its sum, and large enough to make up for the wakening of a thread.
-inline constexpr std::size_t segment_bytes = std::size_t{512} << 10;
+/// The bytes of a segment of an array. Where ranks share cores with threads that compute, whoever
+/// waits gets its core back late: four segments of 1 MB make up for that, and 512 KB took up to
+/// twice as long for arrays of 16 MB (tests/bench/hosts_bench.h). Larger ones win little more.
+inline constexpr std::size_t segment_bytes = std::size_t{1} << 20;
 /// How many segments are on their way at a time.
 inline constexpr int segments_ahead = 4;
 
