@@ -16,7 +16,9 @@ namespace ringside::peer {
 /// rank; ports are the system's choice and travel through the store. A wire has one TCP connection
 /// to every other rank, and two threads: Gloo's, which moves all bytes, and one that looks after
 /// waits. A message takes three passages of the network, unless its receiver has come before its
-/// sender: then one. Throws Error that says what to install if Gloo is missing.
+/// sender: then one. Connections are neither encrypted nor proven, as Gloo has no such thing: they
+/// are for networks whose hosts are trusted. Throws Error that says what to install if Gloo is
+/// missing.
 std::unique_ptr<Wire> make_gloo_wire(Store& store, const Group& group, const std::string& address,
                                      double timeout_s);
 
