@@ -44,9 +44,9 @@ void compare_with(peer::Between between, Store& store, int rank, int ranks,
     beside->all_gather(mine, time)->wait();
     return static_cast<double>(*std::max_element(time.data<float>(), time.data<float>() + ranks));
   };
-  for (const auto& [megabytes, rounds] :
-       {std::pair{1, 200}, std::pair{16, 30}, std::pair{100, 9}}) {
-    const std::int64_t count = std::int64_t{megabytes} * 1'000'000 / 4;
+  for (const auto& [kilobytes, rounds] :
+       {std::pair{4, 500}, std::pair{1'000, 200}, std::pair{16'000, 30}, std::pair{100'000, 9}}) {
+    const std::int64_t count = std::int64_t{kilobytes} * 1'000 / 4;
     const Tensor array = device->tensor({count}, MemoryKind::communication);
     std::fill_n(array.data<float>(), count, 0.0F);
     std::vector<double> ours, theirs;
@@ -56,9 +56,9 @@ void compare_with(peer::Between between, Store& store, int rank, int ranks,
     }
     if (rank == 0)
       fmt::print(
-          "{:8} 2 x {}  {:4} MB  ours {:8.3f} ms  its own {:8.3f} ms  ratio {:.2f}, of the least "
+          "{:8} 2 x {} {:7} KB  ours {:8.3f} ms  its own {:8.3f} ms  ratio {:.2f}, of the least "
           "times {:.2f}\n",
-          name_of(between), ranks / 2, megabytes, 1e3 * median(ours), 1e3 * median(theirs),
+          name_of(between), ranks / 2, kilobytes, 1e3 * median(ours), 1e3 * median(theirs),
           median(ours) / median(theirs), least(ours) / least(theirs));
     std::fflush(stdout);
   }

@@ -35,7 +35,8 @@ struct Hosts {
 ///                  links, S/g of them by each rank; 2 (H-1) steps, and one for every segment. (A
 ///                  chain of hosts as in Patarasuk and Yuan 2009, section 3, which alone keeps the
 ///                  order.) Hosts with one rank: every rank sums one part, which all others send
-///                  it, and sends them the sum: 2 S (p-1)/p a rank, 2 steps.
+///                  it, and sends them the sum: 2 S (p-1)/p a rank, 2 steps (for two ranks and up
+///                  to 64 KB: 1 step).
 ///   reduce_scatter The first half of these. In the chain a sum goes back only as far as its owner.
 ///   all_gather     Ranks of a column send each other the blocks of their hosts, which cross every
 ///                  link once: S (H-1)/H a host, 1 step.

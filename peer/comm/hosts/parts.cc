@@ -104,6 +104,7 @@ class Parts {
     for (Other& other : others_) {
       station_.wait(other.arriving[k], other.rank);
       sources[static_cast<std::size_t>(other.rank)] = slot(other, k);
+      if (sums_.overlap) station_.wait(other.sending[k], other.rank);
     }
     std::vector<std::byte*> targets = {target(k)};
     const std::size_t offset = offset_of(own_part(), k);

@@ -18,6 +18,8 @@ struct PartSums {
   /// Whether the sum of every part goes to all ranks: into their arrays. `target` then lies in this
   /// rank's own array.
   bool everywhere = false;
+  /// Whether the parts overlap: nothing is then stored before this rank's values have left.
+  bool overlap = false;
 };
 
 /// Ranks of other hosts send this rank its part of their arrays, segment by segment, and this rank
