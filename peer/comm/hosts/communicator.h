@@ -32,9 +32,9 @@ struct Hosts {
 ///   all_reduce     Hosts with several ranks in a row: a pipelined chain of prefix sums. Each host
 ///                  adds its own arrays to the sum of the hosts before it, in one pass, and sends
 ///                  that on; the whole sum comes back down the chain. S each way on each of H-1
-///                  links, S/g of them by each rank; 2 (H-1) steps, and one for every segment. (A
-///                  chain of hosts as in Patarasuk and Yuan 2009, section 3, which alone keeps the
-///                  order.) Hosts with one rank: every rank sums one part, which all others send
+///                  links, S/g of them by each rank; 2 (H-1) steps, and one for every segment (the
+///                  pipelines of Pjesivac-Grbovic et al. 2007, up and down; only a chain keeps the
+///                  order). Hosts with one rank: every rank sums one part, which all others send
 ///                  it, and sends them the sum: 2 S (p-1)/p a rank, 2 steps (for two ranks and up
 ///                  to 64 KB: 1 step).
 ///   reduce_scatter The first half of these. In the chain a sum goes back only as far as its owner.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
+#include <set>
 #include <string>
 
 #include "core/base/error.h"
@@ -119,7 +119,13 @@ std::vector<int> numbers_of(const MpiRequest& request) {
       missing.push_back(r);
     }
   }
-  if (missing.empty()) return numbers;
+  if (missing.empty()) {
+    if (std::set<int>(numbers.begin(), numbers.end()).size() == numbers.size()) return numbers;
+    throw Error(
+        "{}: its ranks are no processes of one launcher of MPI; start them with mpirun.openmpi, or "
+        "with mpiexec.mpich",
+        request.group.name);
+  }
   const auto is_missing = [&](int r) {
     return std::find(missing.begin(), missing.end(), r) != missing.end();
   };
