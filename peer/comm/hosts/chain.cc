@@ -152,7 +152,8 @@ class Chain {
 void sum_along_chain(Station& station, Staging& staging, DType dtype,
                      const std::vector<const std::byte*>& arrays,
                      const std::vector<ChainPiece>& pieces) {
-  Chain(station, staging, dtype, arrays, pieces).run();
+  // Ranks without a column have no pieces, and nobody beside them on other hosts.
+  if (!pieces.empty()) Chain(station, staging, dtype, arrays, pieces).run();
 }
 
 }  // namespace ringside::peer
