@@ -16,8 +16,8 @@ namespace ringside {
 class ChildProcess {
  public:
   /// The file that is started comes first in `words`; `variables` are "NAME=VALUE". The child also
-  /// has the open file `inherited`, and `input` as its standard input; -1: none. Throws Error, which
-  /// calls the process `what` ("a rank"), if the system refuses.
+  /// has the open file `inherited`, and `input` as its standard input; -1: none. Throws Error,
+  /// which calls the process `what` ("a rank"), if the system refuses.
   ChildProcess(const std::string& what, std::vector<std::string> words,
                std::vector<std::string> variables, int inherited = -1, int input = -1);
   ~ChildProcess();

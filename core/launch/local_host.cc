@@ -67,9 +67,7 @@ class LocalHost::RankProcess {
 
   bool connected() const { return line_ != nullptr; }
   JsonLine& line() { return *line_; }
-  std::vector<int> files() const {
-    return {line_ ? line_->socket() : -1, child_->output().file()};
-  }
+  std::vector<int> files() const { return {line_ ? line_->socket() : -1, child_->output().file()}; }
   void signal(int number) const { child_->signal(number); }
 
   /// Tells what the rank has said and written, and, once the rank's messages have been read to

@@ -52,11 +52,10 @@ std::vector<std::string> words_of(const RunPlan& plan, const RankProgram& progra
   const std::string& command = plan.program->command;
   const std::string file = file_of_command(command, environment);
   if (file.empty())
-    throw Error("'{}', which runs the ranks of this scheme, {}", command,
-                command.find('/') != std::string::npos ? "is no program"
-                                                       : "is in no folder of PATH");
-  return {file, path_of_module(plan.program->script),
-          ours(program.file)};
+    throw Error(
+        "'{}', which runs the ranks of this scheme, {}", command,
+        command.find('/') != std::string::npos ? "is no program" : "is in no folder of PATH");
+  return {file, path_of_module(plan.program->script), ours(program.file)};
 }
 
 }  // namespace ringside

@@ -149,6 +149,8 @@ bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties) 
       if (!values) return false;
       for (const nlohmann::json& value : *values) {
         if (value.contains("end")) return true;
+        if (value.contains("refused"))
+          throw Error("this process is refused: {}", value["refused"].get<std::string>());
         obey(value, launcher, host, duties);
       }
     }

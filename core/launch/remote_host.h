@@ -59,7 +59,7 @@ struct AgentDuties {
 
 /// The agent's end: starts ranks on `host` as the launcher says. Blocks until the launcher ends the
 /// job (returns true), the connection ends, or the agent is to end. The caller then drops `host`,
-/// and with it the ranks that still run.
+/// and with it the ranks that still run. Throws Error if the launcher says {"refused": cause}.
 bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties);
 
 }  // namespace ringside

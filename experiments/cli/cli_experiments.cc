@@ -47,33 +47,33 @@ void add_comparison(CLI::App& compare, Arguments& arguments) {
   add_experiment(compare, arguments);
   compare
       .add_option("--schemes", arguments.schemes,
-                   "run only these schemes, as in ddp,fsdp, and leave out cases of other schemes")
+                  "run only these schemes, as in ddp,fsdp, and leave out cases of other schemes")
       ->delimiter(',')
       ->type_name("A,B")
       ->allow_extra_args(false);
   compare
       .add_option("--worlds", arguments.worlds,
-                   "run only with these numbers of workers, as in 1,2, in place of those of the "
-                   "file and of its cases")
+                  "run only with these numbers of workers, as in 1,2, in place of those of the "
+                  "file and of its cases")
       ->delimiter(',')
       ->type_name("N,M")
       ->allow_extra_args(false);
   compare
       .add_option("--case", arguments.cases,
-                   "add a case to the comparison: a scheme with settings of its own, as in 'ps: "
-                   "scheme.ps.servers=1, train.micro_batch=2'; among the settings may be label, "
-                   "world and worlds; may be given several times; for a product of lists set "
-                   "compare.sweep.KEY='[A, B]'")
+                  "add a case to the comparison: a scheme with settings of its own, as in 'ps: "
+                  "scheme.ps.servers=1, train.micro_batch=2'; among the settings may be label, "
+                  "world and worlds; may be given several times; for a product of lists set "
+                  "compare.sweep.KEY='[A, B]'")
       ->type_name("SCHEME: KEY=VALUE, ...")
       ->allow_extra_args(false);
   add_job(compare, arguments.job);
   compare.add_flag("--resume", arguments.resume,
-                    "keep the rows of the results folder, and make only the missing runs; "
-                    "without --resume, earlier results are moved to its subfolders before-1, "
-                    "before-2, ...");
+                   "keep the rows of the results folder, and make only the missing runs; "
+                   "without --resume, earlier results are moved to its subfolders before-1, "
+                   "before-2, ...");
   compare.add_flag("--json", arguments.events,
-                    "print one event a line, in JSON, in place of the tables: what is planned, and "
-                    "every run as it goes and as it ends");
+                   "print one event a line, in JSON, in place of the tables: what is planned, and "
+                   "every run as it goes and as it ends");
   add_results(compare, arguments);
 }
 

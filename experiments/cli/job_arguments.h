@@ -9,7 +9,7 @@ struct JobArguments {
   std::string keys{};  // "-": from standard input
   std::string advertise{};
   double join_timeout_s = 60;
-  int slots = 0;  // 0: as the launcher says
+  int slots = 0;                     // 0: as the launcher says
   std::string hosts{}, ssh = "ssh";  // of `launch`
 };
 

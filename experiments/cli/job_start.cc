@@ -131,12 +131,9 @@ LedJob launch_job(const Arguments& arguments, const Process& process) {
                                       "compare",
                                       std::filesystem::absolute(arguments.file)};
     for (const std::string& word : settings_of(arguments)) words.push_back(word);
-    const std::vector<std::string> own = {"--keys",
-                                          keys_from_input,
-                                          "--slots",
-                                          std::to_string(hosts[host].slots),
-                                          "--join-timeout",
-                                          fmt::format("{}", job.join_timeout_s)};
+    const std::vector<std::string> own = {"--keys",         keys_from_input,
+                                          "--slots",        std::to_string(hosts[host].slots),
+                                          "--join-timeout", fmt::format("{}", job.join_timeout_s)};
     words.insert(words.end(), own.begin(), own.end());
     std::string text;
     for (const std::string& word : words) text += quoted(word) + " ";

@@ -16,16 +16,6 @@ namespace {
 /// How long after a signal to stop an agent waits for the leader, which may have got it too.
 constexpr double grace_s = 5;
 
-/// The leader's first word.
-nlohmann::json first_word(JsonLine& line, const MeetingPoint& meeting) {
-  while (const auto words = line.receive())
-    if (!words->empty()) return words->front();
-  throw Error(
-      "the leader at {}:{} has ended the connection before the job began; it says why, or it was "
-      "started with other --keys",
-      meeting.address, meeting.port);
-}
-
 nlohmann::json answer(const nlohmann::json& question) {
   if (question.contains("data")) {
     std::vector<RunPlan> runs;
@@ -42,14 +32,10 @@ void run_agent(const AgentStart& start) {
   LeaderLink link(start.meeting, start.join_timeout_s, start.unheard_s);
   AgentFacts facts = start.facts;
   if (facts.address.empty())
-    facts.address = own_address_towards(start.meeting.address,
-                                        "set --advertise to this host's address");
+    facts.address =
+        own_address_towards(start.meeting.address, "set --advertise to this host's address");
   JsonLine line(link.release_socket());
   line.send({{"join", to_json(facts)}});
-  const nlohmann::json word = first_word(line, start.meeting);
-  if (word.contains("refused"))
-    throw Error("the leader at {}:{} refuses this process: {}", start.meeting.address,
-                start.meeting.port, word["refused"].get<std::string>());
   LocalHost host(start.program);
   std::optional<double> stops;
   const auto stopped = [&] {
@@ -59,7 +45,7 @@ void run_agent(const AgentStart& start) {
   };
   if (serve_ranks(line, host, {default_options, answer, stopped})) return;
   if (stops) throw Error("interrupted");
-  throw Error("the leader at {}:{} cannot be reached any more; {} ends its ranks and itself",
+  throw Error("the leader at {}:{} has ended or cannot be reached; {} ends its ranks and itself",
               start.meeting.address, start.meeting.port, facts.name());
 }
 

@@ -156,7 +156,6 @@ Job::Job(const JobStart& start) : own_(start.program) {
   auto lines = std::move(muster).lines();
   for (std::size_t agent = 1; agent < lines.size(); ++agent) {
     lines[agent]->lift_limit();  // the agent is known now, and passes on what its ranks say
-    lines[agent]->send({{"welcome", true}});
     others_.push_back(std::make_unique<RemoteHost>(std::move(lines[agent]), agents_[agent].name()));
   }
 }

@@ -21,7 +21,7 @@ path = "text.txt"
 steps = {steps}
 warmup = 1
 global_batch = 8
-micro_batch = 2
+micro_batch = 4
 seed = 3
 timeout_s = 20
 [compare]
