@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 
 namespace ringside {
 namespace {
@@ -137,8 +138,9 @@ class Launch : private RankEvents {
       else
         result_.records[r] = value["record"];
     } else if (value.contains("error")) {
-      complaints_.emplace(value.value("time", 0.0),
-                          fmt::format("{}: {}", name(r), value["error"].get<std::string>()));
+      // Clocks of several hosts tell nothing of each other: there what is heard first counts.
+      const double time = distinct_.size() == 1 ? value.value("time", 0.0) : seconds_now();
+      complaints_.emplace(time, fmt::format("{}: {}", name(r), value["error"].get<std::string>()));
     }
   }
   void output(int, const std::string& text) override { listener_.on_output(text); }

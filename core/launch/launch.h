@@ -46,8 +46,9 @@ struct LaunchListener {
 /// {"rank", "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set
 /// by {"set": [key, value]}. A rank tells {"progress": ...} after each step, and last {"record":
 /// ...}, or
-/// {"error": text, "time": seconds since 1970}. Another program than ours (RunPlan::program) is
-/// started as COMMAND SCRIPT OURS SOCKET, where OURS is a file that starts our program.
+/// {"error": text, "time": seconds since the host's start}. Another program than ours
+/// (RunPlan::program) is started as COMMAND SCRIPT OURS SOCKET, where OURS is a file that starts
+/// our program.
 ///
 /// When a rank fails, the other ranks are ended within 5
 /// seconds, unless the rank is an expendable worker whose process has ended by a signal: then the

@@ -39,6 +39,11 @@ class RankEvents {
   virtual void ended(int rank, const RankEnd& end) = 0;
 };
 
+/// How far the clock of a host (seconds_now()) is ahead of this process's, give or take `error_s`.
+struct ClockDifference {
+  double ahead_s = 0, error_s = 0;
+};
+
 /// Starts processes of ranks. The ranks of one run are known by their numbers; a host runs one
 /// run at a time.
 class RankHost {
@@ -58,6 +63,10 @@ class RankHost {
   virtual bool expects_end() const = 0;
   /// Tells what has happened since the last call; does not block.
   virtual void read(RankEvents& events) = 0;
+
+  /// Measured while none of its ranks runs; may block for a moment. Throws Error if the host cannot
+  /// be reached.
+  virtual ClockDifference clock() { return {}; }
 };
 
 /// Waits until one of the hosts has news, at most `timeout_ms`.

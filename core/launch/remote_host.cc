@@ -16,6 +16,7 @@ namespace ringside {
 namespace {
 
 constexpr int poll_ms = 100;
+constexpr const char* clock_question = "clock";
 
 bool can_be_read(int file, int timeout_ms) {
   pollfd watched{file, POLLIN, 0};
@@ -94,6 +95,29 @@ void RemoteHost::read(RankEvents& events) {
     events.ended(rank, {{}, "", fmt::format("is lost: {} cannot be reached any more", name_)});
 }
 
+ClockDifference RemoteHost::clock() {
+  constexpr int trips = 8;
+  constexpr double timeout_s = 5;
+  ClockDifference best{.error_s = timeout_s};
+  for (int trip = 0; trip < trips; ++trip) {
+    const double before = seconds_now();
+    const double there = ask(clock_question, timeout_s).get<double>();
+    const double after = seconds_now();
+    if ((after - before) / 2 < best.error_s)
+      best = {there - (before + after) / 2, (after - before) / 2};
+  }
+  return best;
+}
+
+bool RemoteHost::lost_idle() {
+  while (agent_ && running_.empty() && can_be_read(agent_->socket(), 0))
+    if (!agent_->receive()) {  // an agent without ranks says nothing
+      agent_.reset();
+      lost_idle_ = true;
+    }
+  return lost_idle_;
+}
+
 nlohmann::json RemoteHost::ask(const nlohmann::json& question, double timeout_s) {
   say({{"ask", question}});
   const double end = seconds_now() + timeout_s;
@@ -129,7 +153,9 @@ void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
     host.signal(value.at("to"), value["signal"]);
   } else if (value.contains("ask")) {
     try {
-      launcher.send({{"answer", duties.answer(value["ask"])}});
+      const nlohmann::json& question = value["ask"];
+      launcher.send({{"answer", question == clock_question ? nlohmann::json(seconds_now())
+                                                           : duties.answer(question)}});
     } catch (const std::exception& error) {
       launcher.send({{"unanswered", utf8_text(error.what())}});
     }

@@ -17,7 +17,8 @@ namespace ringside {
 ///
 /// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
 /// {"ask": question} and {"end": true}. The agent says {"from": rank, "line"}, {"from": rank,
-/// "output"}, {"from": rank, "ended": RankEnd} and {"answer": ...}.
+/// "output"}, {"from": rank, "status", "last_line", "cause"} of a rank that has ended, {"answer":
+/// ...} and {"unanswered": cause}. What the clock shows an agent answers by itself.
 class RemoteHost : public RankHost {
  public:
   /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".
@@ -31,10 +32,15 @@ class RemoteHost : public RankHost {
   std::vector<int> files() const override;
   bool expects_end() const override { return lost() && !running_.empty(); }
   void read(RankEvents& events) override;
+  /// By the shortest of some round trips, as NTP does it (RFC 5905, section 8): the error is half
+  /// of that trip.
+  ClockDifference clock() override;
 
   const std::string& name() const { return name_; }
   /// Whether the connection has ended.
   bool lost() const { return !agent_; }
+  /// Looks whether the connection has ended while none of the agent's ranks ran; does not block.
+  bool lost_idle();
   /// Asks the agent something while none of its ranks runs, and blocks until the answer has come.
   /// Throws Error that names the agent if the connection ends, if the agent cannot answer, or if
   /// that takes longer than `timeout_s`.
@@ -46,6 +52,7 @@ class RemoteHost : public RankHost {
   std::unique_ptr<JsonLine> agent_;
   std::string name_;
   std::vector<int> running_;
+  bool lost_idle_ = false;
 };
 
 /// What an agent does beside starting ranks.

@@ -17,6 +17,7 @@
 #include "experiments/cli/job_start.h"
 #include "experiments/config/cases.h"
 #include "experiments/config/cluster_file.h"
+#include "experiments/hosts/environments.h"
 #include "experiments/hosts/placement.h"
 #include "experiments/live/display.h"
 #include "experiments/live/event_lines.h"
@@ -157,6 +158,13 @@ void write_summary(Comparison& comparison, const std::vector<CaseSummary>& cases
   comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + summary_text(cases));
 }
 
+std::string how_to_go_on_without(const std::string& agents) {
+  return fmt::format(
+      "{} cannot be reached any more; start the job again, with --resume for the runs that are "
+      "left",
+      agents);
+}
+
 /// Makes the remaining runs, and writes the summary of all rows.
 Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed,
                    const Process& process) {
@@ -166,6 +174,8 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
   const ComparisonOutcome outcome =
       run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data,
                      *comparison.folder, maker, predictor, feed);
+  if (outcome.interrupted && comparison.job && !comparison.job->lost().empty())
+    return {run_failed, how_to_go_on_without(comparison.job->lost())};
   if (outcome.interrupted)
     return {was_interrupted,
             "interrupted; go on with the same command and --resume" +
@@ -181,10 +191,7 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
                                     [](const Row& row) { return row.status != "ok"; });
   if (!outcome.obstacle.empty()) {
     out.status = run_failed;
-    out.complaint = fmt::format(
-        "{} cannot be reached any more; start the job again, with --resume for the runs that are "
-        "left",
-        outcome.obstacle);
+    out.complaint = how_to_go_on_without(outcome.obstacle);
   } else if (failed > 0) {
     out.status = run_failed;
     out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
@@ -215,11 +222,17 @@ ComparisonEnded ended(const Compared& compared) {
 Compared run(Comparison& comparison, const Process& process, EventLines* lines) {
   if (!comparison.speeds.empty()) say_shares(comparison.runs, process);
   ResultsFolder& folder = *comparison.folder;
+  nlohmann::ordered_json environment = environment_of(process, comparison.runs);
+  if (comparison.job)
+    environment = with_hosts(environment, *comparison.job, !environment.at("gpu").is_null());
   const auto before =
       folder.start(comparison.rows,
                    plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
-                   environment_of(process, comparison.runs).dump(2) + "\n");
+                   environment.dump(2) + "\n");
   OutputStream errors(STDERR_FILENO, process.interrupted);
+  if (comparison.job)
+    if (const std::string text = text_of_differences(environment); !text.empty())
+      errors << text << "\n";
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
     errors << fmt::format("{} of {} runs have been made already\n",
@@ -233,7 +246,10 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   if (lines) listeners.push_back(lines);
   EventFeed feed(listeners, seconds_now, time_of_day);
   RankStart start = rank_start(process, errors);
-  start.agents = comparison.agents();
+  if (Job* job = comparison.job) {
+    start.agents = job->hosts();
+    start.interrupted = [&process, job] { return process.interrupted() || job->lost_idle(); };
+  }
   start.on_output = [&](const std::string& text) { display.print(text); };
   feed.begin(comparison.name, comparison.most_attempts, comparison.runs, comparison.remaining,
              comparison.rows);

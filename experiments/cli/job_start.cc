@@ -91,6 +91,7 @@ RankProgram rank_program(const Process& process) {
 JobStart job_start(MeetingPoint meeting, AgentFacts facts, const JobArguments& job,
                    const Process& process) {
   if (facts.address.empty()) facts.address = meeting.address;
+  facts.interface = interface_of(facts.address);
   return {.meeting = std::move(meeting),
           .facts = std::move(facts),
           .join_timeout_s = job.join_timeout_s,

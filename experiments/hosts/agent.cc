@@ -1,5 +1,6 @@
 #include "experiments/hosts/agent.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -7,8 +8,9 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/remote_host.h"
-#include "experiments/job/introductions.h"
+#include "experiments/job/addresses.h"
 #include "experiments/registry/registry.h"
+#include "experiments/results/environment.h"
 
 namespace ringside {
 namespace {
@@ -16,7 +18,12 @@ namespace {
 /// How long after a signal to stop an agent waits for the leader, which may have got it too.
 constexpr double grace_s = 5;
 
-nlohmann::json answer(const nlohmann::json& question) {
+nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
+  if (question.contains("environment"))
+    return describe_environment(
+        start.program.environment,
+        {std::filesystem::canonical(start.program.file), start.facts.commit},
+        question["environment"].at("gpus").get<bool>());
   if (question.contains("data")) {
     std::vector<RunPlan> runs;
     for (const nlohmann::json& run : question["data"])
@@ -34,6 +41,7 @@ void run_agent(const AgentStart& start) {
   if (facts.address.empty())
     facts.address =
         own_address_towards(start.meeting.address, "set --advertise to this host's address");
+  facts.interface = interface_of(facts.address);
   JsonLine line(link.release_socket());
   line.send({{"join", to_json(facts)}});
   LocalHost host(start.program);
@@ -43,7 +51,8 @@ void run_agent(const AgentStart& start) {
     if (!stops) stops = seconds_now() + grace_s;
     return seconds_now() > *stops;
   };
-  if (serve_ranks(line, host, {default_options, answer, stopped})) return;
+  const auto reply = [&](const nlohmann::json& question) { return answer(question, start); };
+  if (serve_ranks(line, host, {default_options, reply, stopped})) return;
   if (stops) throw Error("interrupted");
   throw Error("the leader at {}:{} has ended or cannot be reached; {} ends its ranks and itself",
               start.meeting.address, start.meeting.port, facts.name());

@@ -73,6 +73,7 @@ Fields fields_of(AgentFacts& facts) {
           {"host", &facts.host},
           {"host_identity", &facts.host_identity},
           {"address", &facts.address},
+          {"interface", &facts.interface},
           {"slots", &facts.slots},
           {"cores", &facts.cores},
           {"commit", &facts.commit},

@@ -18,9 +18,10 @@ struct AgentFacts {
   /// Equal for processes that see each other's memory and loopback interface, and for no others:
   /// the boot of the system, and the namespaces of processes and networks.
   std::string host_identity{};
-  std::string address{};  // an IPv4 address at which other hosts reach the process's ranks
-  int slots = 1;          // how many ranks it may start at once
-  int cores = 0;          // that it may use; 0: not known
+  std::string address{};     // an IPv4 address at which other hosts reach the process's ranks
+  std::string interface {};  // that has the address
+  int slots = 1;             // how many ranks it may start at once
+  int cores = 0;             // that it may use; 0: not known
   std::string commit{}, program{};  // that the program was built from; a hash of its file
   std::string experiment{};         // a digest of the experiment file and its settings
   /// "agent 3 on host1 (10.0.0.2)"

@@ -17,7 +17,8 @@ namespace {
 constexpr double nap_s = 0.05;
 /// How long those who come to a job that cannot begin are told why.
 constexpr double latecomers_s = 3;
-constexpr double data_timeout_s = 600;  // to read the begin and the end of every file
+constexpr double environment_timeout_s = 30;  // to look at GPUs
+constexpr double data_timeout_s = 600;        // to read the begin and the end of every file
 
 /// One of the runs for each data set and weights that they read.
 nlohmann::json readers_of(const std::vector<RunPlan>& runs) {
@@ -179,11 +180,22 @@ void Job::check_data(const std::vector<RunPlan>& runs) const {
   }
 }
 
+nlohmann::ordered_json Job::environment(int agent, bool gpus) const {
+  RemoteHost& other = *others_.at(static_cast<std::size_t>(agent) - 1);
+  return other.ask({{"environment", {{"gpus", gpus}}}}, environment_timeout_s);
+}
+
 std::string Job::lost() const {
   std::vector<std::string> names;
   for (const auto& other : others_)
     if (other->lost()) names.push_back(other->name());
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool Job::lost_idle() const {
+  bool lost = false;
+  for (const auto& other : others_) lost |= other->lost_idle();
+  return lost;
 }
 
 std::string text_of(const std::vector<AgentFacts>& agents) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,13 @@ class Job {
   /// Throws Error with both digests if an agent sees other data than this process does; blocks
   /// until all have looked.
   void check_data(const std::vector<RunPlan>& runs) const;
+  /// The environment of another agent's process (describe_environment()); blocks until the agent
+  /// has answered. Throws Error if it does not.
+  nlohmann::ordered_json environment(int agent, bool gpus) const;
   /// The agents that cannot be reached any more, as text; empty if all can.
   std::string lost() const;
+  /// Whether one of them was lost while it had nothing to do, which no run notices.
+  bool lost_idle() const;
 
  private:
   class Muster;

@@ -34,6 +34,12 @@ std::vector<std::pair<std::string, std::string>> own_addresses() {
   return out;
 }
 
+std::string interface_of(const std::string& address) {
+  for (const auto& [interface, own] : own_addresses())
+    if (own == address) return interface;
+  return {};
+}
+
 bool is_loopback(const std::string& address) { return address.starts_with("127."); }
 
 bool is_own_address(const std::string& address) {

@@ -11,6 +11,8 @@ namespace ringside {
 std::vector<std::pair<std::string, std::string>> own_addresses();
 /// Whether an address is one of this host, or of its loopback interface.
 bool is_own_address(const std::string& address);
+/// The interface that has an address; empty if none of this host does.
+std::string interface_of(const std::string& address);
 bool is_loopback(const std::string& address);
 
 /// The address that a user gives as an address of this host, or as an interface ("eth0"). `option`

@@ -135,7 +135,8 @@ json metadata(const char* what, int rank, int line, const json& args) {
 }
 
 /// Places the slices of a rank, and adds events that name its lines.
-void place(const RankRecord& rank, double origin_s, std::vector<Placed>& all, json& events) {
+void place(const RankRecord& rank, const std::string& note, double origin_s,
+           std::vector<Placed>& all, json& events) {
   const auto ns = [origin_s](double seconds) { return std::llround((seconds - origin_s) * 1e9); };
   std::vector<Placed> placed;
   for (const Slice& slice : rank.slices)
@@ -147,7 +148,7 @@ void place(const RankRecord& rank, double origin_s, std::vector<Placed>& all, js
   Lines lines;
   for (Placed& slice : placed) slice.line = lines.take(slice);
   events.push_back(metadata("process_name", rank.rank, 0,
-                            {{"name", fmt::format("rank {} ({})", rank.rank, rank.role)}}));
+                            {{"name", fmt::format("rank {} ({}){}", rank.rank, rank.role, note)}}));
   events.push_back(metadata("process_sort_index", rank.rank, 0, {{"sort_index", rank.rank}}));
   for (std::size_t line = 0; line < lines.names().size(); ++line) {
     const auto tid = static_cast<int>(line);
@@ -190,11 +191,12 @@ double first_begin_s(const std::vector<RankRecord>& ranks) {
 
 }  // namespace
 
-json trace(const std::vector<RankRecord>& ranks) {
+json trace(const std::vector<RankRecord>& ranks, const std::vector<std::string>& notes) {
   const double origin_s = first_begin_s(ranks);
   json events = json::array();
   std::vector<Placed> all;
-  for (const RankRecord& rank : ranks) place(rank, origin_s, all, events);
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    place(ranks[r], r < notes.size() ? notes[r] : "", origin_s, all, events);
   std::stable_sort(all.begin(), all.end(), [](const Placed& a, const Placed& b) {
     return std::tuple(a.begin_ns, a.kind, -a.end_ns) < std::tuple(b.begin_ns, b.kind, -b.end_ns);
   });

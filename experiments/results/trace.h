@@ -13,7 +13,9 @@ namespace ringside {
 /// "serving" what the server does; spans nest there. Every communicator, and every server that a
 /// rank asks, has as many lines as are needed for spans not to overlap. Arrows lead from where an
 /// operation is begun to the operation, and from a push to its update. Counters show what each kind
-/// of memory holds. Bytes, sequence numbers and operations are arguments of spans.
-nlohmann::json trace(const std::vector<RankRecord>& ranks);
+/// of memory holds. Bytes, sequence numbers and operations are arguments of spans. What `notes` say
+/// of ranks, by rank, stands behind their names.
+nlohmann::json trace(const std::vector<RankRecord>& ranks,
+                     const std::vector<std::string>& notes = {});
 
 }  // namespace ringside

@@ -78,6 +78,24 @@ std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
   return out;
 }
 
+/// Puts what ranks of other hosts have recorded for a trace on this process's clock; returns a note
+/// about each rank.
+std::vector<std::string> put_on_one_clock(Row& row, const std::vector<RankHost*>& hosts) {
+  std::map<RankHost*, ClockDifference> clocks;
+  for (RankHost* host : hosts)
+    if (!clocks.contains(host)) clocks[host] = host->clock();
+  std::vector<std::string> notes;
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    const ClockDifference& clock = clocks[hosts[r]];
+    for (Slice& slice : row.ranks[r].slices) slice.begin_s -= clock.ahead_s;
+    for (MemorySample& sample : row.ranks[r].memory) sample.at_s -= clock.ahead_s;
+    notes.push_back(fmt::format(" on {}", row.plan.homes[r].host));
+    if (clock.error_s > 0)
+      notes.back() += fmt::format(", its clock known to {:.0f} us", 1e6 * clock.error_s);
+  }
+  return notes;
+}
+
 std::string collectives_of(const LaunchResult& result) {
   std::string out;
   for (const auto& [name, records] : result.kept)
@@ -93,6 +111,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   std::optional<LoadMeter> meter;
   if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;
+  const std::vector<RankHost*> hosts = hosts_of(plan, start);
   try {
     const LaunchListener listener{.on_progress =
                                       [&](int rank, const nlohmann::json& progress) {
@@ -101,7 +120,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                                       },
                                   .on_output = start.on_output};
     result = plan.homes.empty() ? launch(plan, start.program, listener, start.interrupted)
-                                : launch(plan, hosts_of(plan, start), listener, start.interrupted);
+                                : launch(plan, hosts, listener, start.interrupted);
   } catch (const std::exception& error) {
     result.error = error.what();
   }
@@ -110,6 +129,12 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
   RunOutcome outcome{row_of(plan, result), false, collectives_of(result)};
   if (meter) outcome.row.load = meter->read();
+  try {
+    if (outcome.row.status == "ok" && !hosts.empty())
+      outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
+  } catch (const std::exception& error) {
+    outcome.row = failed_row(plan, error.what());
+  }
   return outcome;
 }
 

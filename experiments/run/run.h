@@ -28,6 +28,8 @@ struct RunOutcome {
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
   /// else empty.
   std::string collectives{};
+  /// Of a run on several hosts: what its trace says beside the name of each rank.
+  std::vector<std::string> rank_notes{};
 };
 
 /// A step that all workers have finished.

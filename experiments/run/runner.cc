@@ -115,7 +115,8 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     Row& row = rows.back();
     // Trace and histories are written before the row: a run that has a row is not made again.
     if (row.status == "ok" && last_counts(rows)) {
-      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
+      folder.write(fmt::format("traces/{}.json", runs[i].id),
+                   trace(row.ranks, outcome.rank_notes).dump());
       if (is_replayed) folder.write(fmt::format("histories/{}.json", runs[i].id), histories(row));
     }
     folder.append(row);

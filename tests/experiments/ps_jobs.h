@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/experiments/bench_ps.h"
+#include "tests/support/held_port.h"
 
 namespace ringside {
 
@@ -19,28 +20,17 @@ namespace ringside {
 class PsJobs : public BenchPs {
  protected:
   PsJobs() {
-    // Keeps a port for the scheduler: nobody else gets it, and two may bind it if one listens.
-    held_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int on = 1;
-    setsockopt(held_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    socklen_t length = sizeof address;
-    auto* at = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(held_, at, length), 0);
-    EXPECT_EQ(getsockname(held_, at, &length), 0);
-    address_ = address;
     set("DMLC_PS_ROOT_URI", "127.0.0.1");
-    set("DMLC_PS_ROOT_PORT", std::to_string(ntohs(address.sin_port)));
+    set("DMLC_PS_ROOT_PORT", std::to_string(port_.number()));
     set("DMLC_NUM_WORKER", "2");
     set("DMLC_NUM_SERVER", "1");
   }
-  ~PsJobs() override { close(held_); }
 
   int connect_to_scheduler() const {
     const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(connect(made, reinterpret_cast<const sockaddr*>(&address_), sizeof address_), 0);
+    EXPECT_EQ(
+        connect(made, reinterpret_cast<const sockaddr*>(&port_.address()), sizeof port_.address()),
+        0);
     return made;
   }
   static void say(int socket, const std::string& text) {
@@ -80,8 +70,7 @@ class PsJobs : public BenchPs {
     return ended.err;
   }
 
-  int held_;
-  sockaddr_in address_{};
+  testing::HeldPort port_;
   std::map<std::string, std::string> environment_;
 };
 

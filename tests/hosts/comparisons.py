@@ -30,6 +30,8 @@ worlds = [{worlds}]
 repeats = 1
 attempts = 1
 all_cores = false
+[device]
+slow = [{slow}]
 [hosts]
 workers = "spread"
 between = "{between}"
@@ -42,18 +44,20 @@ SCHEMES = ("single", "dp", "ps", "ddp", "fsdp", "zero1", "zero2")
 class Comparison:
     """One experiment on a stage; `program` is ringside's."""
 
-    def __init__(self, stage, program, agents, schemes=SCHEMES, worlds=(2,), steps=4, between="gloo"):
+    def __init__(self, stage, program, agents, schemes=SCHEMES, worlds=(2,), steps=4, between="gloo", slow=1):
         self.stage, self.program, self.agents = stage, program, agents
         quoted = ", ".join(f'"{scheme}"' for scheme in schemes)
         (stage.folder / "text.txt").write_text("the same words on all hosts, " * 400)
         (stage.folder / "trial.toml").write_text(EXPERIMENT.format(
-            schemes=quoted, worlds=", ".join(map(str, worlds)), steps=steps, between=between))
+            schemes=quoted, worlds=", ".join(map(str, worlds)), steps=steps, between=between,
+            slow=", ".join([str(slow)] * max(worlds)) if slow > 1 else ""))
         if not (stage.folder / "keys").exists():
             stage.host(0).run([program, "keys", stage.shared / "keys", "--workers", "16"])
 
     def words(self, *more, name="results"):
         return [self.program, "compare", self.stage.shared / "trial.toml", "--keys", self.stage.shared / "keys",
-                "--results", self.stage.shared / name, "--join-timeout", "20", *more]
+                "--results", self.stage.shared / name,
+                *(() if "--join-timeout" in more else ("--join-timeout", "20")), *more]
 
     def host_of(self, agent):
         """Agents are spread over the hosts in blocks."""

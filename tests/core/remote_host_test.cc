@@ -1,0 +1,135 @@
+#include "core/launch/remote_host.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/launch/launch.h"
+#include "tests/support/complaint.h"
+
+namespace ringside {
+namespace {
+
+/// Two agents, which are threads, start ranks that are shell scripts: rank r is a child of agent r.
+/// A script exchanges lines of JSON with the launcher over the socket whose file descriptor is $1.
+class RemoteHostTest : public ::testing::Test {
+ protected:
+  void begin(const std::string& script) {
+    const std::string read_plan =
+        "read -r plan <&$1; case $plan in *'\"rank\":0}') rank=0;; *) rank=1;; esac; ";
+    for (int agent = 0; agent < 2; ++agent) {
+      int sockets[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+      hosts_.push_back(std::make_unique<RemoteHost>(std::make_unique<JsonLine>(sockets[0]),
+                                                    "agent " + std::to_string(agent)));
+      agents_.emplace_back([this, agent, socket = sockets[1], words = read_plan + script] {
+        JsonLine line(socket);
+        LocalHost host({"/bin/bash", {"-c", words, "rank"}, {"PATH=/usr/bin:/bin"}});
+        ended_well_[agent] = serve_ranks(line, host,
+                                         {[](const std::string&) { return Options(); },
+                                          [](const nlohmann::json& question) -> nlohmann::json {
+                                            if (question == "why") throw Error("nobody knows");
+                                            return question;
+                                          },
+                                          [this, agent] { return stops_[agent].load(); }});
+      });
+    }
+  }
+  ~RemoteHostTest() override { end(); }
+  void end() {
+    hosts_.clear();
+    agents_.clear();
+  }
+
+  LaunchResult run() {
+    RunPlan plan;
+    plan.scheme = "x";
+    for (int r = 0; r < 2; ++r) {
+      plan.ranks.push_back({.rank = r, .worker = r});
+      plan.homes.push_back({"host" + std::to_string(r), "10.0.0.1", r});
+    }
+    plan.world = 2;
+    return launch(plan, {hosts_[0].get(), hosts_[1].get()},
+                  {.on_output = [&](const std::string& text) { shown_ += text; }},
+                  [] { return false; });
+  }
+
+  std::vector<std::unique_ptr<RemoteHost>> hosts_;
+  std::vector<std::jthread> agents_;
+  std::array<std::atomic<bool>, 2> ended_well_{}, stops_{};
+  std::string shown_;
+};
+
+TEST_F(RemoteHostTest, RanksFindEachOthersValuesAndReturnTheirRecords) {
+  begin(R"(
+    if [ $rank = 0 ]; then printf '{"set":["where","here"]}\n' >&$1; fi
+    printf '{"get":"where"}\n' >&$1
+    read -r answer <&$1
+    printf '{"record":{"is":%s,"heard":%s}}\n' $rank "$answer" >&$1)");
+  const LaunchResult result = run();
+  EXPECT_EQ(result.error, "");
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(result.records[r]["is"], r);
+    EXPECT_EQ(result.records[r]["heard"]["value"], nlohmann::json({"where", "here"}));
+  }
+  end();
+  EXPECT_TRUE(ended_well_[0]);
+  EXPECT_TRUE(ended_well_[1]);
+}
+
+TEST_F(RemoteHostTest, ARankThatFailsIsNamedWithItsHostAndTheOthersAreEnded) {
+  begin(R"(
+    if [ $rank = 1 ]; then printf '{"error":"out of ink","time":1}\n' >&$1; exit 1; fi
+    read -r never <&$1)");
+  EXPECT_EQ(run().error, "rank 1 (worker) on host1: out of ink");
+}
+
+TEST_F(RemoteHostTest, ARankThatIsKilledIsTheCauseOfWhatOthersComplainAbout) {
+  begin(R"(
+    if [ $rank = 1 ]; then echo 'no more ink' >&2; kill -9 $$; fi
+    printf '{"error":"rank 1 has gone","time":1}\n' >&$1; exit 1)");
+  EXPECT_EQ(run().error,
+            "rank 1 (worker) on host1 was killed by signal 9 (Killed); the last line that it "
+            "wrote: no more ink");
+  EXPECT_EQ(shown_, "no more ink\n");
+}
+
+TEST_F(RemoteHostTest, ARankWhoseAgentIsLostIsLost) {
+  begin("read -r never <&$1");
+  std::jthread later([this] {
+    while (hosts_[1]->files().empty()) std::this_thread::yield();
+    stops_[1] = true;
+  });
+  EXPECT_EQ(run().error, "rank 1 (worker) on host1 is lost: agent 1 cannot be reached any more");
+  EXPECT_TRUE(hosts_[1]->lost());
+  EXPECT_FALSE(hosts_[1]->lost_idle());
+}
+
+TEST_F(RemoteHostTest, AnAgentThatIsLostWithoutRanksIsNoticedToo) {
+  begin("");
+  EXPECT_FALSE(hosts_[0]->lost_idle());
+  stops_[0] = true;
+  while (!hosts_[0]->lost_idle()) std::this_thread::yield();
+  EXPECT_TRUE(hosts_[0]->lost());
+  EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("x", 1); }),
+            "agent 0 cannot be reached any more");
+}
+
+TEST_F(RemoteHostTest, AnAgentAnswersQuestions) {
+  begin("");
+  EXPECT_EQ(hosts_[0]->ask({{"is", 7}}, 10), nlohmann::json({{"is", 7}}));
+  EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("why", 10); }), "agent 0: nobody knows");
+}
+
+TEST_F(RemoteHostTest, ClocksOfOneHostAgreeWithinTheErrorThatIsStated) {
+  begin("");
+  const ClockDifference clock = hosts_[0]->clock();
+  EXPECT_LE(std::abs(clock.ahead_s), clock.error_s);
+  EXPECT_LT(clock.error_s, 1);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,94 @@
+// The real program as several processes of one host, as a launcher starts them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/program_test.h"
+#include "tests/support/held_port.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using testing::Ended;
+using ::testing::HasSubstr;
+
+class JobProgram : public ProgramTest {
+ protected:
+  JobProgram() {
+    small_gpt(16, 8, R"(steps = 3
+warmup = 1
+global_batch = 8
+micro_batch = 4
+[compare]
+schemes = ["single", "ps", "ddp"]
+worlds = [2]
+repeats = 1
+attempts = 1
+all_cores = false
+)");
+  }
+
+  testing::Program start_rank(int rank, int size, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"compare", "trial.toml", "--join-timeout", join_timeout_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return start(arguments, [=, this] {
+      setenv("RANK", std::to_string(rank).c_str(), 1);
+      setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+      setenv("MASTER_ADDR", "127.0.0.1", 1);
+      setenv("MASTER_PORT", std::to_string(port_.number()).c_str(), 1);
+    });
+  }
+
+  testing::HeldPort port_;
+  std::string join_timeout_ = "60";
+};
+
+TEST_F(JobProgram, RanksOfAgentsEndWithTheBitsOfOneProcess) {
+  auto first = start_rank(1, 3), second = start_rank(2, 3);
+  const Ended leader = start_rank(0, 3).wait();
+  EXPECT_EQ(leader.status, 0) << leader.err;
+  EXPECT_EQ(first.wait().status, 0);
+  EXPECT_EQ(second.wait().status, 0);
+  EXPECT_THAT(leader.err, HasSubstr("agents 0 (leads), 1, 2"));
+  std::ifstream rows(path("results/trial/rows.jsonl"));
+  int count = 0;
+  std::string hash;
+  for (std::string line; std::getline(rows, line); ++count) {
+    const auto row = nlohmann::json::parse(line);
+    EXPECT_EQ(row["status"], "ok") << row["error"];
+    if (hash.empty()) hash = row["parameter_hashes"][0];
+    EXPECT_EQ(row["parameter_hashes"][0], hash) << row["run"];
+    EXPECT_EQ(row["homes"].size(), row["scheme"] == "ps" ? 4u : row["world"].get<std::size_t>());
+  }
+  EXPECT_EQ(count, 3);
+  const auto environment = nlohmann::json::parse(folder_.read("results/trial/environment.json"));
+  ASSERT_EQ(environment["hosts"].size(), 1u);
+  EXPECT_EQ(environment["hosts"][0]["address"], "127.0.0.1");
+  EXPECT_TRUE(environment["hosts_differ"].empty());
+}
+
+TEST_F(JobProgram, AProcessWithOtherSettingsEndsTheJob) {
+  auto other = start_rank(1, 2, {"--set", "train.lr=1"});
+  const Ended leader = start_rank(0, 2).wait();
+  EXPECT_EQ(leader.status, 2);
+  EXPECT_THAT(leader.err, AllOf(HasSubstr("agent 1 on "), HasSubstr("experiment and settings")));
+  const Ended refused = other.wait();
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("this process is refused: agent 1 on "));
+}
+
+TEST_F(JobProgram, WhoDoesNotComeIsNamed) {
+  join_timeout_ = "2";
+  auto first = start_rank(1, 3);
+  const Ended leader = start_rank(0, 3).wait();
+  EXPECT_EQ(leader.status, 2);
+  EXPECT_THAT(leader.err, HasSubstr("agents 2 of 3 did not come to 127.0.0.1:"));
+  EXPECT_EQ(first.wait().status, 1);
+}
+
+}  // namespace
+}  // namespace ringside
