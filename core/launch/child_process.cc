@@ -26,17 +26,19 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }  // namespace
 
 ChildProcess::ChildProcess(const std::string& what, std::vector<std::string> words,
-                           std::vector<std::string> variables, int inherited, int input) {
+                           std::vector<std::string> variables, const ChildOptions& options)
+    : own_group_(options.own_group) {
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(variables);
 
   const pid_t launcher = getpid();
   pid_ = fork();
   if (pid_ == 0) {  // only async-signal-safe calls from here on
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, own_group_ ? SIGTERM : SIGKILL);
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl()
-    if (inherited >= 0) fcntl(inherited, F_SETFD, 0);
-    if (input >= 0) dup2(input, STDIN_FILENO);
+    if (own_group_) setpgid(0, 0);
+    for (const int file : options.inherited) fcntl(file, F_SETFD, 0);
+    if (options.input >= 0) dup2(options.input, STDIN_FILENO);
     output_.become_standard_streams();
     execve(argv[0], argv.data(), envp.data());
     _exit(127);
@@ -49,8 +51,15 @@ ChildProcess::ChildProcess(const std::string& what, std::vector<std::string> wor
 ChildProcess::~ChildProcess() {
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
+  siginfo_t ended{};
+  if (own_group_) waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT);
+  end_group();
   int status = 0;
   waitpid(pid_, &status, 0);
+}
+
+void ChildProcess::end_group() const {
+  if (own_group_) kill(-pid_, SIGKILL);
 }
 
 void ChildProcess::signal(int number) const {
@@ -59,6 +68,12 @@ void ChildProcess::signal(int number) const {
 
 bool ChildProcess::reap() {
   if (pid_ <= 0) return true;
+  if (own_group_) {
+    siginfo_t ended{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+        ended.si_pid == pid_)
+      end_group();
+  }
   int status = 0;
   const pid_t ended = waitpid(pid_, &status, WNOHANG);
   if (ended != pid_ && (ended >= 0 || errno != ECHILD)) return false;

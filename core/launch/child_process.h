@@ -11,15 +11,22 @@
 
 namespace ringside {
 
+struct ChildOptions {
+  std::vector<int> inherited{};  // open files that the child has too, under the same numbers
+  int input = -1;                // what becomes its standard input; -1: ours
+  /// The child begins a group of processes, which ends with it. When the thread that started it
+  /// dies, the child is asked to end (SIGTERM) instead of being killed, so that it can tidy up.
+  bool own_group = false;
+};
+
 /// Its standard output and error go into a pipe. The process dies with the thread that started it,
 /// and at the latest with this object.
 class ChildProcess {
  public:
-  /// The file that is started comes first in `words`; `variables` are "NAME=VALUE". The child also
-  /// has the open file `inherited`, and `input` as its standard input; -1: none. Throws Error,
+  /// The file that is started comes first in `words`; `variables` are "NAME=VALUE". Throws Error,
   /// which calls the process `what` ("a rank"), if the system refuses.
   ChildProcess(const std::string& what, std::vector<std::string> words,
-               std::vector<std::string> variables, int inherited = -1, int input = -1);
+               std::vector<std::string> variables, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -33,7 +40,11 @@ class ChildProcess {
   const RankOutput& output() const { return output_; }
 
  private:
+  /// Ends what the child has left of its group. The child's number is still its own.
+  void end_group() const;
+
   pid_t pid_ = 0;  // 0 after the end
+  bool own_group_ = false;
   std::optional<int> status_;
   RankOutput output_;
 };

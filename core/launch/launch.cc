@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -23,8 +24,9 @@ constexpr std::chrono::milliseconds difference_of_ways(300);
 /// One run: all its ranks, their store, and the first failure.
 class Launch : private RankEvents {
  public:
-  Launch(const RunPlan& plan, const std::vector<RankHost*>& hosts, const LaunchListener& listener)
-      : plan_(plan), hosts_(hosts), listener_(listener) {
+  Launch(const RunPlan& plan, const std::vector<RankHost*>& hosts, const LaunchListener& listener,
+         Attendant* attendant)
+      : plan_(plan), hosts_(hosts), listener_(listener), attendant_(attendant) {
     result_.records.resize(plan.ranks.size());
     last_step_.resize(plan.ranks.size());
     running_.resize(in_one_process(plan) ? 1 : plan.ranks.size());
@@ -71,8 +73,12 @@ class Launch : private RankEvents {
   }
 
   void listen() {
-    wait_for_news(distinct_, poll_ms);
+    wait_for_news(distinct_, attendant_ ? attendant_->files() : std::vector<int>(), poll_ms);
     for (RankHost* host : distinct_) host->read(*this);
+    if (attendant_) {
+      attendant_->attend();
+      if (const std::string failure = attendant_->failure(); !failure.empty()) fail(failure);
+    }
     if (!complaints_.empty()) {
       // A rank reports its failure before another rank can fail as a consequence. So when any
       // report has been read, the report of the cause has arrived too, if both ranks are on this
@@ -102,6 +108,11 @@ class Launch : private RankEvents {
       return;
     }
     if (!killed && !complaints_.empty()) return;  // the rank has complained, or another one has
+    if (!killed && attendant_) {
+      // Perhaps because of the attendant's failure, which is about to come.
+      complaints_.emplace(std::numeric_limits<double>::infinity(), why);
+      return;
+    }
     fail(why);
     if (!explained_ && !forced_ && !result_.interrupted && killed) {
       explained_ = true;
@@ -157,6 +168,10 @@ class Launch : private RankEvents {
     hosts_[rank]->send(static_cast<int>(rank), {{"value", {key, values_[key]}}});
   }
 
+  void told(const nlohmann::json& value) override {
+    if (attendant_) attendant_->hear(value);
+  }
+
   std::string name(std::size_t rank) const {
     if (plan_.cluster) return "simulation";
     const std::string host = plan_.homes.empty() ? "" : " on " + plan_.homes[rank].host;
@@ -175,6 +190,7 @@ class Launch : private RankEvents {
   const std::vector<RankHost*>& hosts_;
   std::vector<RankHost*> distinct_;
   const LaunchListener& listener_;
+  Attendant* attendant_;
   std::vector<bool> running_;
   std::vector<std::string> last_step_;
   std::map<std::string, std::string> values_;
@@ -190,8 +206,9 @@ class Launch : private RankEvents {
 }  // namespace
 
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
-                    const LaunchListener& listener, const std::function<bool()>& interrupted) {
-  return Launch(plan, hosts, listener).run(interrupted);
+                    const LaunchListener& listener, const std::function<bool()>& interrupted,
+                    Attendant* attendant) {
+  return Launch(plan, hosts, listener, attendant).run(interrupted);
 }
 
 LaunchResult launch(const RunPlan& plan, const RankProgram& program, const LaunchListener& listener,

@@ -53,7 +53,8 @@ bool can_be_read(int file) {
 /// A rank as its launcher sees it. Its destructor leaves no process behind.
 class LocalHost::RankProcess {
  public:
-  RankProcess(std::vector<std::string> words, std::vector<std::string> variables) {
+  RankProcess(std::vector<std::string> words, std::vector<std::string> variables,
+              std::vector<int> files) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
       const std::string cause = std::strerror(errno);
@@ -62,7 +63,9 @@ class LocalHost::RankProcess {
     line_ = std::make_unique<JsonLine>(sockets[0]);
     const std::unique_ptr<int, void (*)(int*)> others(&sockets[1], [](int* file) { close(*file); });
     words.push_back(std::to_string(sockets[1]));
-    child_.emplace("a rank", std::move(words), std::move(variables), sockets[1]);
+    files.push_back(sockets[1]);
+    child_.emplace("a rank", std::move(words), std::move(variables),
+                   ChildOptions{.inherited = std::move(files)});
   }
 
   bool connected() const { return line_ != nullptr; }
@@ -93,12 +96,12 @@ class LocalHost::RankProcess {
 LocalHost::LocalHost(RankProgram program) : program_(std::move(program)) {}
 LocalHost::~LocalHost() = default;
 
-void LocalHost::start(const RunPlan& plan, int rank) {
-  auto variables =
-      overridden(program_.environment, plan.ranks.at(static_cast<std::size_t>(rank)).environment);
+void LocalHost::start(const RunPlan& plan, int rank, const RankAddition& addition) {
+  auto variables = overridden(overridden(program_.environment, addition.environment),
+                              plan.ranks.at(static_cast<std::size_t>(rank)).environment);
   auto words = words_of(plan, program_, variables);
   auto& process = ranks_[rank];
-  process = std::make_unique<RankProcess>(std::move(words), std::move(variables));
+  process = std::make_unique<RankProcess>(std::move(words), std::move(variables), addition.files);
   process->line().send({{"rank", rank}, {"plan", to_json(plan)}});
 }
 

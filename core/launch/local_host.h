@@ -20,13 +20,20 @@ struct RankProgram {
   std::vector<std::string> environment;  // "NAME=VALUE"; entries of the rank's plan take precedence
 };
 
+/// What a rank's process has beside what its plan and its program say.
+struct RankAddition {
+  std::vector<std::string> environment{};  // as RankPlan::environment, which takes precedence
+  std::vector<int> files{};                // open files that it has too, under the same numbers
+};
+
 /// Ranks die with this process, and at the latest with this object.
 class LocalHost : public RankHost {
  public:
   explicit LocalHost(RankProgram program);
   ~LocalHost() override;
 
-  void start(const RunPlan& plan, int rank) override;
+  void start(const RunPlan& plan, int rank) override { start(plan, rank, {}); }
+  void start(const RunPlan& plan, int rank, const RankAddition& addition);
   void send(int rank, const nlohmann::json& value) override;
   void signal(int rank, int number) override;
   std::vector<int> files() const override;

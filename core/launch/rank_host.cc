@@ -31,9 +31,11 @@ std::string RankEnd::text(const std::string& step) const {
          limit_hint(last_line, signal);
 }
 
-void wait_for_news(const std::vector<RankHost*>& hosts, int timeout_ms) {
+void wait_for_news(const std::vector<RankHost*>& hosts, const std::vector<int>& files,
+                   int timeout_ms) {
   constexpr int reap_ms = 1;
   std::vector<pollfd> watched;  // poll() skips entries whose file is negative
+  for (const int file : files) watched.push_back({file, POLLIN, 0});
   for (const RankHost* host : hosts) {
     for (const int file : host->files()) watched.push_back({file, POLLIN, 0});
     if (host->expects_end()) timeout_ms = std::min(timeout_ms, reap_ms);

@@ -37,6 +37,8 @@ class RankEvents {
   virtual void output(int rank, const std::string& text) = 0;
   /// The rank's process has ended, and all that the process said and wrote has been heard.
   virtual void ended(int rank, const RankEnd& end) = 0;
+  /// The host answers what it was told beside ranks.
+  virtual void told(const nlohmann::json&) {}
 };
 
 /// How far the clock of a host (seconds_now()) is ahead of this process's, give or take `error_s`.
@@ -56,6 +58,10 @@ class RankHost {
   /// Says something to a rank; does nothing if the rank has ended.
   virtual void send(int rank, const nlohmann::json& value) = 0;
   virtual void signal(int rank, int number) = 0;
+  /// Tells the host something that concerns no rank; a host that starts ranks alone does nothing.
+  virtual void tell(const nlohmann::json&) {}
+  /// Whether the host cannot be reached any more.
+  virtual bool lost() const { return false; }
 
   /// What to poll for news.
   virtual std::vector<int> files() const = 0;
@@ -69,7 +75,8 @@ class RankHost {
   virtual ClockDifference clock() { return {}; }
 };
 
-/// Waits until one of the hosts has news, at most `timeout_ms`.
-void wait_for_news(const std::vector<RankHost*>& hosts, int timeout_ms);
+/// Waits until one of the hosts has news, or one of the files can be read, at most `timeout_ms`.
+void wait_for_news(const std::vector<RankHost*>& hosts, const std::vector<int>& files,
+                   int timeout_ms);
 
 }  // namespace ringside

@@ -40,6 +40,7 @@ class Teller : public RankEvents {
                     {"last_line", utf8_text(end.last_line)},
                     {"cause", end.cause}});
   }
+  void told(const nlohmann::json& value) override { launcher_.send({{"told", value}}); }
 
  private:
   JsonLine& launcher_;
@@ -73,6 +74,8 @@ void RemoteHost::send(int rank, const nlohmann::json& value) {
 
 void RemoteHost::signal(int rank, int number) { say({{"to", rank}, {"signal", number}}); }
 
+void RemoteHost::tell(const nlohmann::json& value) { say({{"tell", value}}); }
+
 std::vector<int> RemoteHost::files() const {
   return agent_ ? std::vector<int>{agent_->socket()} : std::vector<int>{};
 }
@@ -82,6 +85,10 @@ void RemoteHost::read(RankEvents& events) {
     const auto values = agent_->receive();
     if (!values) agent_.reset();
     for (const nlohmann::json& value : values.value_or(std::vector<nlohmann::json>())) {
+      if (value.contains("told")) {
+        events.told(value["told"]);
+        continue;
+      }
       const int rank = value.at("from");
       if (value.contains("line")) events.line(rank, value["line"]);
       if (value.contains("output")) events.output(rank, value["output"].get<std::string>());
@@ -151,6 +158,8 @@ void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
     host.send(value.at("to"), value["line"]);
   } else if (value.contains("signal")) {
     host.signal(value.at("to"), value["signal"]);
+  } else if (value.contains("tell")) {
+    host.tell(value["tell"]);
   } else if (value.contains("ask")) {
     try {
       const nlohmann::json& question = value["ask"];

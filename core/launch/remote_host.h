@@ -16,9 +16,10 @@ namespace ringside {
 /// The launcher's end. If the connection ends, so do the ranks, as far as the launcher can know.
 ///
 /// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
-/// {"ask": question} and {"end": true}. The agent says {"from": rank, "line"}, {"from": rank,
-/// "output"}, {"from": rank, "status", "last_line", "cause"} of a rank that has ended, {"answer":
-/// ...} and {"unanswered": cause}. What the clock shows an agent answers by itself.
+/// {"ask": question}, {"tell": what concerns no rank} and {"end": true}. The agent says {"from":
+/// rank, "line"}, {"from": rank, "output"}, {"from": rank, "status", "last_line", "cause"} of a rank
+/// that has ended, {"answer": ...}, {"unanswered": cause} and {"told": ...}. What the clock shows an
+/// agent answers by itself.
 class RemoteHost : public RankHost {
  public:
   /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".
@@ -29,6 +30,9 @@ class RemoteHost : public RankHost {
   void start(const RunPlan& plan, int rank) override;
   void send(int rank, const nlohmann::json& value) override;
   void signal(int rank, int number) override;
+  void tell(const nlohmann::json& value) override;
+  /// Whether the connection has ended.
+  bool lost() const override { return !agent_; }
   std::vector<int> files() const override;
   bool expects_end() const override { return lost() && !running_.empty(); }
   void read(RankEvents& events) override;
@@ -37,8 +41,6 @@ class RemoteHost : public RankHost {
   ClockDifference clock() override;
 
   const std::string& name() const { return name_; }
-  /// Whether the connection has ended.
-  bool lost() const { return !agent_; }
   /// Looks whether the connection has ended while none of the agent's ranks ran; does not block.
   bool lost_idle();
   /// Asks the agent something while none of its ranks runs, and blocks until the answer has come.

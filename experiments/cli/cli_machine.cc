@@ -72,6 +72,17 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
   rank->add_option("SOCKET", arguments.socket)->required();
   commands.push_back({rank, [&] { return rank_command(arguments, process); }});
+  // Launchers of MPI start these two.
+  CLI::App* stand_in = app.add_subcommand("stand-in", "in place of a rank")->group("");
+  stand_in->add_option("WORLD", arguments.world_of_mpi)->required();
+  stand_in->add_option("RANKS", arguments.stood_in_for)->required()->delimiter(',');
+  commands.push_back({stand_in, [&] { return stand_in_command(arguments, process); }});
+  CLI::App* on = app.add_subcommand("on", "in place of ssh")->group("")->prefix_command();
+  on->add_option("WORLD", arguments.world_of_mpi)->required();
+  commands.push_back({on, [&arguments, on] {
+                        arguments.remote = on->remaining();
+                        return on_command(arguments);
+                      }});
   // Programs of experiments/peers start this command.
   CLI::App* feed = app.add_subcommand("feed", "initial values and data of a rank")->group("");
   commands.push_back({feed, [] { return feed_command(); }});

@@ -8,6 +8,7 @@
 #include "core/base/json_fields.h"
 #include "core/launch/launch.h"
 #include "experiments/cli/commands.h"
+#include "experiments/registry/mpi_of.h"
 #include "experiments/registry/registry.h"
 #include "experiments/run/rank.h"
 #include "experiments/run/simulation.h"
@@ -31,9 +32,11 @@ int rank_command(const Arguments& arguments, const Process& process) {
       link->finish(records);
       return ok;
     }
+    enter_mpi(link->plan());
     const RankRecord record =
         run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit},
                  {report, [&](const std::string& error) { link->fail(error); }});
+    leave_mpi(link->plan());
     link->finish(to_json(record));
     return ok;
   } catch (const std::exception& error) {

@@ -57,7 +57,7 @@ nlohmann::ordered_json environment_of(const Process& process, const std::vector<
 }
 
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, const std::vector<RankHost*>& agents,
+                            const Process& process, const Agents& agents,
                             std::vector<MeasuredSpeeds>& speeds) {
   const std::vector<RunPlan> missing = missing_measurements(runs);
   OutputStream errors(STDERR_FILENO, process.interrupted);

@@ -52,6 +52,9 @@ struct Arguments {
   std::string keys;
   int keyed_workers = 16;
   int socket = -1;
+  std::string world_of_mpi;           // of `stand-in` and `on`
+  std::vector<int> stood_in_for;      // ranks
+  std::vector<std::string> remote{};  // words of `on`: options of ssh, the host, the command
   std::int64_t batch = 0;
   std::vector<std::string> precisions;
   double price = 0, samples = 0, deadline_h = 0, reserve_gb = 1.5, seconds = 40;
@@ -98,6 +101,10 @@ int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
 int rank_command(const Arguments& arguments, const Process& process);
+/// Stands in for a rank where MPI's launcher starts ranks, or has the leader of a job run a command
+/// on another host, where it starts its daemons (experiments/hosts/stand_in.h).
+int stand_in_command(const Arguments& arguments, const Process& process);
+int on_command(const Arguments& arguments);
 /// Reads from standard input what launch() tells a rank first, and writes to standard output what
 /// this rank of another program computes with (experiments/run/feed.h). That program starts
 /// this command.
@@ -123,7 +130,7 @@ nlohmann::ordered_json environment_of(const Process& process, const std::vector<
 /// `speeds`. `agents` start the ranks of runs on several hosts. Blocks. Returns false if the user
 /// interrupts. Throws Error for speeds that cannot be measured.
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, const std::vector<RankHost*>& agents,
+                            const Process& process, const Agents& agents,
                             std::vector<MeasuredSpeeds>& speeds);
 /// Says on standard error how many samples each worker has of a step, once for each way in which
 /// the steps of `runs` are divided unequally.

@@ -24,6 +24,7 @@
 #include "experiments/live/metrics_file.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
+#include "experiments/registry/mpi_of.h"
 #include "experiments/report/readable_json.h"
 #include "experiments/report/report.h"
 #include "experiments/report/report_page.h"
@@ -45,7 +46,10 @@ struct Comparison {
   std::optional<ResultsFolder> folder;
   Job* job = nullptr;  // of whose processes the ranks of real devices are started; none: here
 
-  std::vector<RankHost*> agents() const { return job ? job->hosts() : std::vector<RankHost*>(); }
+  Agents agents() const {
+    if (!job) return {};
+    return {job->hosts(), [job = job](const RunPlan& run) { return job->attendant(run); }};
+  }
 };
 
 /// This machine as `ringside calibrate` measured it; none if no measurement of this machine is
@@ -99,6 +103,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   plan(comparison);
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
+  check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results);
   comparison.data = data_state(comparison.runs);
   if (comparison.job) comparison.job->check_data(comparison.runs);

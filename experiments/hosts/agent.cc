@@ -8,6 +8,7 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/remote_host.h"
+#include "experiments/hosts/member_host.h"
 #include "experiments/job/addresses.h"
 #include "experiments/registry/registry.h"
 #include "experiments/results/environment.h"
@@ -44,7 +45,7 @@ void run_agent(const AgentStart& start) {
   facts.interface = interface_of(facts.address);
   JsonLine line(link.release_socket());
   line.send({{"join", to_json(facts)}});
-  LocalHost host(start.program);
+  MemberHost host(start.program, facts.address);
   std::optional<double> stops;
   const auto stopped = [&] {
     if (!start.interrupted()) return false;

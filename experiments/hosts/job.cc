@@ -9,7 +9,9 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
+#include "experiments/hosts/mpi_world.h"
 #include "experiments/job/introductions.h"
+#include "experiments/registry/mpi_of.h"
 
 namespace ringside {
 namespace {
@@ -145,7 +147,8 @@ class Job::Muster {
   std::vector<std::unique_ptr<JsonLine>> lines_;   // by agent; none for this process
 };
 
-Job::Job(const JobStart& start) : own_(start.program) {
+Job::Job(const JobStart& start)
+    : environment_(start.program.environment), own_(start.program, start.facts.address) {
   const int streams = start.facts.agents + static_cast<int>(most_unknown);
   listener_ = std::make_unique<JobListener>(start.meeting, "", start.facts.agents, streams,
                                             start.unheard_s);
@@ -165,6 +168,12 @@ std::vector<RankHost*> Job::hosts() {
   std::vector<RankHost*> out = {&own_};
   for (const auto& other : others_) out.push_back(other.get());
   return out;
+}
+
+std::unique_ptr<Attendant> Job::attendant(const RunPlan& plan) {
+  const auto library = mpi_of(plan);
+  if (!library) return nullptr;
+  return std::make_unique<MpiWorld>(plan, *library, hosts(), environment_);
 }
 
 void Job::check_data(const std::vector<RunPlan>& runs) const {

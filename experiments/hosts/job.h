@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/attendant.h"
 #include "core/launch/local_host.h"
 #include "core/launch/remote_host.h"
 #include "experiments/hosts/agent_facts.h"
+#include "experiments/hosts/member_host.h"
 #include "experiments/job/meeting.h"
 
 namespace ringside {
@@ -42,6 +44,8 @@ class Job {
   const std::vector<AgentFacts>& agents() const { return agents_; }
   /// Who starts ranks, by number of the agent; this process for agent 0.
   std::vector<RankHost*> hosts();
+  /// What a run needs beside the ranks that hosts() start; null: nothing. Throws Error.
+  std::unique_ptr<Attendant> attendant(const RunPlan& plan);
   /// Throws Error with both digests if an agent sees other data than this process does; blocks
   /// until all have looked.
   void check_data(const std::vector<RunPlan>& runs) const;
@@ -57,7 +61,8 @@ class Job {
   class Muster;
 
   std::vector<AgentFacts> agents_;
-  LocalHost own_;
+  std::vector<std::string> environment_;
+  MemberHost own_;
   std::unique_ptr<JobListener> listener_;
   std::vector<std::unique_ptr<RemoteHost>> others_;  // agent i is others_[i - 1]
 };

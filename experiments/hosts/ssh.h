@@ -51,7 +51,7 @@ class SshAgents {
   struct Agent {
     Agent(const std::string& name, std::vector<std::string> words,
           const std::vector<std::string>& environment, int input)
-        : host(name), process("ssh to " + name, std::move(words), environment, -1, input) {}
+        : host(name), process("ssh to " + name, std::move(words), environment, {.input = input}) {}
     std::string host;
     ChildProcess process;
   };

@@ -64,6 +64,8 @@ struct DeviceRow {
   /// Whether ranks of a host map the tensors of such devices, so that servers may read them where
   /// they lie. Simulated ranks do as real ones that can.
   bool shares_memory = false;
+  /// Whether ranks on several hosts speak over the library that RunPlan::hosts names.
+  bool hosts_library = false;
 };
 
 /// A framework whose host time simulated runs may have (sim.framework).

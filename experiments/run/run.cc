@@ -74,7 +74,7 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
 std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
   std::vector<RankHost*> out;
   for (const RankHome& home : plan.homes)
-    out.push_back(start.agents.at(static_cast<std::size_t>(home.agent)));
+    out.push_back(start.agents.hosts.at(static_cast<std::size_t>(home.agent)));
   return out;
 }
 
@@ -119,8 +119,12 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                                           steps.add(read_json<Progress>(progress));
                                       },
                                   .on_output = start.on_output};
-    result = plan.homes.empty() ? launch(plan, start.program, listener, start.interrupted)
-                                : launch(plan, hosts, listener, start.interrupted);
+    if (plan.homes.empty()) {
+      result = launch(plan, start.program, listener, start.interrupted);
+    } else {
+      const std::unique_ptr<Attendant> attendant = start.agents.attendant(plan);
+      result = launch(plan, hosts, listener, start.interrupted, attendant.get());
+    }
   } catch (const std::exception& error) {
     result.error = error.what();
   }

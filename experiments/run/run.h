@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,14 +13,21 @@
 
 namespace ringside {
 
+/// Who starts the ranks of runs on several hosts.
+struct Agents {
+  std::vector<RankHost*> hosts{};  // by RankHome::agent
+  /// Makes what a run needs on its hosts beside its ranks; null: nothing. May throw Error.
+  std::function<std::unique_ptr<Attendant>(const RunPlan&)> attendant =
+      [](const RunPlan&) -> std::unique_ptr<Attendant> { return nullptr; };
+};
+
 /// How ranks are started, and when to stop.
 struct RankStart {
   RankProgram program;  // this program, started as a rank
   std::function<bool()> interrupted;
   /// Takes what ranks write to their standard output and error; must not block.
   std::function<void(const std::string& text)> on_output = [](const std::string&) {};
-  /// Who starts the ranks of runs on several hosts, by RankHome::agent.
-  std::vector<RankHost*> agents{};
+  Agents agents{};
 };
 
 struct RunOutcome {

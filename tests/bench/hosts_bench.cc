@@ -25,7 +25,7 @@ double least(const std::vector<double>& values) {
 
 }  // namespace
 
-void compare_with(peer::Between between, Store& store, int rank, int ranks,
+void compare_with(Between between, Store& store, int rank, int ranks,
                   const LibrarysOwn& own) {
   const auto device = make_cpu_device(1);
   std::vector<int> hosts;

@@ -15,6 +15,6 @@ using LibrarysOwn = std::function<void(float* array, std::int64_t count)>;
 /// Calls both in turn, with arrays of 4 KB and of 1, 16 and 100 MB, on ranks that pretend to live
 /// on two hosts. Rank 0 prints medians of the slowest ranks' times and their ratio. All ranks call
 /// this function.
-void compare_with(peer::Between between, Store& store, int rank, int ranks, const LibrarysOwn& own);
+void compare_with(Between between, Store& store, int rank, int ranks, const LibrarysOwn& own);
 
 }  // namespace ringside::bench

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   try {
     testing::FileStore store(argv[2]);
-    bench::compare_with(*value_named<peer::Between>(argv[1]), store, rank, ranks,
+    bench::compare_with(*value_named<Between>(argv[1]), store, rank, ranks,
                         [](float* array, std::int64_t count) {
                           MPI_Allreduce(MPI_IN_PLACE, array, static_cast<int>(count), MPI_FLOAT,
                                         MPI_SUM, MPI_COMM_WORLD);

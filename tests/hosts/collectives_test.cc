@@ -325,7 +325,7 @@ TEST(HostsFail, AtOnceWhenAProcessIsKilled) {
       FileStore store(folder.path());
       const auto device = make_cpu_device(1);
       const auto comm = peer::make_hosts_communicator(
-          *device, store, {"test", rank, 2}, {{0, 1}, peer::Between::gloo, "127.0.0.1", 60});
+          *device, store, {"test", rank, 2}, {{0, 1}, Between::gloo, "127.0.0.1", 60});
       comm->barrier();
       if (rank == 1) raise(SIGKILL);
       const Tensor array = device->tensor({1000}, MemoryKind::communication);
@@ -358,7 +358,7 @@ TEST(HostsFail, WhenTheGroupDoesNotComeTogether) {
   const auto device = make_cpu_device(1);
   try {
     peer::make_hosts_communicator(*device, store, {"ddp", 0, 3},
-                                  {{0, 1, 2}, peer::Between::gloo, "127.0.0.1", soon});
+                                  {{0, 1, 2}, Between::gloo, "127.0.0.1", soon});
     FAIL() << "the group came together";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "ddp: ranks 1, 2 of 3 did not join the group within 1 s");

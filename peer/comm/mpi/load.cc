@@ -28,6 +28,8 @@ std::unique_ptr<Wire> make_mpi_wire(Mpi library, Store& store, const Group& grou
   return wire;
 }
 
+void begin_mpi(Mpi library) { (*load<BeginMpi>(library, mpi_module_begin))(); }
+
 void end_mpi(Mpi library) { (*load<EndMpi>(library, mpi_module_end))(); }
 
 std::string why_no_mpi(Mpi library) {

@@ -7,6 +7,7 @@ namespace ringside::peer {
 
 inline constexpr const char* openmpi_module_name = "libringside_openmpi.so";
 inline constexpr const char* mpich_module_name = "libringside_mpich.so";
+inline constexpr const char* mpi_module_begin = "ringside_mpi_begin";
 inline constexpr const char* mpi_module_make = "ringside_mpi_make";
 inline constexpr const char* mpi_module_end = "ringside_mpi_end";
 
@@ -16,6 +17,7 @@ struct MpiRequest {
   double timeout_s = 60;
 };
 using MakeMpi = void(const MpiRequest&, std::unique_ptr<Wire>& out);
+using BeginMpi = void();
 using EndMpi = void();
 
 }  // namespace ringside::peer

@@ -27,6 +27,11 @@ constexpr EnumNames names_of(Mpi) { return mpi_names; }
 std::unique_ptr<Wire> make_mpi_wire(Mpi library, Store& store, const Group& group,
                                     double timeout_s);
 
+/// Initialises MPI in this process, and waits for all processes of the launcher to do the same.
+/// Where only some ranks make wires, the others call this, or those would wait for ever. Throws as
+/// above.
+void begin_mpi(Mpi library);
+
 /// Ends MPI in this process, if a wire has initialised it: waits for all processes of the launcher
 /// to do the same. A process that ends without this call has failed, as its launcher sees it, which
 /// then ends the others. All wires have been destroyed.

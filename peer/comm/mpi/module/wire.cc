@@ -180,6 +180,8 @@ extern "C" void ringside_mpi_make(const ringside::peer::MpiRequest& request,
   out = std::make_unique<ringside::peer::MpiWire>(request);
 }
 
+extern "C" void ringside_mpi_begin() { ringside::peer::initialise(); }
+
 extern "C" void ringside_mpi_end() {
   int begun = 0, ended = 0;
   if (MPI_Initialized(&begun) != MPI_SUCCESS || !begun) return;

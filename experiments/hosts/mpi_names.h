@@ -1,0 +1,49 @@
+// What differs between the libraries of MPI, and what their launchers and ranks are told.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "peer/comm/mpi/wire.h"
+
+namespace ringside {
+
+/// Hosts of a run, in the order of its ranks there.
+struct MpiHost {
+  std::string address;
+  int ranks = 0;
+};
+
+/// "Open MPI"
+std::string title_of(peer::Mpi library);
+
+/// The file of the launcher. Throws Error that says what to install if no folder of PATH has one.
+std::string launcher_of(peer::Mpi library, const std::vector<std::string>& environment);
+
+/// The words that start `program` once for each rank: those of the first host, then of the next
+/// one. The launcher starts its daemons with the words `remote`, which get a host and a command.
+std::vector<std::string> launch_words(peer::Mpi library, const std::string& launcher,
+                                      const std::vector<MpiHost>& hosts,
+                                      const std::vector<std::string>& remote,
+                                      const std::vector<std::string>& program);
+
+/// Whether a launcher (of MPI, or of a cluster's jobs) sets the variable for what it starts. A
+/// process that is started by another launcher must not see it. What users set, to choose how MPI
+/// moves messages, is none of these.
+bool is_of_launcher(const std::string& name);
+
+/// The environment ("NAME=VALUE") without such variables.
+std::vector<std::string> without_launchers(const std::vector<std::string>& environment);
+
+/// Variables of a host that has the address, for the launcher, its daemons and its ranks: where
+/// they keep files (`folder`), and the network of the address, unless `environment` names one.
+std::vector<std::string> variables_of_host(const std::string& address, const std::string& folder,
+                                           const std::vector<std::string>& environment);
+
+/// The number that the launcher has given the process with this environment; negative: none.
+int number_of(const std::vector<std::string>& environment);
+
+/// The value of a variable; empty if it is not set.
+std::string value_of(const std::string& name, const std::vector<std::string>& environment);
+
+}  // namespace ringside

@@ -1,0 +1,35 @@
+#include "experiments/registry/mpi_of.h"
+
+#include "core/base/error.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+
+std::optional<peer::Mpi> mpi_of(const RunPlan& plan) {
+  if (plan.cluster || !spans_hosts(plan) || !find_device(plan.device.kind).hosts_library) return {};
+  return value_named<peer::Mpi>(name_of(plan.hosts.between));
+}
+
+void check_mpi(const std::vector<RunPlan>& runs) {
+  for (const RunPlan& run : runs) {
+    const auto library = mpi_of(run);
+    if (!library) continue;
+    if (const std::string cause = peer::why_no_mpi(*library); !cause.empty())
+      throw Error("hosts.between = '{}': {}", name_of(*library), cause);
+    if (run.expendable > 0)
+      throw Error(
+          "run {}: it goes on when a worker is killed, but {} then ends all ranks; set "
+          "hosts.between = 'gloo', or leave the scheme out (--schemes)",
+          run.id, name_of(*library));
+  }
+}
+
+void enter_mpi(const RunPlan& plan) {
+  if (const auto library = mpi_of(plan)) peer::begin_mpi(*library);
+}
+
+void leave_mpi(const RunPlan& plan) {
+  if (const auto library = mpi_of(plan)) peer::end_mpi(*library);
+}
+
+}  // namespace ringside

@@ -1,0 +1,24 @@
+// Runs whose ranks speak over MPI between hosts.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/plan/run_plan.h"
+#include "peer/comm/mpi/wire.h"
+
+namespace ringside {
+
+/// The MPI by which ranks of the run reach each other between hosts; none for any other run.
+std::optional<peer::Mpi> mpi_of(const RunPlan& plan);
+
+/// Throws Error if a run cannot have its MPI: this build has no module for it, or the run is to go
+/// on when a worker is killed, which no MPI does.
+void check_mpi(const std::vector<RunPlan>& runs);
+
+/// What the process of a rank does first, and last before it ends well: with MPI all ranks do both
+/// together, also those that never use it. Throw Error.
+void enter_mpi(const RunPlan& plan);
+void leave_mpi(const RunPlan& plan);
+
+}  // namespace ringside
