@@ -31,10 +31,10 @@ class MemberHost::Ends : public RankEvents {
   void line(int rank, const nlohmann::json& value) override { events_.line(rank, value); }
   void output(int rank, const std::string& text) override { events_.output(rank, text); }
   void ended(int rank, const RankEnd& end) override {
-    (end.ended_well() ? well : badly).push_back(rank);
+    if (end.ended_well()) well.push_back(rank);
     events_.ended(rank, end);
   }
-  std::vector<int> well{}, badly{};
+  std::vector<int> well{};
 
  private:
   RankEvents& events_;
@@ -81,7 +81,7 @@ void MemberHost::tell(const nlohmann::json& value) {
 }
 
 void MemberHost::begin_world(const nlohmann::json& world) {
-  world_.emplace(World{world.at("name"), world.at("folder")});
+  world_.emplace(World{world.at("name"), world.at("folder"), world.at("stay")});
   std::error_code error;
   fs::create_directories(world_->folder, error);
   fs::permissions(world_->folder, fs::perms::owner_all, error);
@@ -114,7 +114,7 @@ void MemberHost::read(RankEvents& events) {
   Ends ends(events);
   ranks_.read(ends);
   if (world_) {
-    for (const int rank : ends.well)
+    for (const int rank : world_->stay ? std::vector<int>() : ends.well)
       if (const auto found = world_->stand_ins.find(rank); found != world_->stand_ins.end()) {
         found->second->send({{"status", EXIT_SUCCESS}});
         world_->stand_ins.erase(found);
@@ -125,7 +125,8 @@ void MemberHost::read(RankEvents& events) {
 }
 
 void MemberHost::read_world(RankEvents& events) {
-  auto& [name, folder, awaited, stand_ins] = *world_;
+  auto& awaited = world_->awaited;
+  auto& stand_ins = world_->stand_ins;
   for (auto one = awaited.begin(); one != awaited.end();)
     one = meet(one->first, *one->second, events) ? awaited.erase(one) : std::next(one);
   for (auto one = stand_ins.begin(); one != stand_ins.end();) {

@@ -19,9 +19,9 @@ namespace ringside {
 /// (stand_in.h). The stand-in hands over what it was told, and stays until its rank has ended well.
 /// The rank is a process of this host as any other, started once its stand-in has come.
 ///
-/// What the leader tells (RankHost::tell): {"world": {"name", "folder"}} before ranks of a world
-/// are started; {"command": number, "text"} and {"end": number}: commands of the launcher of MPI;
-/// and
+/// What the leader tells (RankHost::tell): {"world": {"name", "folder", "stay"}} before ranks of a
+/// world are started (stay: no stand-in ends before the world does); {"command": number, "text"}
+/// and {"end": number}: commands of the launcher of MPI; and
 /// {"world": null}, after which nothing of the world is left. What it is told: {"came": rank},
 /// {"gone": rank} for a stand-in that ends before its rank, {"command", "output"}, {"command",
 /// "status"}, and {"left": true} when nothing is left.
@@ -49,6 +49,7 @@ class MemberHost : public RankHost {
   };
   struct World {
     std::string name, folder;
+    bool stay = false;
     std::map<int, std::unique_ptr<Awaited>> awaited{};
     std::map<int, std::unique_ptr<JsonLine>> stand_ins{};  // of ranks that have been started
   };

@@ -48,7 +48,7 @@ Words mpich_words(const std::string& launcher, const std::vector<MpiHost>& hosts
           "-rmk",
           "user",
           "-launcher",
-          "ssh",
+          "rsh",
           "-launcher-exec",
           remote.front(),
           "-bind-to",

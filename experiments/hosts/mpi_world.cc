@@ -12,6 +12,7 @@
 #include "experiments/hosts/mpi_names.h"
 #include "experiments/hosts/ssh.h"
 #include "experiments/hosts/stand_in.h"
+#include "experiments/registry/mpi_of.h"
 #include "ps/protocol/rendezvous.h"
 
 namespace ringside {
@@ -75,7 +76,9 @@ MpiWorld::MpiWorld(const RunPlan& plan, peer::Mpi library, std::vector<RankHost*
       began_(seconds_now()) {
   const std::string launcher = launcher_of(library, environment);
   listener_ = std::make_unique<LocalListener>(remote_name(name_));
-  for (RankHost* agent : agents_) agent->tell({{"world", {{"name", name_}, {"folder", folder_}}}});
+  const nlohmann::json world = {
+      {"name", name_}, {"folder", folder_}, {"stay", !ends_with_ranks(library)}};
+  for (RankHost* agent : agents_) agent->tell({{"world", world}});
   start_launcher(launcher);
 }
 
@@ -121,7 +124,7 @@ MpiWorld::~MpiWorld() {
   const Command& launcher = commands_.at(launcher_number);
   const bool well = failure_.empty() && std::find(came_.begin(), came_.end(), false) == came_.end();
   const auto ended = [&] { return launcher.status.has_value(); };
-  if (well) wait(well_s, ended);
+  if (well && ends_with_ranks(library_)) wait(well_s, ended);
   if (!ended()) {
     agents_.front()->tell({{"end", launcher_number}});
     wait(told_s, ended);

@@ -10,6 +10,8 @@ std::optional<peer::Mpi> mpi_of(const RunPlan& plan) {
   return value_named<peer::Mpi>(name_of(plan.hosts.between));
 }
 
+bool ends_with_ranks(peer::Mpi library) { return library != peer::Mpi::mpich; }
+
 void check_mpi(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {
     const auto library = mpi_of(run);
@@ -29,7 +31,8 @@ void enter_mpi(const RunPlan& plan) {
 }
 
 void leave_mpi(const RunPlan& plan) {
-  if (const auto library = mpi_of(plan)) peer::end_mpi(*library);
+  const auto library = mpi_of(plan);
+  if (library && ends_with_ranks(*library)) peer::end_mpi(*library);
 }
 
 }  // namespace ringside

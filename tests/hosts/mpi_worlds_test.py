@@ -1,0 +1,109 @@
+"""Comparisons on two hosts whose ranks speak over an MPI: the bits of one host, true causes, and nothing left."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from hosts import Sshd, Stage, main, wait_until  # noqa: E402
+from hosts.comparisons import Comparison, finish, hashes, left_on, program  # noqa: E402
+
+LAUNCHERS = {"openmpi": ("mpirun.openmpi",), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
+DAEMONS = {"openmpi": "orted", "mpich": "hydra_pmi_proxy"}
+LONG = 100_000  # steps of a run that a test ends
+LIMIT_S = 10  # from a failure to the end of the run
+
+
+class Worlds:
+    library = None
+
+    def setUp(self):
+        if not any(map(shutil.which, LAUNCHERS[self.library])):
+            self.skipTest(f"there is no {LAUNCHERS[self.library][0]}")
+        if not pathlib.Path(program()).with_name(f"libringside_{self.library}.so").exists():
+            self.skipTest(f"this build has no module for {self.library}")
+        self.stage = self.enterContext(Stage(hosts=2))
+
+    def comparison(self, schemes=("single", "ddp", "fsdp"), **more):
+        return Comparison(self.stage, program(), agents=4, schemes=schemes, between=self.library, **more)
+
+    def check(self, comparison, printed, statuses):
+        self.assertEqual(set(statuses), {0}, printed)
+        rows = comparison.rows()
+        self.assertEqual({row["status"] for row in rows}, {"ok"}, [row["error"] for row in rows])
+        self.assertEqual(hashes(rows), hashes(comparison.rows("alone")))
+        self.assertEqual({home["host"] for row in rows for home in row["homes"]}, {"host0", "host1"})
+        self.assertEqual(left_on(self.stage), [])
+
+    def alone(self, comparison):
+        self.stage.host(0).run(comparison.words(name="alone"), timeout=120)
+
+    def test_by_hand(self):
+        comparison = self.comparison(worlds=(2, 4))
+        self.alone(comparison)
+        self.check(comparison, *comparison.by_hand())
+
+    def test_within_open_mpi(self):
+        """The variables of the launcher that started the job do not reach the one that starts its ranks."""
+        if not shutil.which("mpirun.openmpi"):
+            self.skipTest("there is no mpirun.openmpi")
+        Sshd(self.stage)
+        comparison = self.comparison(schemes=("ddp", "ps"))
+        self.alone(comparison)
+        done = self.stage.host(0).run(
+            ["mpirun.openmpi", "--host", "host0:2,host1:2", "-n", "4", *comparison.words()],
+            env=self.stage.mpi_environment("openmpi"), check=False, timeout=100)
+        self.check(comparison, done.stdout + done.stderr, [done.returncode])
+
+    def failed(self, hit, steps=LONG):
+        """Starts a long run, calls `hit`, and gives the error of its row."""
+        comparison = self.comparison(schemes=("ddp",), steps=steps)
+        processes = [comparison.start_agent(agent) for agent in range(4)]
+        hit()
+        began = time.monotonic()
+        progress = self.stage.folder / "results" / "trial" / "rows.jsonl"
+        wait_until(lambda: progress.exists() and '"ddp"' in progress.read_text(), "the end of the run")
+        taken = time.monotonic() - began
+        for process in processes:  # what is left of the comparison does not matter
+            process.send_signal(signal.SIGTERM)
+        finish(processes)
+        self.assertLess(taken, LIMIT_S)
+        self.assertEqual(left_on(self.stage), [])
+        return next(row["error"] for row in comparison.rows() if row["scheme"] == "ddp" and row["world"] == 2)
+
+    def kill(self, host, chosen, after="a rank"):
+        """Kills a process of a host, once steps are made."""
+        def find(words):
+            return [process for process in self.stage.host(host).processes() if words(process.words)]
+        progress = self.stage.folder / "results" / "trial" / "progress.jsonl"
+        wait_until(lambda: progress.exists() and re.search(r'"ddp-w2.*"step"', progress.read_text()), after)
+        os.kill(find(chosen)[0].number, signal.SIGKILL)
+
+    def test_a_rank_is_killed(self):
+        error = self.failed(lambda: self.kill(1, lambda words: words[1:2] == ["rank"]))
+        self.assertRegex(error, r"^rank 1 \(worker\) on host1 was killed by signal 9 \(Killed\)")
+
+    def test_a_daemon_is_killed(self):
+        error = self.failed(lambda: self.kill(1, lambda words: words[0].endswith(DAEMONS[self.library])))
+        self.assertRegex(error, "^host1: the daemon of .* was killed by signal 9")
+
+    def test_the_launcher_is_killed(self):
+        error = self.failed(lambda: self.kill(0, lambda words: "mpi" in words[0] and "-n" in words))
+        self.assertRegex(error, "^the launcher of .* was killed by signal 9")
+
+
+class OpenMpi(Worlds, unittest.TestCase):
+    library = "openmpi"
+
+
+class Mpich(Worlds, unittest.TestCase):
+    library = "mpich"
+
+
+if __name__ == "__main__":
+    main()
