@@ -23,10 +23,12 @@ PROGRAM = os.environ.get("RINGSIDE_PROGRAM", str(ROOT / "build/ringside"))
 RUNS = os.environ.get("RINGSIDE_WORDS") == "run"
 FOLDERS = ("core", "ps", "peer", "experiments", "tests", "scripts", "results")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/peers/README.md",
+         *sorted((ROOT / "experiments/hosts").glob("*.md")),
          *(page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")))]
 NOWHERE = "/dev/null/nowhere"  # nothing can be written there
 AT_ONCE = {"list", "doctor", "keys"}
 OF_RESULTS = {"report", "explain", "watch", "diff", "trace"}  # they look at folders that the reader has
+OF_HOSTS = {"launch": ("--hosts", "--ssh")}  # `compare`, but for options that need hosts
 OF_A_FILE = {"compare", "train", "validate", "reproduce", "advise", "calibrate"}
 
 # What a command needs that no test has, by a word of it: then its file is looked at with other data, or not at all.
@@ -122,6 +124,10 @@ class Words(unittest.TestCase):
             self.assertEqual(self.run_program(words).returncode, 0)
         elif words[0] in OF_A_FILE:
             self.check_plan(words)
+        elif words[0] in OF_HOSTS:
+            pairs = zip(words[1:], [words[0], *words[1:]])
+            self.check_plan(["compare", *(word for word, before in pairs
+                                          if not {word, before} & set(OF_HOSTS[words[0]]))])
         else:
             self.assertIn(words[0], OF_RESULTS | {"bench"}, "say in the lists above how this command is tried")
 
