@@ -1,6 +1,7 @@
 """A comparison on two hosts by every launcher: the bits of one host, one table, and nothing left."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
@@ -52,11 +53,13 @@ class Launchers(unittest.TestCase):
         store.communicate()
         self.check("\n".join(printed), statuses)
 
+    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "there is no `mpirun.openmpi`; install openmpi-bin")
     def test_mpirun_of_open_mpi(self):
         Sshd(self.stage)
         self.launched(["mpirun.openmpi", "--host", "host0:2,host1:2", "-n", "4", *self.comparison.words()],
                       env=self.stage.mpi_environment("openmpi"))
 
+    @unittest.skipUnless(shutil.which("mpiexec.mpich"), "there is no `mpiexec.mpich`; install mpich")
     def test_mpiexec_of_mpich(self):
         Sshd(self.stage)
         self.launched(["mpiexec.mpich", "-hosts", "host0:2,host1:2", "-n", "4", "-genv", "MASTER_ADDR", "10.77.0.1",
