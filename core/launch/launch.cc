@@ -17,7 +17,8 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr int poll_ms = 100;
-constexpr std::chrono::seconds grace(2);  // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds grace(2);        // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds longest_end(3);  // after SIGKILL, of ranks on other hosts
 /// What is said on one host reaches the launcher earlier than what is said on another.
 constexpr std::chrono::milliseconds difference_of_ways(300);
 
@@ -39,11 +40,13 @@ class Launch : private RankEvents {
         running_[r] = true;
       }
     } catch (...) {
-      signal_all(SIGKILL);
-      while (any_running()) listen();
+      end_all();
       throw;
     }
   }
+  ~Launch() { end_all(); }  // if something was thrown
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
 
   LaunchResult run(const std::function<bool()>& interrupted) {
     while (any_running()) {
@@ -51,10 +54,12 @@ class Launch : private RankEvents {
         result_.interrupted = true;
         fail("interrupted");
       }
-      if (ending_ && std::chrono::steady_clock::now() > *ending_ + grace) {
+      const auto now = std::chrono::steady_clock::now();
+      if (ending_ && !forced_ && now > *ending_ + grace) {
         forced_ = true;
         signal_all(SIGKILL);
       }
+      if (ending_ && now > *ending_ + grace + longest_end) drop_all();
       listen();
     }
     if (!complaints_.empty()) fail(complaints_.begin()->second);
@@ -70,6 +75,22 @@ class Launch : private RankEvents {
   void signal_all(int number) {
     for (std::size_t r = 0; r < running_.size(); ++r)
       if (running_[r]) hosts_[r]->signal(static_cast<int>(r), number);
+  }
+
+  void drop_all() {
+    for (std::size_t r = 0; r < running_.size(); ++r)
+      if (running_[r]) hosts_[r]->drop();
+  }
+  void end_all() {
+    signal_all(SIGKILL);
+    for (const auto end = std::chrono::steady_clock::now() + longest_end; any_running();) {
+      if (std::chrono::steady_clock::now() > end) drop_all();
+      try {
+        listen();
+      } catch (const std::exception&) {
+        // What a rank said that made no sense has been thrown already.
+      }
+    }
   }
 
   void listen() {
@@ -101,7 +122,7 @@ class Launch : private RankEvents {
   void judge(std::size_t rank, const RankEnd& end) {
     const std::string why = fmt::format("{} {}", name(rank), end.text(last_step_[rank]));
     const bool killed = end.killed_but_by(SIGTERM) || !end.cause.empty();
-    if (killed && can_go_on_without(rank)) {
+    if ((end.killed_but_by(SIGTERM) || end.lost) && can_go_on_without(rank)) {
       const int worker = plan_.ranks[rank].worker;
       result_.lost[worker] = why;
       set(lost_key(worker), why);
@@ -130,6 +151,7 @@ class Launch : private RankEvents {
 
   void line(int rank, const nlohmann::json& value) override {
     const auto r = static_cast<std::size_t>(rank);
+    if (!running_.at(r)) return;
     if (value.contains("set")) {
       const auto [key, text] = value["set"].get<std::pair<std::string, std::string>>();
       set(key, text);
@@ -156,6 +178,7 @@ class Launch : private RankEvents {
   }
   void output(int, const std::string& text) override { listener_.on_output(text); }
   void ended(int rank, const RankEnd& end) override {
+    if (!running_.at(static_cast<std::size_t>(rank))) return;
     ends_.emplace_back(static_cast<std::size_t>(rank), end);
   }
 

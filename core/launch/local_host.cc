@@ -100,9 +100,10 @@ void LocalHost::start(const RunPlan& plan, int rank, const RankAddition& additio
   auto variables = overridden(overridden(program_.environment, addition.environment),
                               plan.ranks.at(static_cast<std::size_t>(rank)).environment);
   auto words = words_of(plan, program_, variables);
-  auto& process = ranks_[rank];
-  process = std::make_unique<RankProcess>(std::move(words), std::move(variables), addition.files);
+  auto process =
+      std::make_unique<RankProcess>(std::move(words), std::move(variables), addition.files);
   process->line().send({{"rank", rank}, {"plan", to_json(plan)}});
+  ranks_[rank] = std::move(process);
 }
 
 void LocalHost::send(int rank, const nlohmann::json& value) {

@@ -16,6 +16,7 @@ struct RankEnd {
   std::optional<int> status;  // of waitpid(); none if nobody knows the status
   std::string last_line;      // that the rank wrote to its standard output or error
   std::string cause;          // why nobody knows the status; empty: somebody else collected it
+  bool lost = false;          // the connection with the rank's host has ended
 
   /// Whether the process ended by a signal other than `number`.
   bool killed_but_by(int number) const;
@@ -58,6 +59,8 @@ class RankHost {
   /// Says something to a rank; does nothing if the rank has ended.
   virtual void send(int rank, const nlohmann::json& value) = 0;
   virtual void signal(int rank, int number) = 0;
+  /// Gives up a host whose ranks do not end; to whoever reads, they are lost.
+  virtual void drop() {}
   /// Tells the host something that concerns no rank; a host that starts ranks alone does nothing.
   virtual void tell(const nlohmann::json&) {}
   /// Whether the host cannot be reached any more.

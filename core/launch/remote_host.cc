@@ -1,6 +1,8 @@
 #include "core/launch/remote_host.h"
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -17,6 +19,8 @@ namespace {
 
 constexpr int poll_ms = 100;
 constexpr const char* clock_question = "clock";
+/// While ranks run, an agent is asked so often whether it acts, and may be silent for so long.
+constexpr double ping_every_s = 1, longest_silence_s = 5;
 
 bool can_be_read(int file, int timeout_ms) {
   pollfd watched{file, POLLIN, 0};
@@ -55,15 +59,35 @@ RankEnd end_from_json(const nlohmann::json& in) {
 }  // namespace
 
 RemoteHost::RemoteHost(std::unique_ptr<JsonLine> agent, std::string name)
-    : agent_(std::move(agent)), name_(std::move(name)) {}
+    : agent_(std::move(agent)), name_(std::move(name)) {
+  constexpr timeval longest_send = {.tv_sec = 3, .tv_usec = 0};  // to an agent that does not read
+  setsockopt(agent_->socket(), SOL_SOCKET, SO_SNDTIMEO, &longest_send, sizeof longest_send);
+}
 
-RemoteHost::~RemoteHost() { say({{"end", true}}); }
+RemoteHost::~RemoteHost() {
+  constexpr double last_words_s = 2;
+  say({{"end", true}});
+  for (const double end = seconds_now() + last_words_s; agent_ && seconds_now() < end;)
+    if (can_be_read(agent_->socket(), poll_ms)) hear();
+}
+
+std::vector<nlohmann::json> RemoteHost::hear() {
+  try {
+    if (silence_) silence_.emplace(seconds_now(), ping_every_s);
+    if (auto values = agent_->receive()) return std::move(*values);
+  } catch (const nlohmann::json::exception&) {
+    // What says such things is no agent any more.
+  }
+  agent_.reset();
+  return {};
+}
 
 void RemoteHost::say(const nlohmann::json& value) {
   if (agent_) agent_->send(value);  // that the agent is gone is noticed when it is heard
 }
 
 void RemoteHost::start(const RunPlan& plan, int rank) {
+  if (running_.empty()) silence_.emplace(seconds_now(), ping_every_s);
   running_.push_back(rank);
   say({{"start", rank}, {"plan", to_json(plan)}});
 }
@@ -82,14 +106,11 @@ std::vector<int> RemoteHost::files() const {
 
 void RemoteHost::read(RankEvents& events) {
   while (agent_ && can_be_read(agent_->socket(), 0)) {
-    const auto values = agent_->receive();
-    if (!values) agent_.reset();
-    for (const nlohmann::json& value : values.value_or(std::vector<nlohmann::json>())) {
-      if (value.contains("told")) {
-        events.told(value["told"]);
-        continue;
-      }
+    for (const nlohmann::json& value : hear()) {
+      if (value.contains("told")) events.told(value["told"]);
+      if (!value.contains("from")) continue;  // as an answer that comes too late
       const int rank = value.at("from");
+      if (std::find(running_.begin(), running_.end(), rank) == running_.end()) continue;
       if (value.contains("line")) events.line(rank, value["line"]);
       if (value.contains("output")) events.output(rank, value["output"].get<std::string>());
       if (!value.contains("status")) continue;
@@ -97,9 +118,18 @@ void RemoteHost::read(RankEvents& events) {
       events.ended(rank, end_from_json(value));
     }
   }
+  if (agent_ && !running_.empty()) {
+    const double now = seconds_now();
+    if (now - pinged_s_ > ping_every_s) {
+      say({{"ping", true}});
+      pinged_s_ = now;
+    }
+    if (silence_->seconds(now) > longest_silence_s) drop();
+  }
   if (agent_) return;
   for (const int rank : std::exchange(running_, {}))
-    events.ended(rank, {{}, "", fmt::format("is lost: {} cannot be reached any more", name_)});
+    events.ended(rank,
+                 {{}, "", fmt::format("is lost: {} cannot be reached any more", name_), true});
 }
 
 ClockDifference RemoteHost::clock() {
@@ -117,22 +147,21 @@ ClockDifference RemoteHost::clock() {
 }
 
 bool RemoteHost::lost_idle() {
-  while (agent_ && running_.empty() && can_be_read(agent_->socket(), 0))
-    if (!agent_->receive()) {  // an agent without ranks says nothing
-      agent_.reset();
-      lost_idle_ = true;
-    }
+  while (agent_ && running_.empty() && can_be_read(agent_->socket(), 0)) {
+    hear();  // an agent without ranks says nothing
+    lost_idle_ = !agent_;
+  }
   return lost_idle_;
 }
 
 nlohmann::json RemoteHost::ask(const nlohmann::json& question, double timeout_s) {
-  say({{"ask", question}});
+  const int number = ++asked_;
+  say({{"ask", question}, {"number", number}});
   const double end = seconds_now() + timeout_s;
   while (agent_ && seconds_now() < end) {
     if (!can_be_read(agent_->socket(), poll_ms)) continue;
-    const auto values = agent_->receive();
-    if (!values) agent_.reset();
-    for (const nlohmann::json& value : values.value_or(std::vector<nlohmann::json>())) {
+    for (const nlohmann::json& value : hear()) {
+      if (value.value("number", 0) != number) continue;
       if (value.contains("answer")) return value["answer"];
       if (value.contains("unanswered"))
         throw Error("{}: {}", name_, value["unanswered"].get<std::string>());
@@ -160,13 +189,17 @@ void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
     host.signal(value.at("to"), value["signal"]);
   } else if (value.contains("tell")) {
     host.tell(value["tell"]);
+  } else if (value.contains("ping")) {
+    launcher.send({{"pong", true}});
   } else if (value.contains("ask")) {
+    const int number = value.at("number");
     try {
       const nlohmann::json& question = value["ask"];
-      launcher.send({{"answer", question == clock_question ? nlohmann::json(seconds_now())
+      launcher.send({{"number", number},
+                     {"answer", question == clock_question ? nlohmann::json(seconds_now())
                                                            : duties.answer(question)}});
     } catch (const std::exception& error) {
-      launcher.send({{"unanswered", utf8_text(error.what())}});
+      launcher.send({{"number", number}, {"unanswered", utf8_text(error.what())}});
     }
   }
 }

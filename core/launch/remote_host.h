@@ -5,31 +5,36 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/waiting_time.h"
 #include "core/launch/json_line.h"
 #include "core/launch/rank_host.h"
 
 namespace ringside {
 
-/// The launcher's end. If the connection ends, so do the ranks, as far as the launcher can know.
+/// The launcher's end. If the connection ends, so do the ranks, as far as the launcher can know. An
+/// agent that does not act for five seconds while its ranks run is given up.
 ///
 /// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
-/// {"ask": question}, {"tell": what concerns no rank} and {"end": true}. The agent says {"from":
-/// rank, "line"}, {"from": rank, "output"}, {"from": rank, "status", "last_line", "cause"} of a rank
-/// that has ended, {"answer": ...}, {"unanswered": cause} and {"told": ...}. What the clock shows an
-/// agent answers by itself.
+/// {"ask": question, "number"}, {"tell": what concerns no rank}, {"ping": true} and {"end": true}.
+/// The agent says {"from": rank, "line"}, {"from": rank, "output"}, {"from": rank, "status",
+/// "last_line", "cause"} of a rank that has ended, {"answer": ..., "number"}, {"unanswered": cause,
+/// "number"} and {"told": ...}. What the clock shows an agent answers by itself.
 class RemoteHost : public RankHost {
  public:
   /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".
   RemoteHost(std::unique_ptr<JsonLine> agent, std::string name);
-  /// Tells the agent that no more ranks will be started.
+  /// Tells the agent that no more ranks will be started, and blocks until the agent has ended the
+  /// connection, two seconds at most.
   ~RemoteHost() override;
 
   void start(const RunPlan& plan, int rank) override;
   void send(int rank, const nlohmann::json& value) override;
   void signal(int rank, int number) override;
+  void drop() override { agent_.reset(); }
   void tell(const nlohmann::json& value) override;
   /// Whether the connection has ended.
   bool lost() const override { return !agent_; }
@@ -50,11 +55,16 @@ class RemoteHost : public RankHost {
 
  private:
   void say(const nlohmann::json& value);
+  /// What has come; without a word that makes sense the connection is over.
+  std::vector<nlohmann::json> hear();
 
   std::unique_ptr<JsonLine> agent_;
   std::string name_;
   std::vector<int> running_;
   bool lost_idle_ = false;
+  int asked_ = 0;  // the number of the last question
+  double pinged_s_ = 0;
+  std::optional<WaitingTime> silence_;  // since the agent was heard last
 };
 
 /// What an agent does beside starting ranks.

@@ -18,29 +18,33 @@ void add_experiment(CLI::App& command, Arguments& arguments) {
   add_settings(command, arguments);
 }
 
-/// Options of commands that run under a launcher of several processes.
+/// Options of a command that leads a job.
 void add_job(CLI::App& command, JobArguments& job) {
-  command
-      .add_option("--keys", job.keys,
-                  "under a launcher on several hosts: the folder of the job's keys, as `ringside "
-                  "keys` makes it, with a worker for every process")
-      ->type_name("DIR");
   command
       .add_option("--advertise", job.advertise,
                   "under a launcher: the address or interface of this host by which other hosts "
                   "reach it; without it the one by which this host reaches rank 0")
       ->type_name("ADDRESS");
   command
+      .add_option("--join-timeout", job.join_timeout_s,
+                  "under a launcher: how long the processes wait for each other, in seconds")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 86400.0));
+}
+
+/// Options of a command that a launcher starts several times.
+void add_seat(CLI::App& command, JobArguments& job) {
+  command
+      .add_option("--keys", job.keys,
+                  "under a launcher on several hosts: the folder of the job's keys, as `ringside "
+                  "keys` makes it, with a worker for every process")
+      ->type_name("DIR");
+  command
       .add_option("--slots", job.slots,
                   "under a launcher: how many workers this process may start at once; without it "
                   "one, or as many as PET_NPROC_PER_NODE says")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
-  command
-      .add_option("--join-timeout", job.join_timeout_s,
-                  "under a launcher: how long the processes wait for each other, in seconds")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 86400.0));
 }
 
 void add_comparison(CLI::App& compare, Arguments& arguments) {
@@ -82,6 +86,7 @@ CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
                                          "run every scheme and case of an experiment with every "
                                          "number of workers, and print one table");
   add_comparison(*compare, arguments);
+  add_seat(*compare, arguments.job);
   return compare;
 }
 

@@ -28,7 +28,7 @@ struct Outcome {
 };
 
 /// A file, and the first table that needs it.
-struct Job {
+struct Part {
   std::string table, file;
 };
 
@@ -44,15 +44,16 @@ std::vector<PublishedTable> asked_tables(const Arguments& arguments) {
 /// The files of all tables, each once: those of collectives last, because these are simulated in
 /// this process, and the runs of experiments in processes of their own, which must start while
 /// there is no simulated world here.
-std::vector<Job> jobs_of(const std::vector<PublishedTable>& tables) {
-  std::vector<Job> jobs;
+std::vector<Part> parts_of(const std::vector<PublishedTable>& tables) {
+  std::vector<Part> parts;
   for (const PublishedTable& table : tables)
     for (const std::string& file : table.files)
-      if (std::none_of(jobs.begin(), jobs.end(), [&](const Job& job) { return job.file == file; }))
-        jobs.push_back({table.name, file});
-  std::stable_partition(jobs.begin(), jobs.end(),
-                        [](const Job& job) { return !lists_collectives(job.file); });
-  return jobs;
+      if (std::none_of(parts.begin(), parts.end(),
+                       [&](const Part& part) { return part.file == file; }))
+        parts.push_back({table.name, file});
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const Part& part) { return !lists_collectives(part.file); });
+  return parts;
 }
 
 /// The tables as far as they are made; prints and writes each as soon as all its files are done.
@@ -165,11 +166,11 @@ Ended compare(const Arguments& arguments, const Process& process,
 
 int reproduce_command(Arguments arguments, const Process& process) {
   std::vector<PublishedTable> tables;
-  std::vector<Job> jobs;
+  std::vector<Part> parts;
   const auto folder = std::filesystem::path(arguments.results) / "reproduce";
   try {
     tables = asked_tables(arguments);
-    jobs = jobs_of(tables);
+    parts = parts_of(tables);
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
   }
@@ -178,9 +179,9 @@ int reproduce_command(Arguments arguments, const Process& process) {
   Reproduction reproduction(tables, folder, out);
   std::map<std::string, std::string> files;
   int status = ok;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    arguments.file = jobs[i].file;
-    std::cerr << fmt::format("{} ({} of {}): {}", jobs[i].table, i + 1, jobs.size(),
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    arguments.file = parts[i].file;
+    std::cerr << fmt::format("{} ({} of {}): {}", parts[i].table, i + 1, parts.size(),
                              std::filesystem::path(arguments.file).filename().string())
               << std::endl;
     Ended ended;

@@ -14,10 +14,10 @@
 #include "core/base/time_of_day.h"
 #include "core/sim/world.h"
 #include "experiments/calibrate/calibrate.h"
-#include "experiments/cli/job_start.h"
 #include "experiments/config/cases.h"
 #include "experiments/config/cluster_file.h"
 #include "experiments/hosts/environments.h"
+#include "experiments/hosts/job.h"
 #include "experiments/hosts/placement.h"
 #include "experiments/live/display.h"
 #include "experiments/live/event_lines.h"
@@ -252,7 +252,7 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   EventFeed feed(listeners, seconds_now, time_of_day);
   RankStart start = rank_start(process, errors);
   if (Job* job = comparison.job) {
-    start.agents = job->hosts();
+    start.agents = comparison.agents();
     start.interrupted = [&process, job] { return process.interrupted() || job->lost_idle(); };
   }
   start.on_output = [&](const std::string& text) { display.print(text); };
@@ -271,21 +271,16 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   return out;
 }
 
-Compared from_file_to_results(const Arguments& arguments, const Process& process,
+Compared from_file_to_results(const Arguments& arguments, const Process& process, Job* job,
                               EventLines* lines) {
-  std::optional<LedJob> led;
   Comparison comparison;
-  process.catch_interrupts();
+  comparison.job = job;
   try {
-    led = lead_job(arguments, process);
-    if (led) {
-      comparison.job = led->job.get();
-      std::cerr << led->description << std::endl;
-    }
     prepare(comparison, arguments, process);
   } catch (const std::exception& error) {
-    return {wrong_input, error.what()};
+    return {process.interrupted() ? was_interrupted : wrong_input, error.what()};
   }
+  process.catch_interrupts();
   try {
     if (!measure_missing_speeds(comparison.runs, comparison.most_attempts, process,
                                 comparison.agents(), comparison.speeds))
@@ -307,10 +302,11 @@ Compared from_file_to_results(const Arguments& arguments, const Process& process
 
 }  // namespace
 
-Compared make_comparison(const Arguments& arguments, const Process& process, std::ostream* events) {
-  if (!events) return from_file_to_results(arguments, process, nullptr);
+Compared make_comparison(const Arguments& arguments, const Process& process, Job* job,
+                         std::ostream* events) {
+  if (!events) return from_file_to_results(arguments, process, job, nullptr);
   EventLines lines(*events);
-  Compared out = from_file_to_results(arguments, process, &lines);
+  Compared out = from_file_to_results(arguments, process, job, &lines);
   if (!lines.ended()) lines.hear({time_of_day(), ended(out)});
   return out;
 }

@@ -10,6 +10,8 @@
 
 namespace ringside {
 
+class Job;
+
 struct Compared {
   int status = ok;          // the exit status of a command that makes no other comparison
   std::string complaint{};  // why the status is not ok
@@ -20,9 +22,10 @@ struct Compared {
 
 /// Makes the comparison of the experiment arguments.file, says on standard error how it goes, and
 /// writes results and summary. Blocks. Looks at everything that can be wrong about the input before
-/// it touches a file. `events` also gets the comparison's events as lines of JSON, of which the
+/// it touches a file. `job` starts the ranks, if there is one, and outlives the call; else they are
+/// processes of this one. `events` also gets the comparison's events as lines of JSON, of which the
 /// last one is its end; null: nobody wants them.
-Compared make_comparison(const Arguments& arguments, const Process& process,
+Compared make_comparison(const Arguments& arguments, const Process& process, Job* job = nullptr,
                          std::ostream* events = nullptr);
 
 }  // namespace ringside

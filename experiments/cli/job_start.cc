@@ -57,6 +57,7 @@ MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
   if (job.keys != keys_from_input) return meeting;
   meeting.keys.clear();
   meeting.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (meeting.drawn_keys.empty()) throw Error("--keys -: no keys came from standard input");
   return meeting;
 }
 
@@ -175,9 +176,13 @@ LedJob join_as_leader(const Seat& seat, const Arguments& arguments, const Proces
 }  // namespace
 
 std::optional<LedJob> lead_job(const Arguments& arguments, const Process& process) {
-  if (!arguments.job.hosts.empty()) return launch_job(arguments, process);
+  if (!arguments.job.hosts.empty()) {
+    process.catch_interrupts();
+    return launch_job(arguments, process);
+  }
   const auto seat = seat_of(process.environment);
   if (!seat) return {};
+  process.catch_interrupts();
   return join_as_leader(*seat, arguments, process);
 }
 

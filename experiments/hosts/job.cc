@@ -43,6 +43,7 @@ class Job::Muster {
  public:
   Muster(const JobStart& start, JobListener& listener)
       : start_(start),
+        port_(listener.port()),
         newcomers_(listener, start.say),
         joined_(static_cast<std::size_t>(start.facts.agents)),
         lines_(joined_.size()) {
@@ -78,7 +79,7 @@ class Job::Muster {
         throw Error(
             "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
             "here: {}",
-            fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, start_.meeting.port,
+            fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, port_,
             start_.join_timeout_s, text_of(here()));
       listen();
     }
@@ -92,7 +93,7 @@ class Job::Muster {
   }
 
   void dismiss(const std::string& cause) {
-    std::size_t told = 1;
+    std::size_t told = 1 + told_;
     for (const auto& line : lines_)
       if (line) told += line->send({{"refused", cause}});
     const double end = seconds_now() + latecomers_s;
@@ -111,7 +112,15 @@ class Job::Muster {
       if (ready[first + agent])
         throw Error("{} has ended before the job began; it says why", joined_[agent]->name());
     ready.resize(first);
-    for (Introduced& newcomer : newcomers_.hear(ready)) admit(newcomer);
+    std::vector<Introduced> newcomers = newcomers_.hear(ready);
+    for (std::size_t i = 0; i < newcomers.size(); ++i) try {
+        admit(newcomers[i]);
+      } catch (const Error& error) {
+        for (std::size_t later = i + 1; later < newcomers.size(); ++later)
+          newcomers[later].line->send({{"refused", error.what()}});
+        told_ += newcomers.size() - i;
+        throw;
+      }
   }
 
   /// An agent that does not fit ends the job, which would wait for it in vain.
@@ -142,9 +151,11 @@ class Job::Muster {
   }
 
   const JobStart& start_;
+  int port_;
   Introductions newcomers_;
   std::vector<std::optional<AgentFacts>> joined_;  // by agent
   std::vector<std::unique_ptr<JsonLine>> lines_;   // by agent; none for this process
+  std::size_t told_ = 0;  // newcomers that know already why the job does not begin
 };
 
 Job::Job(const JobStart& start)

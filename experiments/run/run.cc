@@ -81,15 +81,23 @@ std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
 /// Puts what ranks of other hosts have recorded for a trace on this process's clock; returns a note
 /// about each rank.
 std::vector<std::string> put_on_one_clock(Row& row, const std::vector<RankHost*>& hosts) {
-  std::map<RankHost*, ClockDifference> clocks;
-  for (RankHost* host : hosts)
-    if (!clocks.contains(host)) clocks[host] = host->clock();
+  std::map<std::string, std::optional<ClockDifference>> clocks;  // by host
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    auto& clock = clocks[row.plan.homes[r].host];
+    if (clock) continue;  // ranks of one host have one clock
+    try {
+      clock = hosts[r]->clock();
+    } catch (const Error&) {
+      // A run may go on without a host that is lost, and so does its trace.
+    }
+  }
   std::vector<std::string> notes;
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {
-    const ClockDifference& clock = clocks[hosts[r]];
+    const std::string& host = row.plan.homes[r].host;
+    const ClockDifference clock = clocks[host].value_or(ClockDifference{});
     for (Slice& slice : row.ranks[r].slices) slice.begin_s -= clock.ahead_s;
     for (MemorySample& sample : row.ranks[r].memory) sample.at_s -= clock.ahead_s;
-    notes.push_back(fmt::format(" on {}", row.plan.homes[r].host));
+    notes.push_back(fmt::format(" on {}{}", host, clocks[host] ? "" : ", its clock unknown"));
     if (clock.error_s > 0)
       notes.back() += fmt::format(", its clock known to {:.0f} us", 1e6 * clock.error_s);
   }
@@ -111,15 +119,16 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   std::optional<LoadMeter> meter;
   if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;
-  const std::vector<RankHost*> hosts = hosts_of(plan, start);
+  std::vector<RankHost*> hosts;
   try {
+    if (!plan.cluster) hosts = hosts_of(plan, start);
     const LaunchListener listener{.on_progress =
                                       [&](int rank, const nlohmann::json& progress) {
                                         if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0)
                                           steps.add(read_json<Progress>(progress));
                                       },
                                   .on_output = start.on_output};
-    if (plan.homes.empty()) {
+    if (hosts.empty()) {
       result = launch(plan, start.program, listener, start.interrupted);
     } else {
       const std::unique_ptr<Attendant> attendant = start.agents.attendant(plan);
@@ -133,12 +142,8 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
   RunOutcome outcome{row_of(plan, result), false, collectives_of(result)};
   if (meter) outcome.row.load = meter->read();
-  try {
-    if (outcome.row.status == "ok" && !hosts.empty())
-      outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
-  } catch (const std::exception& error) {
-    outcome.row = failed_row(plan, error.what());
-  }
+  if (outcome.row.status == "ok" && !hosts.empty())
+    outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
   return outcome;
 }
 

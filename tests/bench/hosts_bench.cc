@@ -25,8 +25,7 @@ double least(const std::vector<double>& values) {
 
 }  // namespace
 
-void compare_with(Between between, Store& store, int rank, int ranks,
-                  const LibrarysOwn& own) {
+void compare_with(Between between, Store& store, int rank, int ranks, const LibrarysOwn& own) {
   const auto device = make_cpu_device(1);
   std::vector<int> hosts;
   for (int r = 0; r < ranks; ++r) hosts.push_back(r * 2 / ranks);

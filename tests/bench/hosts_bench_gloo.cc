@@ -24,15 +24,13 @@ int run(int rank, int ranks, const std::filesystem::path& folder) {
     auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
     const auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
     context->connectFullMesh(theirs, device);
-    bench::compare_with(Between::gloo, store, rank, ranks,
-                        [&](float* array, std::int64_t count) {
-                          gloo::AllreduceOptions options(context);
-                          options.setOutput(array, static_cast<std::size_t>(count));
-                          options.setReduceFunction(
-                              static_cast<void (*)(void*, const void*, const void*, std::size_t)>(
-                                  &gloo::sum<float>));
-                          gloo::allreduce(options);
-                        });
+    bench::compare_with(Between::gloo, store, rank, ranks, [&](float* array, std::int64_t count) {
+      gloo::AllreduceOptions options(context);
+      options.setOutput(array, static_cast<std::size_t>(count));
+      options.setReduceFunction(
+          static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+      gloo::allreduce(options);
+    });
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "rank {}: {}\n", rank, error.what());

@@ -1,7 +1,9 @@
 #include "core/launch/remote_host.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <nlohmann/json.hpp>
@@ -116,6 +118,18 @@ TEST_F(RemoteHostTest, AnAgentThatIsLostWithoutRanksIsNoticedToo) {
   EXPECT_TRUE(hosts_[0]->lost());
   EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("x", 1); }),
             "agent 0 cannot be reached any more");
+}
+
+TEST_F(RemoteHostTest, ARankThatTheSystemRefusesToStartIsNamed) {
+  begin("read -r never <&$1");
+  rlimit before{}, none{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  none = before;
+  none.rlim_cur = 3;
+  setrlimit(RLIMIT_NOFILE, &none);
+  const LaunchResult result = run();
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_THAT(result.error, ::testing::HasSubstr("on host0 did not start: cannot make a socket"));
 }
 
 TEST_F(RemoteHostTest, AnAgentAnswersQuestions) {

@@ -193,7 +193,9 @@ TEST_F(PsJobs, RefuseAnotherUser) {
   if (other == 0) {
     if (setuid(nobody) != 0) _exit(2);
     const int made = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(made, reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) _exit(3);
+    if (connect(made, reinterpret_cast<const sockaddr*>(&port_.address()),
+                sizeof port_.address()) != 0)
+      _exit(3);
     char c = 0;
     _exit(recv(made, &c, 1, 0) <= 0 ? 0 : 4);
   }

@@ -324,8 +324,8 @@ TEST(HostsFail, AtOnceWhenAProcessIsKilled) {
     try {
       FileStore store(folder.path());
       const auto device = make_cpu_device(1);
-      const auto comm = peer::make_hosts_communicator(
-          *device, store, {"test", rank, 2}, {{0, 1}, Between::gloo, "127.0.0.1", 60});
+      const auto comm = peer::make_hosts_communicator(*device, store, {"test", rank, 2},
+                                                      {{0, 1}, Between::gloo, "127.0.0.1", 60});
       comm->barrier();
       if (rank == 1) raise(SIGKILL);
       const Tensor array = device->tensor({1000}, MemoryKind::communication);

@@ -145,6 +145,19 @@ class KilledAgents(Failing):
     def test_with_servers(self):
         self.killed(3, "ps")
 
+    def test_an_agent_that_stands_still(self):
+        self.run_begins()
+        since = time.monotonic()
+        self.processes[2].send_signal(signal.SIGSTOP)
+        finish(self.processes[:1], LONGEST + 5)
+        took = time.monotonic() - since
+        self.processes[2].send_signal(signal.SIGCONT)
+        self.assertLess(took, LONGEST)
+        rows = self.comparison.rows()
+        self.assertRegex(rows[-1]["error"], r"rank 2 \(worker\) on host1 is lost: agent 2 on host1")
+        finish(self.processes[1:], 10)
+        self.assertEqual(left_on(self.stage), [])
+
     def test_leader(self):
         self.run_begins()
         since = time.monotonic()
