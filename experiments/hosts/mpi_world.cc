@@ -55,10 +55,11 @@ std::string one_line(const std::string& text) {
 
 /// The status of a shell, which tells the signal that ended its command as a number above 128.
 std::string words_for_shell(int status) {
-  constexpr int signalled = 128, of_exit_code = 8;
+  constexpr int signalled = 128, of_exit_code = 8, last_signal = 64;
   const int code = status >> of_exit_code;
-  const int as_if =
-      status >= 0 && (status & 0x7f) == 0 && code > signalled ? code - signalled : status;
+  const bool by_signal =
+      status >= 0 && (status & 0x7f) == 0 && code > signalled && code <= signalled + last_signal;
+  const int as_if = by_signal ? code - signalled : status;
   if (as_if < 0) return "ended";
   return (as_if == status ? "ended with " : "was killed by ") + words_for_end(as_if);
 }
@@ -184,6 +185,8 @@ void MpiWorld::attend() {
     fail(fmt::format("rank {} on {}: the process that the launcher of {} started for it has ended",
                      gone_->second, plan_.homes.at(static_cast<std::size_t>(gone_->second)).host,
                      title_of(library_)));
+  if (launcher_failed_ && seconds_now() > launcher_failed_->first + explained_s)
+    fail(launcher_failed_->second);
   if (seconds_now() > began_ + plan_.train.timeout_s && !missing().empty()) {
     const std::string said = one_line(commands_.at(launcher_number).said);
     fail(fmt::format("the launcher of {} has not started {} within {} s{}", title_of(library_),
@@ -217,10 +220,13 @@ void MpiWorld::ended(int number, int status) {
   if (status == 0 && all_came) return;
   const std::string said = one_line(command.said);
   const std::string where = number == launcher_number ? "" : command.host + ": ";
-  fail(fmt::format("{}the {} of {} {}{}{}", where,
-                   number == launcher_number ? "launcher" : "daemon", title_of(library_),
-                   words_for_shell(status), all_came ? "" : " before all ranks had started",
-                   said.empty() ? "" : "; it says: " + said));
+  const std::string why = fmt::format(
+      "{}the {} of {} {}{}{}", where, number == launcher_number ? "launcher" : "daemon",
+      title_of(library_), words_for_shell(status), all_came ? "" : " before all ranks had started",
+      said.empty() ? "" : "; it says: " + said);
+  if (number != launcher_number) return fail(why);
+  // Perhaps because a daemon has ended, of which its host has not told yet.
+  if (!launcher_failed_) launcher_failed_ = {seconds_now(), why};
 }
 
 void MpiWorld::fail(const std::string& why) {

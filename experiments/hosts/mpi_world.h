@@ -63,7 +63,9 @@ class MpiWorld : public Attendant {
   std::vector<bool> came_;  // by rank
   double began_ = 0;
   std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose stand-in went
-  int left_ = 0;                                // agents with whom nothing is left
+  /// When the launcher failed, and how.
+  std::optional<std::pair<double, std::string>> launcher_failed_;
+  int left_ = 0;  // agents with whom nothing is left
   std::string failure_;
 };
 
