@@ -19,7 +19,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr int poll_ms = 100;
 constexpr std::chrono::seconds grace(2);        // from SIGTERM to SIGKILL
 constexpr std::chrono::seconds longest_end(3);  // after SIGKILL, of ranks on other hosts
-/// What is said on one host reaches the launcher earlier than what is said on another.
+/// What is said on one host reaches the launcher earlier than what is said on another: of several
+/// hosts the launcher awaits for so long whether a rank was killed, which then is the cause.
 constexpr std::chrono::milliseconds difference_of_ways(300);
 
 /// One run: all its ranks, their store, and the first failure.

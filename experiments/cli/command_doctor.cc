@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "core/base/error.h"
+#include "core/base/module.h"
 #include "core/base/processor.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/cuda/cuda.h"
@@ -9,6 +10,7 @@
 #include "core/sim/world.h"
 #include "experiments/cli/commands.h"
 #include "experiments/registry/registry.h"
+#include "peer/comm/gloo/wire.h"
 #include "peer/comm/nccl/communicator.h"
 
 namespace ringside {
@@ -47,6 +49,16 @@ void say_gpus(const cuda::Machine& machine) {
   }
 }
 
+/// Libraries of MPI are not loaded here: no process can have two of them.
+void say_libraries_between_hosts() {
+  const std::string gloo = peer::why_no_gloo();
+  say("gloo", gloo.empty() ? "usable" : "NOT usable: " + gloo);
+  for (const char* library : {"openmpi", "mpich"})
+    say(library, has_module(fmt::format("libringside_{}.so", library))
+                     ? "built"
+                     : "NOT usable: this program was built without it");
+}
+
 }  // namespace
 
 int doctor_command() {
@@ -57,6 +69,7 @@ int doctor_command() {
   say_gpus(cuda::look_at_machine());
   const peer::NcclFound nccl = peer::look_for_nccl();
   say("nccl", nccl.cause.empty() ? "found: " + nccl.version : "NOT usable: " + nccl.cause);
+  say_libraries_between_hosts();
   const std::string simulator = missing_simulator();
   say("sim", simulator.empty() ? "usable" : "NOT usable: " + simulator);
   std::cout << std::flush;

@@ -205,7 +205,7 @@ TEST_F(CommandLine, ListsOnePartOfIt) {
 TEST_F(CommandLine, TheDoctorNamesWhatIsThereAndWhatToInstall) {
   const Ended doctor = run({"doctor"});
   EXPECT_EQ(doctor.status, 0);
-  for (const char* word : {"cpu", "cuda", "nccl", "sim", "usable"})
+  for (const char* word : {"cpu", "cuda", "nccl", "gloo", "openmpi", "mpich", "sim", "usable"})
     EXPECT_THAT(doctor.out, HasSubstr(word));
   const auto gpus = doctor.out.find("cuda       NOT usable: ");
   if (gpus == std::string::npos) GTEST_SKIP() << "there is a GPU here";
