@@ -44,8 +44,7 @@ std::span<std::byte> bytes_of(auto& value) {
 }  // namespace
 
 Station::Station(Device& device, Store& store, const Group& group, const Hosts& hosts)
-    : device_(device),
-      store_(store),
+    : store_(store),
       group_(group),
       hosts_(hosts),
       places_(hosts.of_ranks, group.rank),

@@ -102,7 +102,6 @@ class Station {
   void tell_others();
   void leave();
 
-  Device& device_;
   Store& store_;
   Group group_;
   Hosts hosts_;
