@@ -185,8 +185,7 @@ void MpiWorld::attend() {
     fail(fmt::format("rank {} on {}: the process that the launcher of {} started for it has ended",
                      gone_->second, plan_.homes.at(static_cast<std::size_t>(gone_->second)).host,
                      title_of(library_)));
-  if (launcher_failed_ && seconds_now() > launcher_failed_->first + explained_s)
-    fail(launcher_failed_->second);
+  if (gave_up_ && seconds_now() > gave_up_->first + explained_s) fail(gave_up_->second);
   if (seconds_now() > began_ + plan_.train.timeout_s && !missing().empty()) {
     const std::string said = one_line(commands_.at(launcher_number).said);
     fail(fmt::format("the launcher of {} has not started {} within {} s{}", title_of(library_),
@@ -224,9 +223,9 @@ void MpiWorld::ended(int number, int status) {
       "{}the {} of {} {}{}{}", where, number == launcher_number ? "launcher" : "daemon",
       title_of(library_), words_for_shell(status), all_came ? "" : " before all ranks had started",
       said.empty() ? "" : "; it says: " + said);
-  if (number != launcher_number) return fail(why);
-  // Perhaps because a daemon has ended, of which its host has not told yet.
-  if (!launcher_failed_) launcher_failed_ = {seconds_now(), why};
+  if (words_for_shell(status).starts_with("was killed")) return fail(why);
+  // Perhaps because another one was killed, of which its host has not told yet.
+  if (!gave_up_) gave_up_ = {seconds_now(), why};
 }
 
 void MpiWorld::fail(const std::string& why) {

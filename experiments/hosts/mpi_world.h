@@ -63,8 +63,8 @@ class MpiWorld : public Attendant {
   std::vector<bool> came_;  // by rank
   double began_ = 0;
   std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose stand-in went
-  /// When the launcher failed, and how.
-  std::optional<std::pair<double, std::string>> launcher_failed_;
+  /// When the launcher or a daemon first ended with an error of its own, and how.
+  std::optional<std::pair<double, std::string>> gave_up_;
   int left_ = 0;  // agents with whom nothing is left
   std::string failure_;
 };
