@@ -44,7 +44,10 @@ int compare_command(const Arguments& arguments, const Process& process) {
   }
   if (!led) return compare(arguments, process, nullptr);
   std::cerr << led->description << std::endl;
-  return compare(arguments, process, led->job.get());
+  const int status = compare(arguments, process, led->job.get());
+  led->job.reset();
+  if (led->ssh) std::cerr << led->ssh->finish() << std::flush;
+  return status;
 }
 
 }  // namespace ringside

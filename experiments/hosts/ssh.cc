@@ -90,13 +90,16 @@ SshAgents::SshAgents(const SshStart& start) {
   }
 }
 
-SshAgents::~SshAgents() {
+std::string SshAgents::finish() {
   const auto end = std::chrono::steady_clock::now() + last_words;
+  std::string written;
   for (Agent& agent : agents_) {
     while (!agent.process.reap() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(nap);
     agent.process.signal(SIGTERM);
+    written += agent.process.output().read();
   }
+  return written;
 }
 
 void SshAgents::check() {
@@ -109,12 +112,6 @@ void SshAgents::check() {
                                        : std::string("an unknown status"),
                 line.empty() ? "" : ": " + line);
   }
-}
-
-std::string SshAgents::output() {
-  std::string out;
-  for (Agent& agent : agents_) out += agent.process.output().read();
-  return out;
 }
 
 }  // namespace ringside

@@ -36,16 +36,17 @@ class SshAgents {
  public:
   /// Throws Error if ssh cannot be started.
   explicit SshAgents(const SshStart& start);
-  /// Blocks until all have ended, a moment at most; ends those that have not.
-  ~SshAgents();
+  /// As finish().
+  ~SshAgents() { finish(); }
   SshAgents(const SshAgents&) = delete;
   SshAgents& operator=(const SshAgents&) = delete;
 
   /// Throws Error that names the host and quotes the last line that was written there, if one has
   /// ended. To be called while agents are awaited.
   void check();
-  /// What agents and ssh have written since the last call.
-  std::string output();
+  /// Blocks until all have ended, three seconds at most; ends those that have not. Returns what
+  /// agents and ssh have written, a MB of each at most. To be called once the job is over.
+  std::string finish();
 
  private:
   struct Agent {

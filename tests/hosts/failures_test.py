@@ -428,6 +428,19 @@ class BySsh(Failing):
     def test_a_host_without_a_server(self):
         self.launch("host0:2,host1:2", r"host host[01]: ssh ended with exit code 255: ", server=False)
 
+    def test_what_an_agent_says_is_shown(self):
+        self.begin()
+        Sshd(self.stage)
+        plain = self.comparison.words()
+        at = plain.index("--keys")
+        self.processes = [self.stage.host(0).start(
+            [plain[0], "launch", "--hosts", "host0:2,host1:2", *plain[2:at], *plain[at + 2:]], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)]
+        wait_until(lambda: self.steps() > 0, "the first steps", timeout=30)
+        agent = next(process for process in self.stage.host(1).processes() if process.words[1:2] == ["compare"])
+        os.kill(agent.number, signal.SIGTERM)
+        self.all_end(r"ringside: agent 2: interrupted")
+
     def test_a_program_that_is_not_there(self):
         self.launch("host0:2", r"'no-such-ssh', which starts agents on other hosts, is no program in PATH",
                     words=("--ssh", "no-such-ssh"))

@@ -80,8 +80,8 @@ class Worlds:
         def find(host, words):
             return [process for process in self.stage.host(host).processes() if words(process.words)]
         wait_until(lambda: find(1, lambda words: words[1:2] == ["rank"]), "a rank on host1")
-        time.sleep(1)  # it makes steps by now, or begins MPI: the cause is the same
-        os.kill(find(host, chosen)[0].number, signal.SIGKILL)
+        # It makes steps, or begins MPI: the cause is the same.
+        os.kill(wait_until(lambda: find(host, chosen), "what is killed")[0].number, signal.SIGKILL)
 
     def test_a_rank_is_killed(self):
         error = self.failed(lambda: self.kill(1, lambda words: words[1:2] == ["rank"]))
