@@ -24,6 +24,10 @@ def parent_of(process):
     return int(re.search(r"PPid:\s*(\d+)", status.read_text())[1]) if status.exists() else None
 
 
+def threads_of(process):
+    return len(list(pathlib.Path(f"/proc/{process}/task").iterdir()))
+
+
 class Failing(unittest.TestCase):
     """Four agents on two hosts, two on each, whose run goes on until something fails."""
 
@@ -60,6 +64,11 @@ class Failing(unittest.TestCase):
         """The processes of the ranks that an agent has started, by rank."""
         return sorted(process.number for process in self.comparison.host_of(agent).processes()
                       if parent_of(process.number) == self.processes[agent].pid)
+
+    def wait_for_joined(self, *agents):
+        """An agent has a thread for its connection beside ZeroMQ's two once the leader knows its key; then it says
+        who it is."""
+        wait_until(lambda: all(threads_of(self.processes[agent].pid) >= 4 for agent in agents), "the agents join")
 
     def all_end(self, cause, since=None, leader=0, gone=()):
         """`cause` is a regular expression that one line of the leader matches. `gone` are agents whose host is
@@ -169,8 +178,7 @@ class KilledAgents(Failing):
     def test_leader_while_agents_are_awaited(self):
         self.begin()
         self.start(agents=(0, 1, 2))
-        wait_until(lambda: self.stage.host(0).listening(), "the leader listens")
-        time.sleep(0.5)
+        self.wait_for_joined(1, 2)
         since = time.monotonic()
         self.processes[0].kill()
         self.all_end("", since, leader=None)
@@ -178,7 +186,7 @@ class KilledAgents(Failing):
     def test_agent_while_others_are_awaited(self):
         self.begin(more=("--join-timeout", "9"))
         self.start(agents=(0, 1, 2))
-        time.sleep(1.5)
+        self.wait_for_joined(1, 2)
         since = time.monotonic()
         self.processes[1].kill()
         self.all_end(r"agent 1 on host0 \(10\.77\.0\.1\) has ended before the job began", since)
