@@ -1,5 +1,7 @@
 #include "experiments/registry/mpi_of.h"
 
+#include <csignal>
+
 #include "core/base/error.h"
 #include "experiments/registry/registry.h"
 
@@ -27,7 +29,11 @@ void check_mpi(const std::vector<RunPlan>& runs) {
 }
 
 void enter_mpi(const RunPlan& plan) {
-  if (const auto library = mpi_of(plan)) peer::begin_mpi(*library);
+  const auto library = mpi_of(plan);
+  if (!library) return;
+  // A daemon that has gone is an error of MPI, and no signal that would look like the cause.
+  std::signal(SIGPIPE, SIG_IGN);
+  peer::begin_mpi(*library);
 }
 
 void leave_mpi(const RunPlan& plan) {
