@@ -8,11 +8,19 @@
 
 namespace ringside {
 
-std::optional<int> allowed_cores() {
+std::vector<std::int64_t> allowed_core_numbers() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
-  return CPU_COUNT(&set);
+  std::vector<std::int64_t> out;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return out;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) out.push_back(core);
+  return out;
+}
+
+std::optional<int> allowed_cores() {
+  const auto count = static_cast<int>(allowed_core_numbers().size());
+  return count > 0 ? std::optional(count) : std::nullopt;
 }
 
 std::string processor_name() {

@@ -1,14 +1,18 @@
 // The processor of this machine.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ringside {
 
-/// The number of cores that this process may use; none if the system does not say.
+/// The cores that this process may use, by number; none if the system does not say.
+std::vector<std::int64_t> allowed_core_numbers();
+/// How many these are; none if the system does not say.
 std::optional<int> allowed_cores();
 
 /// The processor's model and its number of cores, as in "AMD EPYC, 2 cores".

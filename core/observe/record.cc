@@ -75,6 +75,15 @@ Fields fields_of(RankRecord::Evaluation& evaluation) {
           {"seconds", &evaluation.seconds}};
 }
 
+Fields fields_of(LinkTimes& times) {
+  return {{"gbs", &times.gbs},
+          {"step_us", &times.step_us},
+          {"collective_us_per_mb", &times.collective_us_per_mb},
+          {"message_wall_us", &times.message_wall_us},
+          {"message_us", &times.message_us},
+          {"message_us_per_mb", &times.message_us_per_mb}};
+}
+
 Fields row_fields_of(RankRecord& r) {
   return {{"rank", &r.rank},
           {"role", &r.role},
@@ -111,6 +120,7 @@ Fields fields_of(RankRecord& r) {
                              {"figures", Structs(&r.figures)},
                              {"operations", Structs(&r.operations)},
                              {"pieces", Structs(&r.pieces)},
+                             {"links", Structs(&r.links)},
                              {"slices", Structs(&r.slices)},
                              {"memory_samples", Structs(&r.memory)}})
     fields.push_back(std::move(field));

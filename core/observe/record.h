@@ -48,6 +48,16 @@ struct HostMemory {
   MemoryUse at_peak;
 };
 
+/// What a rank measured between its host and others (Purpose::links). Bandwidth and steps are those
+/// of collectives of one rank on each host; messages go from a worker to a server of another host.
+struct LinkTimes {
+  double gbs = 0;                   // each way at once, into and out of a host
+  double step_us = 0;               // a step of a collective that moves next to nothing
+  double collective_us_per_mb = 0;  // processor time of each end; MB = 1e6 bytes
+  double message_wall_us = 0;       // from send() until the other end has a small message
+  double message_us = 0, message_us_per_mb = 0;  // processor time of each end
+};
+
 struct RankRecord {
   int rank = 0;
   std::string role;
@@ -112,6 +122,8 @@ struct RankRecord {
   /// copies, sums and updates of pieces of the model, each with the median of its times in
   /// `TimedOperation::us`. What else an entry says is not known to a rank.
   std::vector<sim::TimedOperation> operations{}, pieces{};
+  /// Of worker 0 of a run that times links (Purpose::links).
+  std::optional<LinkTimes> links{};
   /// Spans of the last steps, and what the rank's memory held in them, for a trace.
   std::vector<Slice> slices;
   std::vector<MemorySample> memory{};
@@ -124,6 +136,7 @@ Fields fields_of(HostMemory& memory);
 Fields fields_of(Staleness& staleness);
 Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);
+Fields fields_of(LinkTimes& times);
 
 /// The figures of a rank that go into a row of results; figures of single steps do not.
 Fields row_fields_of(RankRecord& record);

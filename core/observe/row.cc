@@ -136,16 +136,24 @@ void add_record(ordered_json& rank, const RankRecord& record) {
   if (record.host_memory) rank["memory"]["host"]["peak"] = record.host_memory->at_peak.total();
 }
 
+/// The quantile of sorted values, of which there are some.
+double at_share(const std::vector<double>& values, double share) {
+  const double rank = std::ceil(share * static_cast<double>(values.size()));
+  return values[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
+}
+
 }  // namespace
 
 Quantiles quantiles(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  const auto at = [&](double share) {
-    const double rank = std::ceil(share * static_cast<double>(values.size()));
-    return values[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
-  };
-  return {at(0.5), at(0.1), at(0.9)};
+  return {at_share(values, 0.5), at_share(values, 0.1), at_share(values, 0.9)};
+}
+
+double lower_quartile(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return at_share(values, 0.25);
 }
 
 Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {

@@ -35,6 +35,9 @@ struct Quantiles {
 /// Quantiles by nearest rank among the sorted values. Each is one of the values: the median of an
 /// even number of values is the lower of the two in the middle. All are 0 if there are no values.
 Quantiles quantiles(std::vector<double> values);
+/// In the same way, what a quarter of the values do not exceed. Other work on the machine makes
+/// measurements slower, never faster, so low values are the truer ones.
+double lower_quartile(std::vector<double> values);
 
 /// One evaluation of a run: figures of the held-out samples of all workers.
 struct Evaluation {

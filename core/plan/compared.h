@@ -18,9 +18,11 @@ enum class Purpose : std::uint8_t {
   reference,  // other runs must equal this run, which is made only once, before all others; its
               // speed is not compared
   all_cores,  // `single` with the threads of all ranks of the largest world, at most one per core
-  timing      // the run belongs to no comparison: its ranks time what they compute
+  timing,     // the run belongs to no comparison: its ranks time what they compute
+  links       // nor does this one: its ranks, one on each host, time the network between them
 };
-inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores", "timing"};
+inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores", "timing",
+                                                     "links"};
 constexpr EnumNames names_of(Purpose) { return purpose_names; }
 
 /// The order in which a run adds up the gradients of a step: first those of `micro_batches`

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/sim/uneven.h"
@@ -12,6 +13,16 @@ namespace {
 
 bool shares_cores(const sim::ClusterSpec& cluster) {
   return cluster.device.kind == sim::DeviceKind::cpu;
+}
+
+/// Hosts are numbered in the order of their first ranks.
+sim::Place place_of_home(const RunPlan& plan, int rank) {
+  std::vector<std::string> hosts;
+  for (const RankHome& home : plan.homes) {
+    if (std::find(hosts.begin(), hosts.end(), home.host) == hosts.end()) hosts.push_back(home.host);
+    if (home.host == plan.homes[static_cast<std::size_t>(rank)].host) break;
+  }
+  return {static_cast<int>(hosts.size()) - 1, 0};
 }
 
 }  // namespace
@@ -45,12 +56,19 @@ sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
 }
 
 int machines_of_workers(const RunPlan& plan) {
+  if (!plan.homes.empty()) {
+    std::set<std::string> hosts;
+    for (int worker = 0; worker < plan.world; ++worker)
+      hosts.insert(plan.homes[static_cast<std::size_t>(worker)].host);
+    return static_cast<int>(hosts.size());
+  }
   const std::int64_t devices = plan.cluster->devices;
   return static_cast<int>(std::min(plan.cluster->machines, (plan.world + devices - 1) / devices));
 }
 
 sim::Place place_of(const RunPlan& plan, int rank) {
   const sim::ClusterSpec& cluster = *plan.cluster;
+  if (!plan.homes.empty()) return place_of_home(plan, rank);
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
   if (self.worker < 0) {
     const int first = plan.sim.servers_apart ? machines_of_workers(plan) : 0;

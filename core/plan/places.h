@@ -21,7 +21,8 @@ std::vector<int> workers_beside(int beside, int world, int group);
 /// If the devices are CPUs, there may be more workers than devices: after the last device the count
 /// begins at the first device again. Dedicated servers are spread over the machines in turn, or,
 /// with SimConfig::servers_apart, over those without workers, and live on the machine's host, or on
-/// its device 0 if the devices are CPUs.
+/// its device 0 if the devices are CPUs. Where the plan has homes, which are those of the run on
+/// real CPUs that is predicted, each of their hosts is a machine.
 sim::Place place_of(const RunPlan& plan, int rank);
 /// Where worker `worker` of any run on the cluster lives.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);

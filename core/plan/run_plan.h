@@ -96,7 +96,8 @@ struct RunPlan {
   std::optional<OtherProgram> program{};
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
-  /// By rank; empty: all ranks live on the host that plans.
+  /// By rank; empty: all ranks live on the host that plans. A simulated run has the homes of the
+  /// run that it predicts, if any.
   std::vector<RankHome> homes{};
   HostsConfig hosts{};
   /// Of a definition that replays a run: what happened to every range of the run's servers.

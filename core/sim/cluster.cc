@@ -21,7 +21,9 @@ Fields fields_of(MessageSpec& message) {
   return {{"send_us", &message.send_us, {}, not_negative},
           {"receive_us", &message.receive_us, {}, not_negative},
           {"send_us_per_mb", &message.send_us_per_mb, {}, not_negative},
-          {"receive_us_per_mb", &message.receive_us_per_mb, {}, not_negative}};
+          {"receive_us_per_mb", &message.receive_us_per_mb, {}, not_negative},
+          {"network_us", &message.network_us, {}, not_negative},
+          {"network_us_per_mb", &message.network_us_per_mb, {}, not_negative}};
 }
 
 Fields fields_of(CollectiveSpec& collective) {
@@ -32,6 +34,7 @@ Fields fields_of(CollectiveSpec& collective) {
           {"device_share", &collective.device_share, {}, not_negative},
           {"sum", &collective.sum.points},
           {"copy", &collective.copy.points},
+          {"network_us_per_mb", &collective.network_us_per_mb, {}, not_negative},
           {"error", &collective.error, {}, not_negative}};
 }
 

@@ -239,7 +239,16 @@ class Checker {
     check_error("collective.error", collective.error);
     if (collective.device_share >= 1)
       refuse("collective.device_share", "must be less than 1, but is {}", collective.device_share);
-    if (collective.kind == CollectiveKind::nccl) return;
+    if (collective.kind == CollectiveKind::nccl) {
+      if (collective.network_us_per_mb > 0)
+        refuse("collective.network_us_per_mb", "is for kind shm");
+      for (const auto& [key, value] : {std::pair("network_us", c_.message.network_us),
+                                       {"network_us_per_mb", c_.message.network_us_per_mb}})
+        if (value > 0)
+          refuse(fmt::format("message.{}", key),
+                 "is for collective.kind shm: others have one kind of messages");
+      return;
+    }
     if (collective.device_share > 0)
       refuse("collective.device_share", "is for kind nccl: with shm a rank's core does both");
     if (collective.copy_out_gbs > 0) refuse("collective.copy_out_gbs", "is for kind nccl");

@@ -11,8 +11,9 @@
 
 namespace ringside::sim {
 
-/// The algorithms of collectives. nccl: rings with NCCL's latencies. shm: every rank sums its part
-/// straight out of its peers' memory; summing occupies the rank's core.
+/// The algorithms of collectives. nccl: rings with NCCL's latencies. shm: ranks on cores of CPUs.
+/// Those of one machine sum and copy straight out of their peers' memory; between machines go
+/// messages (peer/comm/sim/hosts.h). Both occupy the ranks' cores.
 enum class CollectiveKind : std::uint8_t { nccl, shm };
 inline constexpr std::string_view collective_kind_names[] = {"nccl", "shm"};
 constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
@@ -38,6 +39,9 @@ struct CollectiveSpec {
   /// shm: the bytes per second that one rank reads and writes while it sums and while it copies, as
   /// shares of its device's bandwidth.
   Efficiency sum{}, copy{};
+  /// shm, for ranks on several machines: the processor time that each end spends on a MB (1e6
+  /// bytes) of a collective that goes from one machine to another.
+  double network_us_per_mb = 0;
   /// How far off the times of collectives and messages may be (core/sim/bounds.h).
   double error = 0;
   bool operator==(const CollectiveSpec&) const = default;
@@ -49,6 +53,9 @@ struct CollectiveSpec {
 struct MessageSpec {
   double send_us = 0, receive_us = 0;
   double send_us_per_mb = 0, receive_us_per_mb = 0;  // MB = 1e6 bytes
+  /// Where ranks of one machine share memory (CollectiveKind::shm), the figures above are those of
+  /// messages within a machine, and these take their place between machines, at each end.
+  double network_us = 0, network_us_per_mb = 0;
   bool operator==(const MessageSpec&) const = default;
 };
 

@@ -10,29 +10,32 @@
 
 namespace ringside {
 
-std::string calibration_name(std::int64_t threads) {
-  return fmt::format("{}, {} thread{} a rank", processor_name(), threads, threads == 1 ? "" : "s");
+std::string calibration_name(std::int64_t threads, int hosts, Between between) {
+  return fmt::format("{}{}, {} thread{} a rank{}",
+                     hosts > 1 ? fmt::format("{} hosts: ", hosts) : "", processor_name(), threads,
+                     threads == 1 ? "" : "s",
+                     hosts > 1 ? fmt::format(", {} between hosts", name_of(between)) : "");
 }
 
 sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& runs,
-                           const RankStart& start,
+                           const CalibrationSite& site,
                            const std::function<void(const std::string&)>& told) {
   sim::ClusterSpec cluster;
-  cluster.name = calibration_name(threads);
+  cluster.name = calibration_name(threads, site.hosts, site.between);
   cluster.source = "measured by `ringside calibrate`";
   cluster.device.name = "processor";
   cluster.device.kind = sim::DeviceKind::cpu;
-  cluster.device.cores = std::max<std::int64_t>(1, allowed_cores().value_or(1) / threads);
+  cluster.device.cores = std::max<std::int64_t>(1, site.cores / threads);
   cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                              static_cast<double>(sysconf(_SC_PAGESIZE));
   told("operations");
   std::set<Precision> precisions = {Precision::fp32};
   for (const RunPlan& run : runs) precisions.insert(run.train.precision);
   if (runs.empty()) precisions = {Precision::fp32, Precision::bf16, Precision::fp16};
-  measure_device(cluster.device, precisions, threads, start);
+  measure_device(cluster.device, precisions, threads, site);
   cluster.host = cluster.device;
-  // Ranks send through the machine's memory, so every link has the memory's bandwidth. The cluster
-  // has only this machine, so nothing is sent through its NIC.
+  // Ranks of a machine send through its memory, so every link has the memory's bandwidth. Nothing
+  // is sent through the NIC of a cluster of one machine.
   cluster.pcie = {.gbs = cluster.device.bandwidth_gbs};
   cluster.peer = cluster.pcie;
   cluster.nic = cluster.pcie;
@@ -40,9 +43,13 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
   measure_collectives(cluster, threads);
   told("messages");
   measure_messages(cluster, threads);
+  if (site.hosts > 1) {
+    told("the network");
+    measure_network(cluster, threads, site);
+  }
   if (!runs.empty()) {
     told("the models");
-    measure_models(cluster, runs, start);
+    measure_models(cluster, runs, site);
   }
   sim::check(cluster);
   return cluster;

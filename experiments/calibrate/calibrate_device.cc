@@ -46,16 +46,16 @@ void measure_training(Measurements& out, const RunPlan& plan, std::int64_t threa
 
 /// Returns the share of its speed that a core keeps while all cores train. This is the best of
 /// several tries, since other work on the machine only lowers the share.
-double measure_busy_share(RunPlan plan, std::int64_t cores, std::int64_t threads,
-                          const RankStart& start) {
+double measure_busy_share(RunPlan plan, std::int64_t ranks, std::int64_t threads,
+                          const CalibrationSite& site) {
   constexpr int tries = 3;
   plan.device.threads = threads;
-  const auto fast_step = [&](int ranks) {
-    return timed_run(timing_run(plan, ranks, {.repeat = 1}), start).step_ms.p10;
+  const auto fast_step = [&](int beside) {
+    return timed_run(plan, beside, {.repeat = 1}, site).step_ms.p10;
   };
   double best = 0;
   for (int i = 0; i < tries; ++i)
-    best = std::max(best, fast_step(1) / fast_step(static_cast<int>(cores)));
+    best = std::max(best, fast_step(1) / fast_step(static_cast<int>(ranks)));
   return std::min(1.0, best);
 }
 
@@ -163,7 +163,7 @@ void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
 }  // namespace
 
 void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisions,
-                    std::int64_t threads, const RankStart& start) {
+                    std::int64_t threads, const CalibrationSite& site) {
   Measurements all;
   struct {
     const char* kind;
@@ -202,11 +202,11 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
                        threads);
   }
   measure_flats(all, threads);
-  device.busy_share =
-      device.cores > 1 ? measure_busy_share(
-                             plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
-                             device.cores, threads, start)
-                       : 1;
+  const std::int64_t ranks = std::min(device.cores, site.slots);
+  if (ranks > 1)
+    device.busy_share =
+        measure_busy_share(plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
+                           ranks, threads, site);
   device.launch_us = std::max(0.0, quantiles(all.gaps).median / micro);
   set_roofline(device, all.ops);
   set_efficiency(device, all.ops);

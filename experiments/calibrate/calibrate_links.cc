@@ -1,5 +1,3 @@
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,29 +8,15 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/observe/row.h"
 #include "experiments/calibrate/calibrate.h"
+#include "experiments/registry/registry.h"
+#include "experiments/run/echo.h"
 #include "peer/comm/shm/communicator.h"
-#include "ps/wires/host_transport.h"
 
 namespace ringside {
 namespace {
 
 constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
 constexpr double largest_share = 16;  // cluster files allow no larger share of the ideal speed
-
-/// Other work on the machine makes measurements slower, never faster, so low values are the truer
-/// ones.
-double lower_quartile(std::vector<double> values) {
-  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-  std::nth_element(values.begin(), quarter, values.end());
-  return *quarter;
-}
-
-/// Seconds of processor time that this thread has used.
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 // ---- collectives
 
@@ -84,16 +68,6 @@ double seconds_of(const Collective& collective, std::int64_t count, int repeats,
 
 // ---- messages
 
-/// Of one message: from the call of send() until the receiver has it, and the sender's processor
-/// time in send().
-struct EchoTimes {
-  double wall_s = 0, send_s = 0;
-};
-
-/// Both ends compute between messages for as long as lets the other fall asleep, as servers and
-/// workers do that wait in training.
-constexpr double pause_s = 300e-6;
-
 RunPlan echo_plan() {
   RunPlan plan;
   plan.servers = 1;
@@ -102,69 +76,16 @@ RunPlan echo_plan() {
   return plan;
 }
 
-/// One rank of a run with a worker and a server that answers every message with as many values of
-/// its own. Messages go the way that they go in training by default.
-class EchoRank {
- public:
+/// One rank of a run with a worker and a server.
+struct EchoRank {
   EchoRank(const RunPlan& plan, int rank, Store& store)
-      : device_(make_cpu_device(1)),
-        timeline_(*device_),
-        context_{plan, rank, *device_, store, timeline_},
-        transport_(ps::host_transport()) {}
+      : device(make_cpu_device(1)),
+        timeline(*device),
+        context{plan, rank, *device, store, timeline} {}
 
-  void serve(int messages) {
-    const auto connection = transport_->listen(context_, {.timeout_s = timeout_s});
-    ps::Channel& channel = *connection.channel;
-    Tensor answer;
-    for (int i = 0; i < messages; ++i) {
-      auto received = receive(channel);
-      Tensor& frame = received.message.frames.at(0);
-      if (!answer) answer = device_->tensor(frame.shape(), MemoryKind::parameter);
-      frame = answer;
-      received.message.header.reply = true;
-      compute();
-      channel.send(received.peer, std::move(received.message));
-    }
-  }
-
-  /// Sends messages of `count` elements, each after the reply to the one before.
-  EchoTimes ask(std::int64_t count, int messages) {
-    const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
-    ps::Channel& channel = *connection.channel;
-    const Tensor frame = device_->tensor({count}, MemoryKind::communication);
-    device_->kernels().fill({.out = frame, .value = 1});
-    std::vector<double> wall, sending;
-    for (int i = 0; i < messages; ++i) {
-      compute();
-      ps::Message message;
-      message.header.kind = ps::Kind::push_pull;
-      message.header.token = connection.token;
-      message.frames.push_back(frame);
-      const double begin = device_->clock().now(), cpu = cpu_seconds();
-      channel.send(0, std::move(message));
-      sending.push_back(cpu_seconds() - cpu);
-      receive(channel);
-      wall.push_back((device_->clock().now() - begin - pause_s) / 2);
-    }
-    return {lower_quartile(std::move(wall)), lower_quartile(std::move(sending))};
-  }
-
- private:
-  void compute() const {
-    const double end = device_->clock().now() + pause_s;
-    while (device_->clock().now() < end) {
-    }
-  }
-  static ps::Received receive(ps::Channel& channel) {
-    auto received = channel.receive(timeout_s);
-    if (!received) throw Error("calibrate: a message did not come back within {} s", timeout_s);
-    return std::move(*received);
-  }
-
-  std::unique_ptr<Device> device_;
-  Timeline timeline_;
-  RankContext context_;
-  std::unique_ptr<ps::Transport> transport_;
+  std::unique_ptr<Device> device;
+  Timeline timeline;
+  RankContext context;
 };
 
 /// Returns the medians of several tries: waking the other end up costs a few microseconds or
@@ -175,9 +96,9 @@ EchoTimes echo(std::int64_t count, int messages) {
   std::vector<double> wall, sending;
   for (int i = 0; i < tries; ++i) {
     MemoryStore store;
-    EchoRank server(plan, 1, store), worker(plan, 0, store);
-    std::jthread serving([&] { server.serve(messages); });
-    const EchoTimes now = worker.ask(count, messages);
+    const EchoRank server(plan, 1, store), worker(plan, 0, store);
+    std::jthread serving([&] { Echo(server.context).answer(messages); });
+    const EchoTimes now = Echo(worker.context).ask(count, messages);
     wall.push_back(now.wall_s);
     sending.push_back(now.send_s);
   }
@@ -220,6 +141,32 @@ void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / mega);
   cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / micro;
   cluster.pcie.latency_us = std::max(0.0, of_small.wall_s - 2 * of_small.send_s) / micro;
+}
+
+void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const CalibrationSite& site) {
+  RunPlan plan;
+  plan.id = "links";
+  plan.purpose = Purpose::links;
+  plan.scheme = "independent";
+  plan.options = default_options(plan.scheme);
+  plan.promise = Promise::own_algorithm;
+  plan.world = site.hosts;
+  plan.servers = 1;
+  plan.device.threads = threads;
+  plan.train.timeout_s = timeout_s;
+  for (int r = 0; r < plan.world; ++r) plan.ranks.push_back({r, r, -1});
+  plan.ranks.push_back({plan.world, -1, 0});
+  const Row row = made(std::move(plan), site, "the timing of links between hosts");
+  const LinkTimes& times = row.ranks.at(static_cast<std::size_t>(site.hosts - 1)).links.value();
+  cluster.machines = site.hosts;
+  cluster.nic = {.gbs = times.gbs, .step_us = times.step_us};
+  cluster.collective.network_us_per_mb = times.collective_us_per_mb;
+  cluster.message.network_us = times.message_us;
+  cluster.message.network_us_per_mb = times.message_us_per_mb;
+  // What is left of a message's way when both ends have done their work, and without the latency
+  // that messages within a host have too.
+  cluster.nic.latency_us =
+      std::max(0.0, times.message_wall_us - 2 * times.message_us - 2 * cluster.pcie.latency_us);
 }
 
 }  // namespace ringside

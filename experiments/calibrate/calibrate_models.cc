@@ -118,33 +118,36 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
 
 }  // namespace
 
-RunPlan timing_run(const RunPlan& training, int ranks, const Repetition& repetition) {
+Row made(RunPlan plan, const CalibrationSite& site, const std::string& what) {
+  plan.hosts = {.workers = WorkerPlacement::spread, .between = site.between};
+  site.place(plan);
+  RunOutcome outcome = run_plan(plan, site.start, [](const Step&) {});
+  if (outcome.interrupted) throw Error("interrupted");
+  if (outcome.row.status != "ok") throw Error("{}: {}", what, outcome.row.error);
+  return std::move(outcome.row);
+}
+
+Row timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
+              const CalibrationSite& site) {
   RunPlan plan = training;
   plan.id = "timing";
   plan.purpose = Purpose::timing;
   plan.scheme = "independent";
   plan.options = default_options(plan.scheme);
   plan.promise = Promise::own_algorithm;
-  plan.world = ranks;
+  plan.world = ranks * site.hosts;
   plan.repeat = repetition.repeat;
   plan.train.warmup = repetition.warmup;
   plan.train.steps = repetition.warmup + repetition.steps;
-  plan.train.global_batch *= ranks;
+  plan.train.global_batch *= plan.world;
   plan.ranks.clear();
-  for (int r = 0; r < ranks; ++r) plan.ranks.push_back({r, r, -1});
-  return plan;
-}
-
-Row timed_run(const RunPlan& plan, const RankStart& start) {
-  RunOutcome outcome = run_plan(plan, start, [](const Step&) {});
-  if (outcome.interrupted) throw Error("interrupted");
-  if (outcome.row.status != "ok")
-    throw Error("a training of model {} that is timed: {}", plan.model.kind, outcome.row.error);
-  return std::move(outcome.row);
+  for (int r = 0; r < plan.world; ++r) plan.ranks.push_back({r, r, -1});
+  return made(std::move(plan), site,
+              fmt::format("a training of model {} that is timed", training.model.kind));
 }
 
 void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
-                    const RankStart& start) {
+                    const CalibrationSite& site) {
   // Of each training: longer ones are more precise, and caches and clocks are warm by then.
   constexpr double warming = 0.05, timed = 0.15;  // seconds
   constexpr int rounds = 3;
@@ -156,23 +159,24 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
   };
   std::map<std::string, Training> trainings;
   const auto cores = static_cast<int>(cluster.device.cores);
+  const auto most = static_cast<int>(std::min(cluster.device.cores, site.slots));
   for (const RunPlan& run : runs) {
     auto& training =
         trainings.try_emplace(lone_training_name(run), Training{lone_training(run)}).first->second;
     // Beside a rank alone a server computes, or its own communicator.
     training.ranks = std::max(
-        training.ranks, std::clamp(static_cast<int>(run.ranks.size()), std::min(2, cores), cores));
+        training.ranks, std::clamp(static_cast<int>(run.ranks.size()), std::min(2, most), most));
   }
   // Other work on the machine lasts for seconds: the rounds of a training lie apart.
   for (int round = 0; round < rounds; ++round)
     for (auto& [name, training] : trainings)
       for (const int ranks : std::set{1, training.ranks}) {
         if (training.step == 0)
-          training.step = step_of(timed_run(timing_run(training.plan, 1, {1, 2, 1}), start));
+          training.step = step_of(timed_run(training.plan, 1, {1, 2, 1}, site));
         const std::int64_t warmup = steps_in(warming, training.step, 1, 30);
         const std::int64_t steps = steps_in(timed, training.step, 3, 150);
         training.rounds[ranks].push_back(
-            timed_run(timing_run(training.plan, ranks, {warmup, steps, round}), start));
+            timed_run(training.plan, ranks, {warmup, steps, round}, site));
       }
   for (const auto& [name, training] : trainings) {
     const OpTimes alone = times_of(training.rounds.at(1));

@@ -33,5 +33,10 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
 
 /// Declares --results: the folder to which results are written.
 void add_results(CLI::App& command, Arguments& arguments);
+/// Declare options of a job: of every command that can lead one; of a command that a launcher
+/// starts several times; of a command that starts agents by ssh (returns --hosts).
+void add_job(CLI::App& command, JobArguments& job);
+void add_seat(CLI::App& command, JobArguments& job);
+CLI::Option* add_hosts(CLI::App& command, JobArguments& job);
 
 }  // namespace ringside

@@ -18,35 +18,6 @@ void add_experiment(CLI::App& command, Arguments& arguments) {
   add_settings(command, arguments);
 }
 
-/// Options of a command that leads a job.
-void add_job(CLI::App& command, JobArguments& job) {
-  command
-      .add_option("--advertise", job.advertise,
-                  "under a launcher: the address or interface of this host by which other hosts "
-                  "reach it; without it the one by which this host reaches rank 0")
-      ->type_name("ADDRESS");
-  command
-      .add_option("--join-timeout", job.join_timeout_s,
-                  "under a launcher: how long the processes wait for each other, in seconds")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 86400.0));
-}
-
-/// Options of a command that a launcher starts several times.
-void add_seat(CLI::App& command, JobArguments& job) {
-  command
-      .add_option("--keys", job.keys,
-                  "under a launcher on several hosts: the folder of the job's keys, as `ringside "
-                  "keys` makes it, with a worker for every process")
-      ->type_name("DIR");
-  command
-      .add_option("--slots", job.slots,
-                  "under a launcher: how many workers this process may start at once; without it "
-                  "one, or as many as PET_NPROC_PER_NODE says")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
-}
-
 void add_comparison(CLI::App& compare, Arguments& arguments) {
   add_experiment(compare, arguments);
   compare
@@ -94,16 +65,7 @@ CLI::App* add_launch(CLI::App& app, Arguments& arguments) {
   CLI::App* launch = app.add_subcommand(
       "launch", "do what `compare` does, with workers on several hosts, where ssh starts agents");
   add_comparison(*launch, arguments);
-  launch
-      ->add_option("--hosts", arguments.job.hosts,
-                   "the hosts, each with the number of workers that it may have at once, as in "
-                   "node1:4,node2:4")
-      ->type_name("HOST:N,...")
-      ->required();
-  launch
-      ->add_option("--ssh", arguments.job.ssh,
-                   "what runs a command on a host, with its options, as in 'ssh -p 2222'")
-      ->type_name("COMMAND");
+  add_hosts(*launch, arguments.job)->required();
   return launch;
 }
 

@@ -33,11 +33,14 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
       ->type_name("FILE");
   calibrate
       ->add_option("--results", arguments.results,
-                   "write DIR/machine.toml, which `compare` with the same --results finds; with "
-                   "--from, DIR/CLUSTER-fitted.toml")
+                   "write DIR/machine.toml, or DIR/hosts.toml for several hosts, which `compare` "
+                   "with the same --results finds; with --from, DIR/CLUSTER-fitted.toml")
       ->type_name("DIR")
       ->capture_default_str();
 
+  add_job(*calibrate, arguments.job);
+  add_seat(*calibrate, arguments.job);
+  add_hosts(*calibrate, arguments.job);
   commands.push_back({calibrate, [&] {
                         return arguments.files.empty() ? calibrate_command(arguments, process)
                                                        : fit_command(arguments, process);

@@ -1,6 +1,7 @@
 // ringside calibrate
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -10,8 +11,10 @@
 #include "core/plan/run_plan.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/cli/output_files.h"
 #include "experiments/config/cluster_file.h"
+#include "experiments/hosts/placement.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 
@@ -39,38 +42,77 @@ std::vector<RunPlan> runs_of(const std::vector<std::string>& files, std::int64_t
   return out;
 }
 
-}  // namespace
+/// The hosts of the job, or this one. `runs` say what moves values between hosts.
+CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart start) {
+  CalibrationSite site{.start = std::move(start)};
+  if (!runs.empty()) site.between = runs.front().hosts.between;
+  if (!job) {
+    site.cores = site.slots = allowed_cores().value_or(1);
+    return site;
+  }
+  const std::vector<HostRoom> rooms = rooms_of(job->agents());
+  site.hosts = static_cast<int>(rooms.size());
+  site.cores = rooms.front().cores;
+  site.slots = rooms.front().slots;
+  for (const HostRoom& room : rooms) {
+    site.cores = std::min(site.cores, room.cores);
+    site.slots = std::min<std::int64_t>(site.slots, room.slots);
+  }
+  site.place = [job](RunPlan& run) {
+    std::vector<RunPlan> runs_of_one = {std::move(run)};
+    place_on_hosts(runs_of_one, job->agents());
+    run = std::move(runs_of_one.front());
+  };
+  site.start.agents = {job->hosts(), [job](const RunPlan& run) { return job->attendant(run); }};
+  site.start.interrupted = [job, asked = site.start.interrupted] {
+    return asked() || job->lost_idle();
+  };
+  return site;
+}
 
-int calibrate_command(const Arguments& arguments, const Process& process) {
+int measure(const Arguments& arguments, const Process& process, Job* job) {
   std::filesystem::path file;
   std::vector<RunPlan> runs;
+  CalibrationSite site;
+  process.catch_interrupts();
+  OutputStream errors(STDERR_FILENO, process.interrupted);
   try {
     if (arguments.threads < 1 || arguments.threads > most_threads)
       throw Error("--threads {} must lie between 1 and {}", arguments.threads, most_threads);
     std::error_code failed;
     std::filesystem::create_directories(arguments.results, failed);
     if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
-    file = check_output("--results", machine_file(arguments.results)).path;
     runs = runs_of(arguments.calibrated, arguments.threads);
+    site = site_of(job, runs, rank_start(process, errors));
+    file = check_output("--results", machine_file(arguments.results, site.hosts)).path;
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
-  process.catch_interrupts();
-  OutputStream errors(STDERR_FILENO, process.interrupted);
   try {
     const sim::ClusterSpec cluster = calibrate(
-        arguments.threads, runs, rank_start(process, errors),
+        arguments.threads, runs, site,
         [&](const std::string& what) { errors << "measuring " << what << " ..." << std::endl; });
     write_whole(file, cluster_text(cluster, fmt::format("{}. Measured by `ringside calibrate`.",
                                                         cluster.name)));
-    std::cout << fmt::format("{}: {:.0f} GFLOP/s a rank, {:.1f} GB/s; written to {}\n",
-                             cluster.name, 1e3 * cluster.device.tflops.at("fp32"),
-                             cluster.device.bandwidth_gbs, file.string());
+    std::cout << fmt::format("{}: {:.0f} GFLOP/s a rank, {:.1f} GB/s", cluster.name,
+                             1e3 * cluster.device.tflops.at("fp32"), cluster.device.bandwidth_gbs);
+    if (site.hosts > 1)
+      std::cout << fmt::format(", {:.2f} GB/s between hosts, {:.0f} us a step", cluster.nic.gbs,
+                               cluster.nic.step_us);
+    std::cout << fmt::format("; written to {}\n", file.string());
     return ok;
   } catch (const std::exception& error) {
     if (process.interrupted()) return complain(was_interrupted, "calibrate: interrupted");
     return complain(run_failed, error.what());
   }
+}
+
+}  // namespace
+
+int calibrate_command(const Arguments& arguments, const Process& process) {
+  return in_job(
+      {"calibrate", arguments.calibrated, {"--threads", fmt::format("{}", arguments.threads)}},
+      arguments.job, process, [&](Job* job) { return measure(arguments, process, job); });
 }
 
 }  // namespace ringside

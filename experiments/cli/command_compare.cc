@@ -1,8 +1,8 @@
 // ringside compare
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <iostream>
-#include <optional>
 
 #include "experiments/cli/comparison.h"
 #include "experiments/cli/job_start.h"
@@ -31,23 +31,23 @@ int compare(const Arguments& arguments, const Process& process, Job* job) {
   return complain(compared.status, compared.complaint);
 }
 
+/// The options of a command line that asks for the same comparison.
+std::vector<std::string> settings_of(const Arguments& arguments) {
+  std::vector<std::string> out;
+  for (const std::string& setting : arguments.overrides) out.insert(out.end(), {"--set", setting});
+  for (const std::string& one : arguments.cases) out.insert(out.end(), {"--case", one});
+  if (!arguments.schemes.empty())
+    out.insert(out.end(), {"--schemes", fmt::format("{}", fmt::join(arguments.schemes, ","))});
+  if (!arguments.worlds.empty())
+    out.insert(out.end(), {"--worlds", fmt::format("{}", fmt::join(arguments.worlds, ","))});
+  return out;
+}
+
 }  // namespace
 
 int compare_command(const Arguments& arguments, const Process& process) {
-  std::optional<LedJob> led;
-  try {
-    if (const auto seat = agent_seat(process); seat && arguments.job.hosts.empty())
-      return agent_command(*seat, arguments, process);
-    led = lead_job(arguments, process);
-  } catch (const std::exception& error) {
-    return complain(process.interrupted() ? was_interrupted : wrong_input, error.what());
-  }
-  if (!led) return compare(arguments, process, nullptr);
-  std::cerr << led->description << std::endl;
-  const int status = compare(arguments, process, led->job.get());
-  led->job.reset();
-  if (led->ssh) std::cerr << led->ssh->finish() << std::flush;
-  return status;
+  return in_job({"compare", {arguments.file}, settings_of(arguments)}, arguments.job, process,
+                [&](Job* job) { return compare(arguments, process, job); });
 }
 
 }  // namespace ringside

@@ -89,6 +89,8 @@ void say_shares(const std::vector<RunPlan>& runs, const Process& process) {
            << std::endl;
 }
 
-std::string machine_file(const std::string& results) { return results + "/machine.toml"; }
+std::string machine_file(const std::string& results, int hosts) {
+  return results + (hosts > 1 ? "/hosts.toml" : "/machine.toml");
+}
 
 }  // namespace ringside

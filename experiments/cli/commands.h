@@ -137,6 +137,6 @@ bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
 void say_shares(const std::vector<RunPlan>& runs, const Process& process);
 /// The file that `calibrate` writes for this machine and `compare` looks for, in the folder of
 /// results.
-std::string machine_file(const std::string& results);
+std::string machine_file(const std::string& results, int hosts = 1);
 
 }  // namespace ringside

@@ -52,35 +52,38 @@ struct Comparison {
   }
 };
 
-/// This machine as `ringside calibrate` measured it; none if no measurement of this machine is
-/// there, or if no ranks run on this machine's CPU. Throws Error if device.cluster names a file
+/// This machine, or the hosts of the job, as `ringside calibrate` measured them; none if no such
+/// measurement is there, or if no ranks run on CPUs. Throws Error if device.cluster names a file
 /// that cannot be used.
 std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
-                                                    const std::string& results) {
-  const DeviceConfig* cpu = nullptr;
+                                                    const std::string& results, const Job* job) {
+  const RunPlan* on_cpu = nullptr;
   for (const RunPlan& run : runs) {
     if (run.cluster) continue;
-    if (run.device.kind == "cpu" && run.purpose == Purpose::asked && !cpu) cpu = &run.device;
+    if (run.device.kind == "cpu" && run.purpose == Purpose::asked && !on_cpu) on_cpu = &run;
     if (run.device.kind != "cpu" && !run.device.cluster.empty())
       throw Error(
           "device.cluster: runs on device '{}' cannot be predicted; leave device.cluster out, or "
           "set device.kind=sim",
           run.device.kind);
   }
-  if (!cpu) return {};
-  const bool named = !cpu->cluster.empty();
-  const std::string file = named ? cpu->cluster : machine_file(results);
+  if (!on_cpu) return {};
+  const DeviceConfig& cpu = on_cpu->device;
+  const int hosts = job ? static_cast<int>(rooms_of(job->agents()).size()) : 1;
+  const bool named = !cpu.cluster.empty();
+  const std::string file = named ? cpu.cluster : machine_file(results, hosts);
   if (!named && !std::filesystem::exists(file)) return {};
   sim::require_simgrid();
   sim::ClusterSpec machine = read_cluster(file);
-  const auto here = calibration_name(cpu->threads);
-  if (machine.name == here) return CalibratedMachine{std::move(machine), cpu->threads};
+  const Between between = on_cpu->hosts.between;
+  const auto here = calibration_name(cpu.threads, hosts, between);
+  if (machine.name == here) return CalibratedMachine{std::move(machine), cpu.threads, between};
   if (named)
     throw Error(
         "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
         "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
         "calibrate --threads {}` writes",
-        file, machine.name, here, cpu->threads);
+        file, machine.name, here, cpu.threads);
   std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
                            machine.name, here)
             << std::endl;
@@ -104,7 +107,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
   check_mpi(comparison.runs);
-  comparison.machine = calibrated_machine(comparison.runs, arguments.results);
+  comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
   comparison.data = data_state(comparison.runs);
   if (comparison.job) comparison.job->check_data(comparison.runs);
   const auto results = std::filesystem::path(arguments.results) / comparison.name;

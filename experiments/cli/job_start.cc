@@ -1,16 +1,17 @@
 #include "experiments/cli/job_start.h"
 
-#include <fmt/ranges.h>
-
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 
 #include "core/base/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/hosts/agent.h"
+#include "experiments/hosts/ssh.h"
 #include "experiments/job/addresses.h"
+#include "experiments/job/seat.h"
 #include "ps/wires/zmq/keys.h"
 
 namespace ringside {
@@ -18,6 +19,13 @@ namespace {
 
 constexpr const char* keys_from_input = "-";
 constexpr int usual_port = 29500;  // of torchrun and of what follows its example
+
+/// A job that this process leads, and the agents that it has started itself, if it has.
+struct LedJob {
+  std::unique_ptr<SshAgents> ssh;
+  std::unique_ptr<Job> job;
+  std::string description;  // one line: who is where, and where that is known from
+};
 
 /// The address of rank 0 as it is known to this process.
 std::string leader_address(const Seat& seat, const JobArguments& job) {
@@ -61,27 +69,15 @@ MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
   return meeting;
 }
 
-/// What follows FILE on a command line that asks for the same comparison.
-std::vector<std::string> settings_of(const Arguments& arguments) {
-  std::vector<std::string> out;
-  for (const std::string& setting : arguments.overrides) out.insert(out.end(), {"--set", setting});
-  for (const std::string& one : arguments.cases) out.insert(out.end(), {"--case", one});
-  if (!arguments.schemes.empty())
-    out.insert(out.end(), {"--schemes", fmt::format("{}", fmt::join(arguments.schemes, ","))});
-  if (!arguments.worlds.empty())
-    out.insert(out.end(), {"--worlds", fmt::format("{}", fmt::join(arguments.worlds, ","))});
-  return out;
-}
-
-AgentFacts facts_of(const Seat& seat, const Arguments& arguments, const Process& process) {
-  const JobArguments& job = arguments.job;
+AgentFacts facts_of(const Seat& seat, const JobTask& task, const JobArguments& job,
+                    const Process& process) {
   AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
   facts.agent = seat.rank;
   facts.agents = seat.size;
   facts.slots = job.slots > 0 ? job.slots : seat.slots;
   facts.commit = process.built_commit;
   if (!job.advertise.empty()) facts.address = address_given("--advertise", job.advertise);
-  facts.experiment = digest_of(arguments.file, settings_of(arguments));
+  facts.experiment = digest_of(task.files, task.settings);
   return facts;
 }
 
@@ -104,11 +100,10 @@ JobStart job_start(MeetingPoint meeting, AgentFacts facts, const JobArguments& j
 }
 
 /// A job whose agents this process starts by ssh. It leads them and starts no ranks itself.
-LedJob launch_job(const Arguments& arguments, const Process& process) {
-  const JobArguments& job = arguments.job;
+LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& process) {
   const std::vector<SshHost> hosts = hosts_given(job.hosts);
   const auto size = static_cast<int>(hosts.size()) + 1;
-  AgentFacts facts = facts_of({.rank = 0, .size = size}, arguments, process);
+  AgentFacts facts = facts_of({.rank = 0, .size = size}, task, job, process);
   facts.slots = 0;
   if (facts.address.empty())
     facts.address = own_address_towards(resolved("--hosts", hosts.front().name),
@@ -130,9 +125,9 @@ LedJob launch_job(const Arguments& arguments, const Process& process) {
                                       "MASTER_ADDR=" + facts.address,
                                       fmt::format("MASTER_PORT={}", port),
                                       std::filesystem::canonical(process.program),
-                                      "compare",
-                                      std::filesystem::absolute(arguments.file)};
-    for (const std::string& word : settings_of(arguments)) words.push_back(word);
+                                      task.command};
+    for (const std::string& file : task.files) words.push_back(std::filesystem::absolute(file));
+    words.insert(words.end(), task.settings.begin(), task.settings.end());
     const std::vector<std::string> own = {"--keys",         keys_from_input,
                                           "--slots",        std::to_string(hosts[host].slots),
                                           "--join-timeout", fmt::format("{}", job.join_timeout_s)};
@@ -160,9 +155,10 @@ LedJob launch_job(const Arguments& arguments, const Process& process) {
 }
 
 /// A job whose processes a launcher has started.
-LedJob join_as_leader(const Seat& seat, const Arguments& arguments, const Process& process) {
-  const JobStart start = job_start(meeting_of(seat, arguments.job),
-                                   facts_of(seat, arguments, process), arguments.job, process);
+LedJob join_as_leader(const Seat& seat, const JobTask& task, const JobArguments& job,
+                      const Process& process) {
+  const JobStart start =
+      job_start(meeting_of(seat, job), facts_of(seat, task, job, process), job, process);
   LedJob out;
   out.job = std::make_unique<Job>(start);
   out.description = fmt::format(
@@ -173,31 +169,26 @@ LedJob join_as_leader(const Seat& seat, const Arguments& arguments, const Proces
   return out;
 }
 
-}  // namespace
-
-std::optional<LedJob> lead_job(const Arguments& arguments, const Process& process) {
-  if (!arguments.job.hosts.empty()) {
+/// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
+/// process is alone. Blocks until all agents have come. Throws Error.
+std::optional<LedJob> lead_job(const std::optional<Seat>& seat, const JobTask& task,
+                               const JobArguments& job, const Process& process) {
+  if (!job.hosts.empty()) {
     process.catch_interrupts();
-    return launch_job(arguments, process);
+    return launch_job(task, job, process);
   }
-  const auto seat = seat_of(process.environment);
   if (!seat) return {};
   process.catch_interrupts();
-  return join_as_leader(*seat, arguments, process);
+  return join_as_leader(*seat, task, job, process);
 }
 
-std::optional<Seat> agent_seat(const Process& process) {
-  auto seat = seat_of(process.environment);
-  if (seat && seat->rank == 0) seat.reset();
-  return seat;
-}
-
-int agent_command(const Seat& seat, const Arguments& arguments, const Process& process) {
+/// Runs this process as an agent, and returns its exit status.
+int follow(const Seat& seat, const JobTask& task, const JobArguments& job, const Process& process) {
   try {
     process.catch_interrupts();
-    run_agent({.meeting = meeting_of(seat, arguments.job),
-               .facts = facts_of(seat, arguments, process),
-               .join_timeout_s = arguments.job.join_timeout_s,
+    run_agent({.meeting = meeting_of(seat, job),
+               .facts = facts_of(seat, task, job, process),
+               .join_timeout_s = job.join_timeout_s,
                .program = rank_program(process),
                .interrupted = process.interrupted});
     return ok;
@@ -205,6 +196,26 @@ int agent_command(const Seat& seat, const Arguments& arguments, const Process& p
     return complain(process.interrupted() ? was_interrupted : run_failed,
                     fmt::format("agent {}: {}", seat.rank, error.what()));
   }
+}
+
+}  // namespace
+
+int in_job(const JobTask& task, const JobArguments& job, const Process& process,
+           const std::function<int(Job*)>& lead) {
+  std::optional<LedJob> led;
+  try {
+    const auto seat = job.hosts.empty() ? seat_of(process.environment) : std::nullopt;
+    if (seat && seat->rank > 0) return follow(*seat, task, job, process);
+    led = lead_job(seat, task, job, process);
+  } catch (const std::exception& error) {
+    return complain(process.interrupted() ? was_interrupted : wrong_input, error.what());
+  }
+  if (!led) return lead(nullptr);
+  std::cerr << led->description << std::endl;
+  const int status = lead(led->job.get());
+  led->job.reset();
+  if (led->ssh) std::cerr << led->ssh->finish() << std::flush;
+  return status;
 }
 
 }  // namespace ringside

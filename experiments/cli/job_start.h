@@ -1,34 +1,29 @@
 // A command as one of the processes of a job.
 #pragma once
 
-#include <memory>
-#include <optional>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "experiments/cli/job_arguments.h"
 #include "experiments/hosts/job.h"
-#include "experiments/hosts/ssh.h"
-#include "experiments/job/seat.h"
 
 namespace ringside {
 
-struct Arguments;
 struct Process;
 
-/// A job that this process leads, and the agents that it has started itself, if it has.
-struct LedJob {
-  std::unique_ptr<SshAgents> ssh;
-  std::unique_ptr<Job> job;
-  std::string description;  // one line: who is where, and where that is known from
+/// What all processes of a job are asked to do, in the order of a command line.
+struct JobTask {
+  std::string command;                // "compare"
+  std::vector<std::string> files{};   // which must be the same for all
+  std::vector<std::string> settings;  // options that must be the same for all
 };
 
-/// The job that a launcher has made this process lead, or that arguments.job.hosts asks for; none
-/// if the process is alone. Blocks until all agents have come. Throws Error.
-std::optional<LedJob> lead_job(const Arguments& arguments, const Process& process);
-
-/// The seat of a process that a launcher has made an agent; none for any other process. Throws
-/// Error for variables that make no sense.
-std::optional<Seat> agent_seat(const Process& process);
-/// Runs this process as an agent, and returns its exit status.
-int agent_command(const Seat& seat, const Arguments& arguments, const Process& process);
+/// Runs this process as what its launcher has made it, and returns its exit status: an agent, which
+/// starts ranks for others; the one that leads the job, which calls `lead` once all agents have
+/// come; or a process alone, which calls `lead` with null. `job.hosts` asks for a job whose agents
+/// this process starts by ssh. Complains on standard error.
+int in_job(const JobTask& task, const JobArguments& job, const Process& process,
+           const std::function<int(Job*)>& lead);
 
 }  // namespace ringside

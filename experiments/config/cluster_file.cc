@@ -132,8 +132,8 @@ class Builder {
     read_timed(cluster);
 
     Reader collective = the("collective", "collective");
-    collective.read(fields_of(cluster.collective),
-                    {"tuning", "sum", "copy", "copy_out_gbs", "device_share", "error"});
+    collective.read(fields_of(cluster.collective), {"tuning", "sum", "copy", "network_us_per_mb",
+                                                    "copy_out_gbs", "device_share", "error"});
     if (cluster.collective.kind == sim::CollectiveKind::shm) {
       collective.need("sum", &cluster.collective.sum.points);
       collective.need("copy", &cluster.collective.copy.points);
@@ -142,7 +142,7 @@ class Builder {
     assume("collective", collective.table());
 
     Reader message = the("message", "message");
-    message.read(fields_of(cluster.message));
+    message.read(fields_of(cluster.message), {"network_us", "network_us_per_mb"});
     message.close();
     assume("message", message.table());
     cluster.assumed = assumed_;

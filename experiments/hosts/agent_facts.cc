@@ -89,14 +89,15 @@ AgentFacts facts_of_this_process(const fs::path& program) {
   facts.host = utf8_text(system.nodename);
   facts.host_identity = first_line("/proc/sys/kernel/random/boot_id") + " " +
                         target_of("/proc/self/ns/pid") + " " + target_of("/proc/self/ns/net");
-  facts.cores = allowed_cores().value_or(0);
+  facts.cores = allowed_core_numbers();
   facts.program = whole_file(program);
   return facts;
 }
 
-std::string digest_of(const std::string& file, const std::vector<std::string>& settings) {
+std::string digest_of(const std::vector<std::string>& files,
+                      const std::vector<std::string>& settings) {
   Hash hash;
-  add_text(hash, whole_file(file));
+  for (const std::string& file : files) add_text(hash, whole_file(file));
   for (const std::string& setting : settings) add_text(hash, setting);
   return hash.digest();
 }

@@ -21,9 +21,9 @@ struct AgentFacts {
   std::string address{};     // an IPv4 address at which other hosts reach the process's ranks
   std::string interface {};  // that has the address
   int slots = 1;             // how many ranks it may start at once
-  int cores = 0;             // that it may use; 0: not known
-  std::string commit{}, program{};  // that the program was built from; a hash of its file
-  std::string experiment{};         // a digest of the experiment file and its settings
+  std::vector<std::int64_t> cores{};  // that it may use, by number; empty: not known
+  std::string commit{}, program{};    // that the program was built from; a hash of its file
+  std::string experiment{};           // a digest of the experiment file and its settings
   /// "agent 3 on host1 (10.0.0.2)"
   std::string name() const;
 };
@@ -33,8 +33,9 @@ Fields fields_of(AgentFacts& facts);
 /// Facts that this process can find out: process, host, cores and program.
 AgentFacts facts_of_this_process(const std::filesystem::path& program);
 
-/// A digest of the file as it stands and of the settings that are given beside it.
-std::string digest_of(const std::string& file, const std::vector<std::string>& settings);
+/// A digest of the files as they stand and of the settings that are given beside them.
+std::string digest_of(const std::vector<std::string>& files,
+                      const std::vector<std::string>& settings);
 
 /// A digest of the data and weights that the runs read: of the names and sizes of all files, and of
 /// what is in them, of large files only their begin and their end (a MB each).

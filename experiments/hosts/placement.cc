@@ -113,6 +113,17 @@ void place(RunPlan& run, const std::vector<Host>& hosts) {
 
 }  // namespace
 
+std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents) {
+  std::vector<HostRoom> out;
+  for (const Host& host : hosts_of(agents)) {
+    std::set<std::int64_t> cores;
+    for (const AgentFacts* agent : host.slots)
+      cores.insert(agent->cores.begin(), agent->cores.end());
+    out.push_back({static_cast<int>(host.slots.size()), static_cast<std::int64_t>(cores.size())});
+  }
+  return out;
+}
+
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents) {
   const std::vector<Host> hosts = hosts_of(agents);
   for (RunPlan& run : runs)

@@ -8,6 +8,15 @@
 
 namespace ringside {
 
+/// What one host of a job has for ranks.
+struct HostRoom {
+  int slots = 0;
+  std::int64_t cores = 0;  // that its agents may use together; 0: not known
+};
+
+/// In the order of the hosts' first agents; without those that only lead.
+std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents);
+
 /// Gives the ranks of all runs on real devices their homes (RunPlan::homes), as RunPlan::hosts asks
 /// for, and numbers their GPUs host by host. A worker takes one slot of an agent; servers that are
 /// no workers take none. The agents of a host that follow each other share their slots in order.

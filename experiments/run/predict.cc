@@ -47,7 +47,6 @@ std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::Cluste
 RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine) {
   RunPlan plan = measured;
   plan.id += "-predicted";
-  plan.homes.clear();  // simulated where it is asked for
   plan.device.kind = "sim";
   plan.cluster = machine;
   plan.cluster->timed = timed_for(measured, machine);
@@ -65,7 +64,8 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
   // A worker that is slowed rests until its clock has gone on, and virtual time does not by itself.
   const bool slowed = !measured.device.slow.empty() || measured.device.jitter > 0;
   if (!describes(measured) || measured.program || slowed ||
-      measured.train.offload != Offload::none || spans_hosts(measured))
+      measured.train.offload != Offload::none ||
+      (spans_hosts(measured) && measured.hosts.between != machine_->between))
     return {};
   if (const auto* known = find(predicted_, measured)) return known->answer;
   const RunPlan plan = prediction_plan(measured, machine_->cluster);

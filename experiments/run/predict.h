@@ -23,10 +23,12 @@ std::vector<RunPlan> bound_plans(const RunPlan& simulated);
 std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
                                     const std::vector<RunOutcome>& outcomes);
 
-/// This machine as `ringside calibrate` measured it.
+/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs of ranks with
+/// other threads, or between whose hosts something else moves values, cannot be predicted.
 struct CalibratedMachine {
   sim::ClusterSpec cluster;
-  std::int64_t threads = 1;  // of a rank: other runs cannot be predicted
+  std::int64_t threads = 1;
+  Between between = Between::gloo;
 };
 
 /// Predicts the cases of a comparison. Each case is simulated once, in a process of its own.
@@ -36,7 +38,7 @@ class Predictor {
   Predictor(std::optional<CalibratedMachine> machine, RankStart start);
   /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
   /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, run
-  /// on another device than the CPU, have other threads than the machine was calibrated with, have
+  /// on another device than the CPU, that the machine does not describe (see there), have
   /// workers that are slowed for a trial (device.slow), or offload: their host is the processor on
   /// which they compute.
   std::optional<Prediction> predict(const RunPlan& measured);

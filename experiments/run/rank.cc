@@ -12,6 +12,7 @@
 #include "core/interchange/weights.h"
 #include "core/plan/places.h"
 #include "experiments/registry/registry.h"
+#include "experiments/run/rank_links.h"
 #include "experiments/run/rank_parts.h"
 #include "experiments/run/rank_timer.h"
 
@@ -128,6 +129,18 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   const SchemeRow& scheme_row = row ? *row : find_scheme(plan.scheme);
   std::unique_ptr<Device> device =
       find_device(device_kind(plan, self)).make(plan, rank, site.world);
+  if (plan.purpose == Purpose::links) {
+    Timeline timeline(*device);
+    return heard(listener, [&] {
+      return time_links({.plan = plan,
+                         .rank = rank,
+                         .device = *device,
+                         .store = site.store,
+                         .timeline = timeline,
+                         .links = find_device(plan.device.kind).links,
+                         .program = site.program});
+    });
+  }
   std::optional<RankTimer> timer;
   if (plan.purpose == Purpose::timing) {
     auto timed = std::make_unique<TimedDevice>(std::move(device));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/plan/places.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
@@ -20,6 +21,33 @@ TEST(Predictions, AreNotMadeOfWorkersThatAreSlowed) {
   EXPECT_FALSE(predictor.predict(plan));
   plan.device.slow.clear();
   plan.device.jitter = 0.5;
+  EXPECT_FALSE(predictor.predict(plan));
+}
+
+TEST(Predictions, OfRunsOnSeveralHostsHaveAMachineForEachHost) {
+  RunPlan measured = plan_training(made_up_experiment(), "ps", 3);
+  ASSERT_EQ(measured.ranks.size(), 5U);
+  measured.homes = {{"a", "10.0.0.1", 0},
+                    {"a", "10.0.0.1", 1},
+                    {"b", "10.0.0.2", 2},
+                    {"b", "10.0.0.2", 2},
+                    {"c", "10.0.0.3", 3}};
+  sim::ClusterSpec hosts = testing::small_cluster(1);
+  hosts.machines = 3;
+  const RunPlan plan = prediction_plan(measured, hosts);
+  const std::vector<int> machines = {0, 0, 1, 1, 2};
+  for (int rank = 0; rank < 5; ++rank)
+    EXPECT_EQ(place_of(plan, rank), (sim::Place{machines[static_cast<std::size_t>(rank)], 0}));
+  EXPECT_EQ(machines_of_workers(plan), 2);
+}
+
+TEST(Predictions, AreNotMadeOfRunsBetweenWhoseHostsAnotherLibraryMovesValues) {
+  RankStart start;
+  start.interrupted = [] { return false; };
+  Predictor predictor(CalibratedMachine{testing::small_cluster(2), 1, Between::gloo}, start);
+  RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
+  plan.homes = {{"a", "10.0.0.1", 0}, {"b", "10.0.0.2", 1}};
+  plan.hosts.between = Between::openmpi;
   EXPECT_FALSE(predictor.predict(plan));
 }
 

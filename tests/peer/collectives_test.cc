@@ -13,7 +13,10 @@ const Ranks kinds[] = {
     {"sim_flows",
      [](int size, const auto& body) { run_simulated(rings_as_flows(size), size, body); }},
     {"sim_machines", [](int size, const auto& body) { run_simulated(two_machines(), size, body); }},
-    {"sim_one_pass", [](int size, const auto& body) { run_simulated(one_pass(), size, body); }}};
+    {"sim_one_pass", [](int size, const auto& body) { run_simulated(one_pass(), size, body); }},
+    {"sim_hosts", [](int size, const auto& body) { run_simulated(two_hosts(1), size, body); }},
+    {"sim_hosts_of_two",
+     [](int size, const auto& body) { run_simulated(two_hosts(2), size, body); }}};
 
 const auto kinds_and_sizes =
     ::testing::Combine(::testing::ValuesIn(kinds), ::testing::Values(1, 2, 3, 4, 7));

@@ -184,14 +184,6 @@ TEST(SimGroups, ThatDoNotComeTogetherNameWhoIsMissing) {
   EXPECT_NEAR(world->now(), 0.5, 1e-6);
 }
 
-TEST(SimGroups, OfSeveralMachinesShareNoMemory) {
-  Simulated simulated = one_pass();
-  simulated.cluster.machines = 2;
-  const auto errors = errors_of_simulated(simulated, 2, [](const Rank&) { FAIL(); });
-  for (const auto& error : errors)
-    EXPECT_THAT(error, HasSubstr("test: ranks on machines 0 and 1 share no memory"));
-}
-
 TEST(SimGroups, WorkIsEndedWithActorsThatWaitForEver) {
   const Simulated simulated = rings_as_messages(2);
   const auto world = sim::make_world(simulated.cluster);

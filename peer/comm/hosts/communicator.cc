@@ -20,9 +20,6 @@
 namespace ringside::peer {
 namespace {
 
-/// What two ranks send each other whole: the wakening of a thread takes longer than these bytes.
-constexpr std::size_t small_bytes = std::size_t{64} << 10;
-
 class HostsCommunicator : public CallingCommunicator {
  public:
   HostsCommunicator(Device& device, Store& store, const Group& group, const Hosts& hosts)
@@ -206,7 +203,7 @@ class HostsCommunicator : public CallingCommunicator {
     if (places.contiguous() && !places.alone_everywhere())
       return everywhere ? chain_everywhere(op, in, count) : chain_to_owners(op, in, out);
     // Two ranks that send each other all of a small array move no more bytes, in half of the steps.
-    const bool both_sum = everywhere && size() == 2 && op.call.bytes <= small_bytes;
+    const bool both_sum = everywhere && sums_whole(op.call.bytes, size());
     PartSums sums{op.in.dtype(), {}, in, nullptr, everywhere && !both_sum, both_sum};
     for (int r = 0; r < size(); ++r) {
       const auto n = count / static_cast<std::size_t>(size());

@@ -31,8 +31,6 @@ std::shared_ptr<std::byte> SimAccesses::share(int rank, std::size_t bytes, bool 
   return first;
 }
 
-bool SimAccesses::shares_memory() const { return sim::shares_memory(group_.world().cluster()); }
-
 SimAccesses::TransferPtr SimAccesses::start(int caller, const Access& access) {
   sim::World& world = group_.world();
   auto transfer = std::make_shared<Transfer>(Transfer{.bytes = access.local.bytes(),
@@ -43,7 +41,7 @@ SimAccesses::TransferPtr SimAccesses::start(int caller, const Access& access) {
   transfer->changed = world.make_event();
   std::pair<int, int> way{caller, access.owner};
   if (access.kind == Access::Kind::get) std::swap(way.first, way.second);
-  if (shares_memory()) way = {caller, caller};
+  if (group_.shares_memory()) way = {caller, caller};
   Lane& lane = lanes_[way];
   lane.waiting.push_back(transfer);
   if (!lane.changed) {
@@ -82,7 +80,7 @@ void SimAccesses::carry(const Transfer& transfer) const {
   sim::World& world = group_.world();
   const sim::Place caller = group_.place(transfer.caller), owner = group_.place(transfer.owner);
   const auto bytes = static_cast<double>(transfer.bytes);
-  if (shares_memory()) {
+  if (group_.shares_memory()) {
     const bool sums = transfer.kind == Access::Kind::add;
     const double moved = bytes * (sums ? 3 : 2);
     if (moved > 0)

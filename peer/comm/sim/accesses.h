@@ -58,7 +58,6 @@ class SimAccesses {
   void serve(Lane& lane) const;
   /// Blocks for the time that the transfer takes.
   void carry(const Transfer& transfer) const;
-  bool shares_memory() const;
 
   SimMembers& group_;
   std::map<int, std::vector<Exposed>> exposed_;  // by rank

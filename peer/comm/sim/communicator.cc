@@ -10,6 +10,7 @@
 #include "peer/comm/shared_array.h"
 #include "peer/comm/sim/algorithm.h"
 #include "peer/comm/sim/group.h"
+#include "peer/comm/sim/hosts.h"
 #include "peer/comm/sim/messages.h"
 #include "peer/comm/sim/rings.h"
 #include "peer/comm/sim/unwinding.h"
@@ -21,8 +22,10 @@ namespace {
 void start_services(const std::shared_ptr<SimGroup>& group) {
   if (group->algorithm() != Algorithm::native)
     serve_algorithm(group);
-  else if (shares_memory(group->world().cluster()))
+  else if (group->shares_memory())
     serve_one_pass(group);
+  else if (sim::shares_memory(group->world().cluster()))
+    serve_hosts(group);
   else if (group->by_messages())
     serve_messages(group);
   else
@@ -140,8 +143,7 @@ class SimCommunicator : public CallingCommunicator {
   }
 
   Tensor share(std::int64_t count, MemoryKind kind, DType dtype) override {
-    if (group_->algorithm() != Algorithm::native || !sim::shares_memory(group_->world().cluster()))
-      return {};
+    if (group_->algorithm() != Algorithm::native || !group_->shares_memory()) return {};
     group_->throw_if_broken();
     const std::int64_t all = count * size();
     const std::size_t bytes = static_cast<std::size_t>(all) * size_of(dtype);

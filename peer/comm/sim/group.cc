@@ -28,7 +28,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
     sim::SimDevice& device, Group joined, const SimOptions& options,
     const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services) {
   sim::World& world = device.world();
-  if (joined.algorithm == Algorithm::automatic && shares_memory(world.cluster()))
+  if (joined.algorithm == Algorithm::automatic && sim::shares_memory(world.cluster()))
     joined.algorithm = Algorithm::native;
   const auto& [name, rank, size, algorithm] = joined;
   device.catch_up();
@@ -72,7 +72,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
 }
 
 bool SimGroup::by_messages() const {
-  return size() <= options().message_ranks || shares_memory(world().cluster());
+  return size() <= options().message_ranks || sim::shares_memory(world().cluster());
 }
 
 void SimGroup::choose() {

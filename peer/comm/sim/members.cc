@@ -31,6 +31,13 @@ std::vector<int> SimMembers::hosts() const {
   return out;
 }
 
+bool SimMembers::shares_memory() const {
+  return sim::shares_memory(world_.cluster()) &&
+         std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
+           return member.place.machine == members_.front().place.machine;
+         });
+}
+
 void SimMembers::throw_if_broken() const {
   if (!broken_.empty()) throw Error("{}", broken_);
 }

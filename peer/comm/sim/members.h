@@ -43,6 +43,8 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   sim::Place place(int rank) const { return member(rank).place; }
   /// The machine of every rank.
   std::vector<int> hosts() const;
+  /// Whether all ranks are cores of one machine's CPU, and reach each other's memory.
+  bool shares_memory() const;
   Traffic& traffic(int rank) { return member(rank).traffic; }
   bool gone(int rank) const { return member(rank).gone; }
   /// Whether all ranks have left.

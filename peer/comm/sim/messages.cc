@@ -72,7 +72,7 @@ void SimMessages::carry(const Lane& lane, int from, int to) const {
   sim::World& world = group_.world();
   const sim::Place source = group_.place(from), target = group_.place(to);
   const auto bytes = static_cast<double>(lane.sending.front()->bytes);
-  if (use_ == Use::steps && shares_memory(world.cluster())) {
+  if (use_ == Use::steps && group_.shares_memory()) {
     const bool sums = static_cast<bool>(lane.receiving.front()->plus);
     const double moved = bytes * (sums ? 3 : 2);
     world.start_work(target, seconds_in_memory(world.cluster(), target, moved, sums))->wait();
@@ -81,7 +81,13 @@ void SimMessages::carry(const Lane& lane, int from, int to) const {
   const double latency = world.latency(source, target);
   const double step = step_seconds(world, source, target);
   if (step > latency) world.sleep(step - latency);
-  world.start_flow(source, target, bytes)->wait();
+  const auto flow = world.start_flow(source, target, bytes);
+  if (sim::shares_memory(world.cluster()) && source.machine != target.machine) {
+    const double busy = 1e-12 * world.cluster().collective.network_us_per_mb * bytes;
+    const auto sends = world.start_work(source, busy), receives = world.start_work(target, busy);
+    for (const auto* end : {&sends, &receives}) (*end)->wait();
+  }
+  flow->wait();
 }
 
 void SimMessages::finish(Lane& lane) {

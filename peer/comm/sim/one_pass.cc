@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/error.h"
 #include "peer/comm/part.h"
 #include "peer/comm/sim/rings.h"
 #include "peer/comm/sim/routes.h"
@@ -63,12 +62,6 @@ void serve(SimGroup& group) {
 }  // namespace
 
 void serve_one_pass(const std::shared_ptr<SimGroup>& group) {
-  for (int r = 1; r < group->size(); ++r)
-    if (group->place(r).machine != group->place(0).machine)
-      throw Error(
-          "{}: ranks on machines {} and {} share no memory; collective.kind = \"shm\" is for one "
-          "machine, \"nccl\" for several",
-          group->name(), group->place(0).machine, group->place(r).machine);
   group->world().spawn(
       group->name() + " collectives", group->place(0), [group] { serve(*group); }, true);
 }

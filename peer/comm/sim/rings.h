@@ -113,7 +113,7 @@ void serve_messages(const std::shared_ptr<SimGroup>& group);
 /// all bytes that one rank sends to another move as one flow.
 void serve_flows(const std::shared_ptr<SimGroup>& group);
 /// Simulates collectives in shared memory: between two barriers every rank sums or copies its part
-/// on its own core. Throws Error if the ranks are on several machines.
+/// on its own core. All ranks live on one machine.
 void serve_one_pass(const std::shared_ptr<SimGroup>& group);
 
 }  // namespace ringside::peer

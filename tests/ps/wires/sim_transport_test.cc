@@ -111,6 +111,7 @@ TEST(SimTransport, MessagesThatQueueUpPayTheirLatencyOnce) {
 
 TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
+  cluster.collective.kind = sim::CollectiveKind::nccl;  // one kind of messages everywhere
   cluster.message = {
       .send_us = 100, .receive_us = 200, .send_us_per_mb = 1000, .receive_us_per_mb = 3000};
   const auto expected = [&](int messages, double bytes) {
@@ -122,6 +123,15 @@ TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
     const auto [seconds, bytes] = send(cluster, messages);
     EXPECT_NEAR(seconds, expected(messages, bytes), 1e-8) << messages;
   }
+}
+
+TEST(SimTransport, BetweenMachinesWhoseRanksShareMemoryAMessageCostsWhatTheNetworkCosts) {
+  sim::ClusterSpec cluster = testing::cpu_machines(2);
+  cluster.message = {
+      .send_us = 5000, .receive_us = 5000, .network_us = 100, .network_us_per_mb = 1000};
+  const auto [seconds, bytes] = send(cluster, 1);
+  const double end = (100 + 1000 * bytes / 1e6) * 1e-6;
+  EXPECT_NEAR(seconds, end + bytes / 1e9 + 7e-6 + end, 1e-8);
 }
 
 /// Seconds for one message of so many fp32 elements between two ranks of one processor.
@@ -150,7 +160,7 @@ TEST(SimTransport, ThroughSharedMemoryAHeaderMovesAndNoValue) {
 TEST(SimTransport, TheCpusPartOfAMessageCompetesWithComputing) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
   cluster.device.cores = 1;
-  cluster.message.send_us_per_mb = 10000;
+  cluster.message.network_us_per_mb = 10000;
   const auto computing_ends = [&](int messages) {
     double end = 0;
     play(

@@ -1,0 +1,44 @@
+// Messages between a worker and a server that are timed.
+#pragma once
+
+#include <cstdint>
+
+#include "core/scheme/rank_context.h"
+#include "ps/protocol/transport.h"
+
+namespace ringside {
+
+/// Of one message of a series; each end computes between messages for as long as lets the other
+/// fall asleep, as servers and workers do that wait in training.
+struct EchoTimes {
+  double wall_s = 0;     // from the call of send() until the receiver has the message
+  double send_s = 0;     // the sending thread's processor time in send()
+  double process_s = 0;  // processor time of the rank's process for one message, sent or received
+};
+
+/// The deadline of every wait for a message.
+inline constexpr double echo_timeout_s = 30;
+
+/// One end of a connection of one worker and one server, by the way that messages between
+/// processes go by default. The context outlives the end.
+class Echo {
+ public:
+  /// Listens if this rank is a server, and else connects to server 0. Blocks until both have come.
+  explicit Echo(const RankContext& context);
+
+  /// For the server: answers so many messages with as many values of its own. Blocks.
+  void answer(int messages);
+  /// For the worker: sends messages of `count` fp32 elements, each after the answer to the one
+  /// before. Blocks. Throws Error if an answer does not come.
+  EchoTimes ask(std::int64_t count, int messages);
+
+ private:
+  void compute() const;
+  ps::Received receive();
+
+  Device& device_;
+  std::unique_ptr<ps::Transport> transport_;
+  ps::Connection connection_;
+};
+
+}  // namespace ringside

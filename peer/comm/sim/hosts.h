@@ -1,0 +1,35 @@
+// What the collectives of ranks on cores of several machines move (peer/comm/hosts/communicator.h).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "peer/comm/sim/group.h"
+
+namespace ringside::peer {
+
+/// One collective as far as its time depends on it.
+struct HostsMoves {
+  /// Bytes that go from one rank to another of another machine.
+  struct Sent {
+    int from = 0, to = 0;
+    double bytes = 0;
+  };
+  int steps = 0;  // messages of which each waits for the one before
+  std::vector<Sent> sent;
+  /// By rank: bytes that the rank reads and writes in the memory of its machine.
+  std::vector<double> in_memory;
+};
+
+/// `machines` has the machine of every rank. Of segments that pass several machines one after the
+/// other, the first and the last come alone: that is counted as bytes of each message.
+HostsMoves moves_between_hosts(const Call& call, const std::vector<int>& machines);
+
+/// Simulates collectives between ranks on cores of several machines: once all ranks have come, the
+/// latencies of the steps pass (LinkSpec::step_us of the network card). Then all bytes between two
+/// ranks move as one flow, while each rank's core reads and writes memory and serves the network
+/// (CollectiveSpec::network_us_per_mb).
+void serve_hosts(const std::shared_ptr<SimGroup>& group);
+
+}  // namespace ringside::peer
