@@ -66,7 +66,7 @@ std::string words_for_shell(int status) {
 
 }  // namespace
 
-MpiWorld::MpiWorld(const RunPlan& plan, peer::Mpi library, std::vector<RankHost*> agents,
+MpiWorld::MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
                    const std::vector<std::string>& environment)
     : plan_(plan),
       library_(library),

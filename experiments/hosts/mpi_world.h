@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/between.h"
 #include "core/launch/attendant.h"
 #include "core/launch/json_line.h"
 #include "core/launch/rank_host.h"
 #include "experiments/hosts/local_socket.h"
-#include "peer/comm/mpi/wire.h"
 
 namespace ringside {
 
@@ -23,7 +23,7 @@ class MpiWorld : public Attendant {
  public:
   /// `agents` start ranks and commands, by RankHome::agent; the first is this process. Throws Error
   /// if the launcher is missing.
-  MpiWorld(const RunPlan& plan, peer::Mpi library, std::vector<RankHost*> agents,
+  MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
            const std::vector<std::string>& environment);
   ~MpiWorld() override;
   MpiWorld(const MpiWorld&) = delete;
@@ -54,7 +54,7 @@ class MpiWorld : public Attendant {
   std::string missing() const;
 
   const RunPlan& plan_;
-  peer::Mpi library_;
+  Between library_;
   std::vector<RankHost*> agents_;
   std::string name_, folder_;
   std::unique_ptr<LocalListener> listener_;

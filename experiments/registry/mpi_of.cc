@@ -7,12 +7,14 @@
 
 namespace ringside {
 
-std::optional<peer::Mpi> mpi_of(const RunPlan& plan) {
-  if (plan.cluster || !spans_hosts(plan) || !find_device(plan.device.kind).hosts_library) return {};
-  return value_named<peer::Mpi>(name_of(plan.hosts.between));
+std::optional<Between> mpi_of(const RunPlan& plan) {
+  const bool moves =
+      !plan.cluster && spans_hosts(plan) && find_device(plan.device.kind).hosts_library;
+  if (!moves || plan.hosts.between == Between::gloo) return {};
+  return plan.hosts.between;
 }
 
-bool ends_with_ranks(peer::Mpi library) { return library != peer::Mpi::mpich; }
+bool ends_with_ranks(Between library) { return library != Between::mpich; }
 
 void check_mpi(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {
