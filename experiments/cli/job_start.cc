@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/hosts/agent.h"
+#include "experiments/hosts/job_hosts.h"
 #include "experiments/job/addresses.h"
 #include "ps/wires/zmq/keys.h"
 

@@ -9,6 +9,7 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
+#include "experiments/hosts/job_hosts.h"
 #include "experiments/hosts/mpi_world.h"
 #include "experiments/job/introductions.h"
 #include "experiments/registry/mpi_of.h"
@@ -216,22 +217,6 @@ bool Job::lost_idle() const {
   bool lost = false;
   for (const auto& other : others_) lost |= other->lost_idle();
   return lost;
-}
-
-std::string text_of(const std::vector<AgentFacts>& agents) {
-  std::vector<std::string> hosts;
-  std::string identity;
-  for (const AgentFacts& agent : agents) {
-    const std::string number =
-        fmt::format("{}{}{}", agent.agent, agent.agent == 0 ? " (leads)" : "",
-                    agent.slots > 1 ? fmt::format(" x{}", agent.slots) : "");
-    if (hosts.empty() || identity != agent.host_identity)
-      hosts.push_back(fmt::format("{} {}: agents {}", agent.host, agent.address, number));
-    else
-      hosts.back() += ", " + number;
-    identity = agent.host_identity;
-  }
-  return fmt::format("{}", fmt::join(hosts, "; "));
 }
 
 }  // namespace ringside
