@@ -31,6 +31,7 @@ class MpiWorld : public Attendant {
 
   std::vector<int> files() const override;
   void hear(const nlohmann::json& told) override;
+  void note_set(const std::string& key) override;
   void attend() override;
   std::string failure() const override { return failure_; }
 
@@ -45,13 +46,13 @@ class MpiWorld : public Attendant {
   };
 
   void start_launcher(const std::string& launcher);
-  /// Reads what a process that the launcher has started says; returns whether it is done with.
-  bool listen_to(JsonLine& line);
   void run(const std::string& address, const std::string& text, std::unique_ptr<JsonLine> asks);
   void ended(int number, int status);
   void fail(const std::string& why);
-  /// Ranks by host: "rank 2 on host1".
-  std::string missing() const;
+  /// Fails if ranks are late.
+  void check_time();
+  /// The ranks of which `there` says no: "rank 2 on host1".
+  std::string missing(const std::vector<bool>& there) const;
 
   const RunPlan& plan_;
   Between library_;
@@ -60,8 +61,8 @@ class MpiWorld : public Attendant {
   std::unique_ptr<LocalListener> listener_;
   std::vector<std::unique_ptr<JsonLine>> newcomers_;
   std::map<int, Command> commands_;
-  std::vector<bool> came_;  // by rank
-  double began_ = 0;
+  std::vector<bool> came_, entered_;            // by rank: has been started; has begun MPI
+  double waits_since_ = 0;                      // when the world began, or the last rank came
   std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose stand-in went
   /// When the launcher or a daemon first ended with an error of its own, and how.
   std::optional<std::pair<double, std::string>> gave_up_;

@@ -30,12 +30,15 @@ void check_mpi(const std::vector<RunPlan>& runs) {
   }
 }
 
-void enter_mpi(const RunPlan& plan) {
+std::string entered_mpi_key(int rank) { return fmt::format("mpi/entered/{}", rank); }
+
+void enter_mpi(const RunPlan& plan, int rank, Store& store) {
   const auto library = mpi_of(plan);
   if (!library) return;
   // A daemon that has gone is an error of MPI, and no signal that would look like the cause.
   std::signal(SIGPIPE, SIG_IGN);
   peer::begin_mpi(*library);
+  store.set(entered_mpi_key(rank), "");
 }
 
 void leave_mpi(const RunPlan& plan) {

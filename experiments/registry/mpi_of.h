@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "core/comm/store.h"
 #include "core/plan/run_plan.h"
 #include "peer/comm/mpi/wire.h"
 
@@ -23,8 +25,10 @@ bool ends_with_ranks(Between library);
 void check_mpi(const std::vector<RunPlan>& runs);
 
 /// What the process of a rank does first, and last before it ends well: with MPI all ranks do both
-/// together, also those that never use it. Throw Error.
-void enter_mpi(const RunPlan& plan);
+/// together, also those that never use it. MPI waits for hosts that cannot reach each other without
+/// a deadline, so a rank that has entered sets entered_mpi_key(). Throw Error.
+void enter_mpi(const RunPlan& plan, int rank, Store& store);
+std::string entered_mpi_key(int rank);
 void leave_mpi(const RunPlan& plan);
 
 }  // namespace ringside
