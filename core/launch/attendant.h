@@ -17,6 +17,8 @@ class Attendant {
   virtual std::vector<int> files() const = 0;
   /// One of the hosts answers what it was told (RankHost::tell()).
   virtual void hear(const nlohmann::json& told) = 0;
+  /// A rank has set a key of the run's store.
+  virtual void note_set(const std::string& key) = 0;
   /// Does what there is to do; does not block. Called ten times a second at least.
   virtual void attend() = 0;
   /// One line that says why the run cannot go on; empty if it can. If a rank was killed too, that

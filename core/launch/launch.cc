@@ -156,6 +156,7 @@ class Launch : private RankEvents {
     if (value.contains("set")) {
       const auto [key, text] = value["set"].get<std::pair<std::string, std::string>>();
       set(key, text);
+      if (attendant_) attendant_->note_set(key);
     } else if (value.contains("get")) {
       const auto key = value["get"].get<std::string>();
       if (values_.contains(key))

@@ -7,7 +7,7 @@ void add_job(CLI::App& command, JobArguments& job) {
   command
       .add_option("--advertise", job.advertise,
                   "under a launcher: the address or interface of this host by which other hosts "
-                  "reach it; without it the one by which this host reaches rank 0")
+                  "reach it; without it the one by which this host reaches the leader")
       ->type_name("ADDRESS");
   command
       .add_option("--join-timeout", job.join_timeout_s,

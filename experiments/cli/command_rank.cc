@@ -32,7 +32,7 @@ int rank_command(const Arguments& arguments, const Process& process) {
       link->finish(records);
       return ok;
     }
-    enter_mpi(link->plan());
+    enter_mpi(link->plan(), link->rank(), link->store());
     const RankRecord record =
         run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit},
                  {report, [&](const std::string& error) { link->fail(error); }});

@@ -232,7 +232,9 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   ResultsFolder& folder = *comparison.folder;
   nlohmann::ordered_json environment = environment_of(process, comparison.runs);
   if (comparison.job)
-    environment = with_hosts(environment, *comparison.job, !environment.at("gpu").is_null());
+    environment = with_hosts(environment, comparison.job->agents(), [&](int agent) {
+      return comparison.job->environment(agent, !environment.at("gpu").is_null());
+    });
   const auto before =
       folder.start(comparison.rows,
                    plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "experiments/cli/commands.h"
 #include "experiments/hosts/agent.h"
+#include "experiments/hosts/job_hosts.h"
 #include "experiments/hosts/ssh.h"
 #include "experiments/job/addresses.h"
 #include "experiments/job/seat.h"
@@ -27,23 +28,23 @@ struct LedJob {
   std::string description;  // one line: who is where, and where that is known from
 };
 
-/// The address of rank 0 as it is known to this process.
+/// The address of the leader as it is known to this process.
 std::string leader_address(const Seat& seat, const JobArguments& job) {
   const std::string first = seat.leader.substr(0, seat.leader.find(','));
   const std::string address = first.empty() ? "127.0.0.1" : resolved(seat.leader_told_by, first);
   const bool here = is_own_address(address);
   if (seat.rank == 0 && !here)
     throw Error(
-        "rank 0 of the job is to listen at {} ({}), which is no address of its host; set "
-        "MASTER_ADDR to an address of that host for all processes",
+        "the leader of the job (agent 0) is to listen at {} ({}), which is no address of its host; "
+        "set MASTER_ADDR to an address of that host for all processes",
         address, seat.leader_told_by);
   if (!job.keys.empty()) return address;
   // Without keys a job is of one host: then the loopback interface does, which nobody else reaches.
   if (here) return "127.0.0.1";
   throw Error(
-      "rank 0 of the job is on another host, at {} ({}), and hosts trust each other by keys alone: "
-      "make some with `ringside keys DIR --workers {}` in a folder that all hosts see, and start "
-      "all processes with --keys DIR",
+      "the leader of the job (agent 0) is on another host, at {} ({}), and hosts trust each other "
+      "by keys alone: make some with `ringside keys DIR --workers {}` in a folder that all hosts "
+      "see, and start all processes with --keys DIR",
       address, seat.leader_told_by, seat.size);
 }
 
@@ -53,14 +54,15 @@ MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
       .port = seat.port == 0 ? usual_port : seat.port,
       .keys = job.keys,
       .key = seat.rank == 0 ? std::string(ps::server_key) : ps::worker_key(seat.rank),
-      .leader = "leader of the job (rank 0)",
+      .leader = "leader of the job (agent 0)",
       .address_option = seat.leader_told_by.empty() ? "MASTER_ADDR" : seat.leader_told_by,
       .port_option = "MASTER_PORT",
       .remedy = seat.leader_told_by.empty()
-                    ? "the launcher does not say where rank 0 is: set MASTER_ADDR to its address "
-                      "for all processes"
-                    : fmt::format("{} says that rank 0 is there; look whether it has begun, or set "
-                                  "MASTER_ADDR and MASTER_PORT for all processes",
+                    ? "the launcher does not say where the leader is: set MASTER_ADDR to its "
+                      "address for all processes"
+                    : fmt::format("{} says that the leader is there; look whether it has begun, "
+                                  "or set MASTER_ADDR to an address of its host, and MASTER_PORT, "
+                                  "for all processes",
                                   seat.leader_told_by)};
   if (job.keys != keys_from_input) return meeting;
   meeting.keys.clear();
@@ -113,7 +115,8 @@ LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& p
                               .key = ps::server_key,
                               .drawn_keys = keys,
                               .leader = "leader of the job",
-                              .address_option = "--advertise"},
+                              .address_option = "--advertise",
+                              .other_address = "--advertise"},
                              facts, job, process);
   LedJob out;
   int port = 0;

@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/base/json_fields.h"
+#include "experiments/hosts/job_hosts.h"
 
 namespace ringside {
 namespace {
@@ -18,34 +20,43 @@ bool may_differ(const std::string& member) {
   return std::find(std::begin(names), std::end(names), member) != std::end(names);
 }
 
+/// The members of all hosts' environments that must not differ, each once.
+std::vector<std::string> members_of(const ordered_json& hosts) {
+  std::vector<std::string> out;
+  for (const ordered_json& host : hosts)
+    for (const auto& [member, value] : host["environment"].items())
+      if (!may_differ(member) && std::find(out.begin(), out.end(), member) == out.end())
+        out.push_back(member);
+  return out;
+}
+
 ordered_json differences(const ordered_json& hosts) {
   ordered_json out = ordered_json::object();
-  for (const auto& [member, first] : hosts.front()["environment"].items()) {
-    if (may_differ(member)) continue;
+  for (const std::string& member : members_of(hosts)) {
     ordered_json values;
-    bool differs = false;
+    std::set<nlohmann::json> distinct;  // whatever the order of members
     for (const ordered_json& host : hosts) {
       const ordered_json value = host["environment"].value(member, ordered_json());
-      differs |= value != first;
+      distinct.insert(value);
       values[host["host"].get<std::string>()] = value;
     }
-    if (differs) out[member] = values;
+    if (distinct.size() > 1) out[member] = values;
   }
   return out;
 }
 
 }  // namespace
 
-ordered_json with_hosts(const ordered_json& own, const Job& job, bool gpus) {
+ordered_json with_hosts(const ordered_json& own, const std::vector<AgentFacts>& agents,
+                        const std::function<ordered_json(int agent)>& of_agent) {
   ordered_json hosts = ordered_json::array();
-  std::set<std::string> known;
-  for (const AgentFacts& agent : job.agents()) {
-    if (!known.insert(agent.host_identity).second) continue;
+  for (const JobHost& its : hosts_of(agents)) {
+    const AgentFacts& agent = *its.agents.front();
     ordered_json& host = hosts.emplace_back();
-    host["host"] = agent.host;
+    host["host"] = its.name;
     host["address"] = agent.address;
     host["interface"] = agent.interface;
-    host["environment"] = agent.agent == 0 ? own : job.environment(agent.agent, gpus);
+    host["environment"] = agent.agent == 0 ? own : of_agent(agent.agent);
   }
   ordered_json out;
   out["hosts_differ"] = differences(hosts);

@@ -9,7 +9,9 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
+#include "experiments/hosts/job_hosts.h"
 #include "experiments/hosts/mpi_world.h"
+#include "experiments/job/addresses.h"
 #include "experiments/job/introductions.h"
 #include "experiments/registry/mpi_of.h"
 
@@ -17,6 +19,8 @@ namespace ringside {
 namespace {
 
 constexpr double nap_s = 0.05;
+/// After so long some agents are perhaps not only late.
+constexpr double late_s = 3;
 /// How long those who come to a job that cannot begin are told why.
 constexpr double latecomers_s = 3;
 constexpr double environment_timeout_s = 30;  // to look at GPUs
@@ -78,11 +82,29 @@ class Job::Muster {
       if (waited.seconds(seconds_now()) > start_.join_timeout_s)
         throw Error(
             "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
-            "here: {}",
+            "here: {}{}",
             fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, port_,
-            start_.join_timeout_s, text_of(here()));
+            start_.join_timeout_s, text_of(here()), loopback_remedy());
+      if (!said_late_ && waited.seconds(seconds_now()) > late_s) {
+        said_late_ = true;
+        if (const std::string remedy = loopback_remedy(); !remedy.empty())
+          start_.say(fmt::format("agents {} of {} have not come to {}:{} yet{}",
+                                 fmt::join(missing(), ", "), joined_.size(), start_.meeting.address,
+                                 port_, remedy));
+      }
       listen();
     }
+  }
+
+  /// What to do if the leader listens where agents of other hosts, which have keys, cannot come;
+  /// the name of a Debian host means 127.0.1.1 there. Empty if they can.
+  std::string loopback_remedy() const {
+    const MeetingPoint& meeting = start_.meeting;
+    if (!keyed(meeting) || !is_loopback(meeting.address)) return {};
+    return fmt::format(
+        "; no other host reaches {}: if they are on other hosts, set {} to an address of this host "
+        "for all processes",
+        meeting.address, meeting.other_address);
   }
 
   std::vector<std::size_t> missing() const {
@@ -143,7 +165,7 @@ class Job::Muster {
     if (facts.agent < 1 || facts.agent >= start_.facts.agents)
       throw Error("{} of a job of {} processes cannot be", facts.name(), start_.facts.agents);
     if (const auto& there = joined_[static_cast<std::size_t>(facts.agent)])
-      throw Error("{} (process {}) and {} (process {}) have the same rank", there->name(),
+      throw Error("{} (process {}) and {} (process {}) have the same number", there->name(),
                   there->process, facts.name(), facts.process);
     if (holder && holder->worker != facts.agent)
       throw Error("{} has the key of worker {}; every agent needs the key with its number",
@@ -155,6 +177,7 @@ class Job::Muster {
   Introductions newcomers_;
   std::vector<std::optional<AgentFacts>> joined_;  // by agent
   std::vector<std::unique_ptr<JsonLine>> lines_;   // by agent; none for this process
+  bool said_late_ = false;
   std::size_t told_ = 0;  // newcomers that know already why the job does not begin
 };
 
@@ -216,22 +239,6 @@ bool Job::lost_idle() const {
   bool lost = false;
   for (const auto& other : others_) lost |= other->lost_idle();
   return lost;
-}
-
-std::string text_of(const std::vector<AgentFacts>& agents) {
-  std::vector<std::string> hosts;
-  std::string identity;
-  for (const AgentFacts& agent : agents) {
-    const std::string number =
-        fmt::format("{}{}{}", agent.agent, agent.agent == 0 ? " (leads)" : "",
-                    agent.slots > 1 ? fmt::format(" x{}", agent.slots) : "");
-    if (hosts.empty() || identity != agent.host_identity)
-      hosts.push_back(fmt::format("{} {}: agents {}", agent.host, agent.address, number));
-    else
-      hosts.back() += ", " + number;
-    identity = agent.host_identity;
-  }
-  return fmt::format("{}", fmt::join(hosts, "; "));
 }
 
 }  // namespace ringside

@@ -67,8 +67,4 @@ class Job {
   std::vector<std::unique_ptr<RemoteHost>> others_;  // agent i is others_[i - 1]
 };
 
-/// Names the agents by host, in one line: "host0 10.0.0.1: agents 0 (leads), 1; host1 10.0.0.2:
-/// agents 2, 3".
-std::string text_of(const std::vector<AgentFacts>& agents);
-
 }  // namespace ringside

@@ -66,7 +66,7 @@ std::string words_for_shell(int status) {
 
 }  // namespace
 
-MpiWorld::MpiWorld(const RunPlan& plan, peer::Mpi library, std::vector<RankHost*> agents,
+MpiWorld::MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
                    const std::vector<std::string>& environment)
     : plan_(plan),
       library_(library),
@@ -74,7 +74,8 @@ MpiWorld::MpiWorld(const RunPlan& plan, peer::Mpi library, std::vector<RankHost*
       name_(ps::draw_token()),
       folder_("/dev/shm/ringside-mpi-" + name_),
       came_(plan.homes.size()),
-      began_(seconds_now()) {
+      entered_(plan.homes.size()),
+      waits_since_(seconds_now()) {
   const std::string launcher = launcher_of(library, environment);
   listener_ = std::make_unique<LocalListener>(remote_name(name_));
   const nlohmann::json world = {
@@ -147,7 +148,10 @@ std::vector<int> MpiWorld::files() const {
 }
 
 void MpiWorld::hear(const nlohmann::json& told) {
-  if (told.contains("came")) came_.at(told["came"].get<std::size_t>()) = true;
+  if (told.contains("came")) {
+    came_.at(told["came"].get<std::size_t>()) = true;
+    if (missing(came_).empty()) waits_since_ = seconds_now();
+  }
   if (told.contains("gone") && !gone_) gone_ = {seconds_now(), told["gone"]};
   left_ += told.contains("left");
   if (!told.contains("command")) return;
@@ -159,6 +163,11 @@ void MpiWorld::hear(const nlohmann::json& told) {
     said.resize(std::min(said.size(), most_said));
   }
   if (told.contains("status")) ended(found->first, told["status"]);
+}
+
+void MpiWorld::note_set(const std::string& key) {
+  for (std::size_t rank = 0; rank < entered_.size(); ++rank)
+    if (!entered_[rank] && key == entered_mpi_key(static_cast<int>(rank))) entered_[rank] = true;
 }
 
 void MpiWorld::attend() {
@@ -186,11 +195,22 @@ void MpiWorld::attend() {
                      gone_->second, plan_.homes.at(static_cast<std::size_t>(gone_->second)).host,
                      title_of(library_)));
   if (gave_up_ && seconds_now() > gave_up_->first + explained_s) fail(gave_up_->second);
-  if (seconds_now() > began_ + plan_.train.timeout_s && !missing().empty()) {
+  check_time();
+}
+
+void MpiWorld::check_time() {
+  if (seconds_now() < waits_since_ + plan_.train.timeout_s) return;
+  if (const std::string late = missing(came_); !late.empty()) {
     const std::string said = one_line(commands_.at(launcher_number).said);
-    fail(fmt::format("the launcher of {} has not started {} within {} s{}", title_of(library_),
-                     missing(), plan_.train.timeout_s, said.empty() ? "" : "; it says: " + said));
+    return fail(fmt::format("the launcher of {} has not started {} within {} s{}",
+                            title_of(library_), late, plan_.train.timeout_s,
+                            said.empty() ? "" : "; it says: " + said));
   }
+  if (const std::string late = missing(entered_); !late.empty())
+    fail(fmt::format(
+        "{} did not come through MPI_Init of {} within {} s (train.timeout_s); look whether their "
+        "hosts reach each other and all others, on all ports",
+        late, title_of(library_), plan_.train.timeout_s));
 }
 
 void MpiWorld::run(const std::string& address, const std::string& text,
@@ -232,10 +252,10 @@ void MpiWorld::fail(const std::string& why) {
   if (failure_.empty()) failure_ = why;
 }
 
-std::string MpiWorld::missing() const {
+std::string MpiWorld::missing(const std::vector<bool>& there) const {
   std::vector<std::string> out;
-  for (std::size_t rank = 0; rank < came_.size(); ++rank)
-    if (!came_[rank]) out.push_back(fmt::format("rank {} on {}", rank, plan_.homes[rank].host));
+  for (std::size_t rank = 0; rank < there.size(); ++rank)
+    if (!there[rank]) out.push_back(fmt::format("rank {} on {}", rank, plan_.homes[rank].host));
   return fmt::format("{}", fmt::join(out, ", "));
 }
 

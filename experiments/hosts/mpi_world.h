@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/between.h"
 #include "core/launch/attendant.h"
 #include "core/launch/json_line.h"
 #include "core/launch/rank_host.h"
 #include "experiments/hosts/local_socket.h"
-#include "peer/comm/mpi/wire.h"
 
 namespace ringside {
 
@@ -23,7 +23,7 @@ class MpiWorld : public Attendant {
  public:
   /// `agents` start ranks and commands, by RankHome::agent; the first is this process. Throws Error
   /// if the launcher is missing.
-  MpiWorld(const RunPlan& plan, peer::Mpi library, std::vector<RankHost*> agents,
+  MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
            const std::vector<std::string>& environment);
   ~MpiWorld() override;
   MpiWorld(const MpiWorld&) = delete;
@@ -31,6 +31,7 @@ class MpiWorld : public Attendant {
 
   std::vector<int> files() const override;
   void hear(const nlohmann::json& told) override;
+  void note_set(const std::string& key) override;
   void attend() override;
   std::string failure() const override { return failure_; }
 
@@ -45,23 +46,23 @@ class MpiWorld : public Attendant {
   };
 
   void start_launcher(const std::string& launcher);
-  /// Reads what a process that the launcher has started says; returns whether it is done with.
-  bool listen_to(JsonLine& line);
   void run(const std::string& address, const std::string& text, std::unique_ptr<JsonLine> asks);
   void ended(int number, int status);
   void fail(const std::string& why);
-  /// Ranks by host: "rank 2 on host1".
-  std::string missing() const;
+  /// Fails if ranks are late.
+  void check_time();
+  /// The ranks of which `there` says no: "rank 2 on host1".
+  std::string missing(const std::vector<bool>& there) const;
 
   const RunPlan& plan_;
-  peer::Mpi library_;
+  Between library_;
   std::vector<RankHost*> agents_;
   std::string name_, folder_;
   std::unique_ptr<LocalListener> listener_;
   std::vector<std::unique_ptr<JsonLine>> newcomers_;
   std::map<int, Command> commands_;
-  std::vector<bool> came_;  // by rank
-  double began_ = 0;
+  std::vector<bool> came_, entered_;            // by rank: has been started; has begun MPI
+  double waits_since_ = 0;                      // when the world began, or the last rank came
   std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose stand-in went
   /// When the launcher or a daemon first ended with an error of its own, and how.
   std::optional<std::pair<double, std::string>> gave_up_;

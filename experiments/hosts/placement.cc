@@ -7,31 +7,25 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "experiments/hosts/job_hosts.h"
 
 namespace ringside {
 namespace {
 
-/// A host of the job.
+/// A host with places for ranks.
 struct Host {
   std::string name;
-  std::vector<const AgentFacts*> slots;  // the agent of each
+  std::vector<const AgentFacts*> slots{};  // the agent of each
 };
 
-/// In the order of their first agents. Hosts that are called alike get numbers.
-std::vector<Host> hosts_of(const std::vector<AgentFacts>& agents) {
+std::vector<Host> hosts_with_slots(const std::vector<AgentFacts>& agents) {
   std::vector<Host> hosts;
-  std::map<std::string, std::size_t> known;  // by identity
-  std::map<std::string, int> called;         // by name
-  for (const AgentFacts& agent : agents) {
-    if (agent.slots == 0) continue;  // it leads the job, and starts no ranks
-    const auto [position, is_new] = known.try_emplace(agent.host_identity, hosts.size());
-    if (is_new) {
-      const int number = ++called[agent.host];
-      const std::string name = number == 1 ? agent.host : fmt::format("{}#{}", agent.host, number);
-      hosts.push_back({name, {}});
-    }
-    Host& host = hosts[position->second];
-    host.slots.insert(host.slots.end(), static_cast<std::size_t>(agent.slots), &agent);
+  for (const JobHost& host : hosts_of(agents)) {
+    Host out{host.name};
+    for (const AgentFacts* agent : host.agents)
+      out.slots.insert(out.slots.end(), static_cast<std::size_t>(agent->slots), agent);
+    // A process that only leads the job starts no ranks.
+    if (!out.slots.empty()) hosts.push_back(std::move(out));
   }
   return hosts;
 }
@@ -115,7 +109,7 @@ void place(RunPlan& run, const std::vector<Host>& hosts) {
 
 std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents) {
   std::vector<HostRoom> out;
-  for (const Host& host : hosts_of(agents)) {
+  for (const Host& host : hosts_with_slots(agents)) {
     std::set<std::int64_t> cores;
     for (const AgentFacts* agent : host.slots)
       cores.insert(agent->cores.begin(), agent->cores.end());
@@ -125,7 +119,7 @@ std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents) {
 }
 
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents) {
-  const std::vector<Host> hosts = hosts_of(agents);
+  const std::vector<Host> hosts = hosts_with_slots(agents);
   for (RunPlan& run : runs)
     if (!run.cluster) place(run, hosts);
 }

@@ -45,7 +45,9 @@ sockaddr_in address_of(const MeetingPoint& meeting) {
 ps::KeyedAddress keyed_address_of(const MeetingPoint& meeting, double unheard_s) {
   return {.host = meeting.address,
           .port = meeting.port,
+          .listener = "the " + meeting.leader,
           .port_option = meeting.port_option,
+          .remedy = meeting.remedy,
           .keys = meeting.keys,
           .drawn_keys = meeting.drawn_keys,
           .unheard_s = unheard_s};
@@ -109,8 +111,9 @@ void JobListener::listen(const MeetingPoint& meeting) {
     return;
   const int cause = errno;
   close();
-  throw Error("the {} cannot listen on {}:{}: {}; choose another {}", meeting.leader,
-              meeting.address, meeting.port, std::strerror(cause), meeting.port_option);
+  throw Error(
+      "the {}: cannot listen on port {} of {} ({}); set {} to another port for all processes",
+      meeting.leader, meeting.port, meeting.address, std::strerror(cause), meeting.port_option);
 }
 
 JobListener::~JobListener() { close(); }

@@ -29,6 +29,8 @@ struct MeetingPoint {
   std::string address_option = "DMLC_PS_ROOT_URI", port_option = "DMLC_PS_ROOT_PORT";
   /// What to do if nobody listens.
   std::string remedy = "start it with the same environment and DMLC_ROLE=scheduler";
+  /// What sets an address that other hosts reach, where they do not reach this one.
+  std::string other_address = "MASTER_ADDR";
 };
 
 /// Whether the processes know each other by keys.

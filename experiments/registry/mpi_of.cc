@@ -7,12 +7,14 @@
 
 namespace ringside {
 
-std::optional<peer::Mpi> mpi_of(const RunPlan& plan) {
-  if (plan.cluster || !spans_hosts(plan) || !find_device(plan.device.kind).hosts_library) return {};
-  return value_named<peer::Mpi>(name_of(plan.hosts.between));
+std::optional<Between> mpi_of(const RunPlan& plan) {
+  const bool moves =
+      !plan.cluster && spans_hosts(plan) && find_device(plan.device.kind).hosts_library;
+  if (!moves || plan.hosts.between == Between::gloo) return {};
+  return plan.hosts.between;
 }
 
-bool ends_with_ranks(peer::Mpi library) { return library != peer::Mpi::mpich; }
+bool ends_with_ranks(Between library) { return library != Between::mpich; }
 
 void check_mpi(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {
@@ -28,12 +30,15 @@ void check_mpi(const std::vector<RunPlan>& runs) {
   }
 }
 
-void enter_mpi(const RunPlan& plan) {
+std::string entered_mpi_key(int rank) { return fmt::format("mpi/entered/{}", rank); }
+
+void enter_mpi(const RunPlan& plan, int rank, Store& store) {
   const auto library = mpi_of(plan);
   if (!library) return;
   // A daemon that has gone is an error of MPI, and no signal that would look like the cause.
   std::signal(SIGPIPE, SIG_IGN);
   peer::begin_mpi(*library);
+  store.set(entered_mpi_key(rank), "");
 }
 
 void leave_mpi(const RunPlan& plan) {

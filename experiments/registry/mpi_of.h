@@ -2,29 +2,33 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "core/comm/store.h"
 #include "core/plan/run_plan.h"
 #include "peer/comm/mpi/wire.h"
 
 namespace ringside {
 
 /// The MPI by which ranks of the run reach each other between hosts; none for any other run.
-std::optional<peer::Mpi> mpi_of(const RunPlan& plan);
+std::optional<Between> mpi_of(const RunPlan& plan);
 
 /// Whether ranks that have ended well end MPI too. MPICH over UCX waits in MPI_Finalize for the
 /// connections that it closes, and then for the other processes, without working on connections any
 /// more. A process whose connection with such a one is not quite made by then waits for ever. So
 /// its ranks just end, once their groups have, and whoever has started the launcher ends it.
-bool ends_with_ranks(peer::Mpi library);
+bool ends_with_ranks(Between library);
 
 /// Throws Error if a run cannot have its MPI: this build has no module for it, or the run is to go
 /// on when a worker is killed, which no MPI does.
 void check_mpi(const std::vector<RunPlan>& runs);
 
 /// What the process of a rank does first, and last before it ends well: with MPI all ranks do both
-/// together, also those that never use it. Throw Error.
-void enter_mpi(const RunPlan& plan);
+/// together, also those that never use it. MPI waits for hosts that cannot reach each other without
+/// a deadline, so a rank that has entered sets entered_mpi_key(). Throw Error.
+void enter_mpi(const RunPlan& plan, int rank, Store& store);
+std::string entered_mpi_key(int rank);
 void leave_mpi(const RunPlan& plan);
 
 }  // namespace ringside

@@ -1,5 +1,6 @@
 #include "experiments/results/results.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,11 +124,27 @@ nlohmann::json common_part(const std::vector<RunPlan>& runs, bool asked) {
   return common.value_or(nlohmann::json::object());
 }
 
+/// The host of each rank, by number in the order of their first ranks: "1, 1, 2". Other hosts than
+/// before may have other names and addresses; who shares a host decides what a run is.
+std::string sharing_of_hosts(const RunPlan& plan) {
+  std::vector<std::string> hosts;
+  std::vector<std::size_t> numbers;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const std::string host = r < plan.homes.size() ? plan.homes[r].host : "";
+    const auto known = std::find(hosts.begin(), hosts.end(), host);
+    numbers.push_back(static_cast<std::size_t>(known - hosts.begin()) + 1);
+    if (known == hosts.end()) hosts.push_back(host);
+  }
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
 /// The plan without its positions among the other runs: a comparison that is resumed may have more
-/// schemes or worlds than before.
+/// schemes or worlds than before. Where it ran is looked at by itself (sharing_of_hosts()), and how
+/// its ranks were to be spread and to speak matters only between hosts.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
-  for (const char* of_neighbours : {"line", "place"}) all.erase(of_neighbours);
+  for (const char* own : {"line", "place", "homes"}) all.erase(own);
+  if (!spans_hosts(plan)) all.erase("hosts");
   return all;
 }
 
@@ -146,6 +163,16 @@ void check_equal(const RunPlan& there, const nlohmann::json& old_plan,
       "--resume: the row of run {} was made with {} = {}, not {}; leave --resume out to "
       "start anew",
       there.id, key, text(old_plan), text(new_plan));
+}
+
+void check_sharing(const RunPlan& before, const RunPlan& now) {
+  const std::string there = sharing_of_hosts(before), here = sharing_of_hosts(now);
+  if (there != here)
+    throw Error(
+        "--resume: the row of run {} was made with its ranks on hosts {}, but now they would be on "
+        "hosts {}; start as many processes on each host as before, or leave --resume out to start "
+        "anew",
+        before.id, there, here);
 }
 
 /// Throws Error if a row would count beside other seeds than those that it was made with.
@@ -313,9 +340,11 @@ void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPl
     keep_members(old_part, new_part, false);
     keep_members(new_part, old_part, false);
     check_equal(row.plan, old_part, new_part);
-    for (const RunPlan& run : runs)
-      if (run.id == row.plan.id && !same_reference(run, row.plan))
-        check_equal(row.plan, run_part(row.plan), run_part(run));
+    for (const RunPlan& run : runs) {
+      if (run.id != row.plan.id || same_reference(run, row.plan)) continue;
+      check_sharing(row.plan, run);
+      check_equal(row.plan, run_part(row.plan), run_part(run));
+    }
   }
 }
 

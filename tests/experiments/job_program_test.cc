@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::Ended;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class JobProgram : public ProgramTest {
@@ -38,13 +39,13 @@ all_cores = false
     return start(arguments, [=, this] {
       setenv("RANK", std::to_string(rank).c_str(), 1);
       setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-      setenv("MASTER_ADDR", "127.0.0.1", 1);
+      setenv("MASTER_ADDR", address_.c_str(), 1);
       setenv("MASTER_PORT", std::to_string(port_.number()).c_str(), 1);
     });
   }
 
   testing::HeldPort port_;
-  std::string join_timeout_ = "60";
+  std::string join_timeout_ = "60", address_ = "127.0.0.1";
 };
 
 TEST_F(JobProgram, RanksOfAgentsEndWithTheBitsOfOneProcess) {
@@ -88,6 +89,47 @@ TEST_F(JobProgram, WhoDoesNotComeIsNamed) {
   EXPECT_EQ(leader.status, 2);
   EXPECT_THAT(leader.err, HasSubstr("agents 2 of 3 did not come to 127.0.0.1:"));
   EXPECT_EQ(first.wait().status, 1);
+}
+
+TEST_F(JobProgram, ALeaderThatOnlyItsHostReachesSaysSo) {
+  const std::vector<std::string> keys = {"--keys", path("keys")};
+  ASSERT_EQ(run({"keys", path("keys"), "--workers", "2"}).status, 0);
+  join_timeout_ = "4";
+  address_ = "127.0.1.1";  // as the leader's own name on Debian
+  auto leader = start_rank(0, 2, keys);
+  address_ = "127.0.0.1";
+  const Ended agent = start_rank(1, 2, keys).wait();
+  const std::string remedy =
+      "no other host reaches 127.0.1.1: if they are on other hosts, set MASTER_ADDR to an address "
+      "of this host for all processes\n";
+  const std::string where = "127.0.1.1:" + std::to_string(port_.number());
+  const Ended ended = leader.wait();
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("ringside: agents 1 of 2 have not come to " + where +
+                                         " yet; " + remedy),
+                               HasSubstr("did not come to " + where + " within 4 s"),
+                               EndsWith("agents 0 (leads); " + remedy)));
+  EXPECT_THAT(agent.err,
+              AllOf(HasSubstr("nobody at 127.0.0.1:"), HasSubstr("within 4 s"),
+                    HasSubstr("; MASTER_ADDR says that the leader is there; look whether "
+                              "it has begun, or set MASTER_ADDR to an address of its "
+                              "host, and MASTER_PORT, for all processes")));
+}
+
+TEST_F(JobProgram, APortThatIsTakenIsNamed) {
+  ASSERT_EQ(run({"keys", path("keys"), "--workers", "2"}).status, 0);
+  const int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(other, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&port_.address()), sizeof(sockaddr_in)),
+            0);
+  ASSERT_EQ(listen(other, 1), 0);
+  for (const auto& keys : {std::vector<std::string>(), {"--keys", path("keys")}})
+    EXPECT_EQ(start_rank(0, 2, keys).wait().err,
+              "ringside: the leader of the job (agent 0): cannot listen on port " +
+                  std::to_string(port_.number()) +
+                  " of 127.0.0.1 (Address already in use); set MASTER_PORT to another port for all "
+                  "processes\n");
+  close(other);
 }
 
 }  // namespace

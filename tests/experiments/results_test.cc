@@ -349,6 +349,52 @@ TEST_F(Results, ResumingAnotherExperimentIsRefused) {
               HasSubstr("options.bucket_mb = 25.0, not 1.0"));
 }
 
+/// A plan whose rank r lives on hosts[r].
+RunPlan on_hosts(RunPlan plan, const std::vector<std::string>& hosts) {
+  plan.ranks.clear();
+  plan.homes.clear();
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    const auto number = static_cast<int>(r);
+    plan.ranks.push_back({number, number, -1});
+    plan.homes.push_back({hosts[r], "10.0.0." + hosts[r], number});
+  }
+  return plan;
+}
+
+TEST_F(Results, ResumingOnOtherHostsAsksWhoSharesOne) {
+  const auto refusal = [&](const std::vector<std::string>& before,
+                           const std::vector<std::string>& now, HostsConfig config = {}) {
+    auto there = row("ddp", 2);
+    there.plan = on_hosts(there.plan, before);
+    auto run = on_hosts(there.plan, now);
+    run.hosts = config;
+    for (std::size_t r = 0; r < run.homes.size(); ++r) run.homes[r].agent += 7;
+    return complaint([&] { check_same_experiment({there}, {run}); });
+  };
+  EXPECT_EQ(refusal({"a", "a", "b", "b"}, {"1", "1", "2", "2"}), "nothing");
+  EXPECT_EQ(refusal({"a", "a", "b", "b"}, {"b", "b", "a", "a"}), "nothing");
+  EXPECT_EQ(refusal({"a", "a", "a", "a"}, {"b", "b", "b", "b"}), "nothing");
+  const auto other = HasSubstr(
+      "made with its ranks on hosts 1, 1, 2, 2, but now they would be on hosts 1, 2, 1, 2; start "
+      "as many processes on each host as before");
+  EXPECT_THAT(refusal({"a", "a", "b", "b"}, {"a", "b", "a", "b"}), other);
+  EXPECT_THAT(refusal({"a", "a", "b", "b"}, {"a", "a", "a", "a"}),
+              HasSubstr("on hosts 1, 1, 1, 1"));
+  EXPECT_THAT(refusal({"a", "a", "b", "b"}, {"a", "a", "b", "b"}, {.between = Between::mpich}),
+              HasSubstr("hosts.between = \"gloo\", not \"mpich\""));
+}
+
+TEST_F(Results, OneHostOfAJobIsAsGoodAsAHostAlone) {
+  auto there = row("ddp", 2);
+  RunPlan run = there.plan;
+  there.plan = on_hosts(there.plan, {"a", "a"});
+  run.ranks = there.plan.ranks;
+  EXPECT_EQ(complaint([&] { check_same_experiment({there}, {run}); }), "nothing");
+  there.plan = on_hosts(there.plan, {"a", "b"});
+  EXPECT_THAT(complaint([&] { check_same_experiment({there}, {run}); }),
+              HasSubstr("on hosts 1, 2, but now they would be on hosts 1, 1"));
+}
+
 TEST_F(Results, KnowWhatTextTheRunsRead) {
   RunPlan plan;
   temporary_.write("a.txt", "some text");

@@ -329,7 +329,7 @@ class WhatDoesNotFit(Failing):
 
     def test_a_rank_that_comes_twice(self):
         self.begin()
-        self.refused(r"have the same rank", agents=(0, 1, 2, 2))
+        self.refused(r"have the same number", agents=(0, 1, 2, 2))
 
     def test_another_number_of_processes(self):
         self.begin()
@@ -347,7 +347,8 @@ class WhatDoesNotFit(Failing):
         self.processes = [self.comparison.start_agent(0)]
         printed, statuses = finish(self.processes, LONGEST)
         other.communicate()
-        self.assertRegex(printed[0], r"port 29500 of 10\.77\.0\.1 .*MASTER_PORT")
+        self.assertRegex(printed[0], r"the leader of the job \(agent 0\): cannot listen on port 29500 of 10\.77\.0\.1 .*; "
+                                     "set MASTER_PORT to another port for all processes$")
         self.assertNotEqual(statuses[0], 0)
         self.assertLess(time.monotonic() - since, LONGEST)
 
@@ -359,11 +360,11 @@ class WhatDoesNotFit(Failing):
         for text in printed:
             self.assertIn("MASTER_ADDR = nowhere", text)
 
-    def test_rank_0_is_elsewhere(self):
+    def test_the_leader_is_elsewhere(self):
         self.begin()
         since = time.monotonic()
         self.start(agents=(0,), env={"MASTER_ADDR": "host1"})
-        self.all_end(r"rank 0 of the job is to listen at 10\.77\.0\.2 \(MASTER_ADDR\), which is no address of its host",
+        self.all_end(r"the leader of the job \(agent 0\) is to listen at 10\.77\.0\.2 \(MASTER_ADDR\), which is no address of its host",
                      since)
 
     def test_keys_of_another_job(self):

@@ -88,5 +88,33 @@ class Launchers(unittest.TestCase):
         self.check("\n".join(printed), statuses)
 
 
+class OtherHosts(unittest.TestCase):
+    def setUp(self):
+        self.stage = self.enterContext(Stage(hosts=3))
+        self.comparison = Comparison(self.stage, program(), agents=2, schemes=("ddp", "ps"))
+
+    def by_hand(self, hosts, *more):
+        env = {"MASTER_ADDR": f"host{hosts[0]}"}
+        return finish([self.comparison.start_agent(agent, *more, env=env, host=self.stage.host(host))
+                       for agent, host in enumerate(hosts)])
+
+    def test_a_comparison_goes_on(self):
+        printed, statuses = self.by_hand((0, 1), "--schemes", "ddp")
+        self.assertEqual(statuses, [0, 0], printed)
+        printed, statuses = self.by_hand((1, 2), "--resume")
+        self.assertEqual(statuses, [0, 0], printed)
+        self.assertRegex(printed[0], r"\b2 of 3 runs have been made already")
+        homes = {row["scheme"]: [home["host"] for home in row["homes"][:2]] for row in self.comparison.rows()}
+        self.assertEqual(homes["ddp"], ["host0", "host1"])
+        self.assertEqual(homes["ps"], ["host1", "host2"])
+
+    def test_hosts_that_are_shared_otherwise_are_refused(self):
+        printed, statuses = self.by_hand((0, 1))
+        self.assertEqual(statuses, [0, 0], printed)
+        printed, statuses = self.by_hand((2, 2), "--resume")
+        self.assertNotEqual(statuses[0], 0)
+        self.assertRegex(printed[0], "was made with its ranks on hosts 1, 2.*, but now they would be on hosts 1, 1")
+
+
 if __name__ == "__main__":
     main()

@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
   try {
     const auto library = *value_named<Between>(argv[1]);
     testing::run(library, std::atoi(rank), argv[2]);
-    peer::end_mpi(*value_named<peer::Mpi>(argv[1]));
+    peer::end_mpi(library);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "rank {}: {}\n", rank, error.what());

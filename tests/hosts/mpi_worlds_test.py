@@ -103,6 +103,18 @@ class OpenMpi(Worlds, unittest.TestCase):
 class Mpich(Worlds, unittest.TestCase):
     library = "mpich"
 
+    def test_hosts_do_not_reach_each_other(self):
+        """MPICH connects the hosts while it begins. (Open MPI does so later, within our deadlines.)"""
+        self.stage = self.enterContext(Stage(hosts=3))
+        self.stage.part(1, 2)
+        comparison = self.comparison(schemes=("ddp",), worlds=(4,))
+        began = time.monotonic()
+        comparison.by_hand()
+        self.assertLess(time.monotonic() - began, 20 + 2 * LIMIT_S)  # train.timeout_s
+        error = next(row["error"] for row in comparison.rows() if row["scheme"] == "ddp")
+        self.assertRegex(error, "^rank 2 on host1, rank 3 on host2 did not come through MPI_Init of MPICH within 20 s")
+        self.assertEqual(left_on(self.stage), [])
+
 
 if __name__ == "__main__":
     main()

@@ -4,6 +4,7 @@ import subprocess
 
 from .host import Failed, Skip, start_within
 
+NOBODY = "02:00:00:00:00:01"  # no host's Ethernet address
 LARGEST_PACKET = 9000  # that the system hands to a shaped link, bytes
 
 
@@ -12,7 +13,7 @@ class Network:
     eth0; the switch has port I."""
 
     def __init__(self, switch, hosts, addresses):
-        self.switch, self.hosts = switch, hosts
+        self.switch, self.hosts, self.addresses = switch, hosts, addresses
         # The machine may refuse one of each; what fails later is an error.
         self.on_switch("link add bridge type bridge", "link set bridge up",
                        "link add probe0 type veth peer name probe1", otherwise=Skip)
@@ -51,6 +52,10 @@ class Network:
 
     def cut(self, index):
         self.on_switch(f"link set port{index} nomaster")
+
+    def part(self, index, other):
+        for here, there in ((index, other), (other, index)):
+            self.on_host(here, f"neigh replace {self.addresses[there]} lladdr {NOBODY} dev eth0 nud permanent")
 
     def mend(self, index):
         self.on_switch(f"link set port{index} master bridge")

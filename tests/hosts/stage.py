@@ -104,6 +104,10 @@ class Stage:
         behind the next one."""
         self.network.cut(index)
 
+    def part(self, index, other):
+        """Nothing goes between these two hosts any more; all others reach both."""
+        self.network.part(index, other)
+
     def mend(self, index):
         self.network.mend(index)
 

@@ -14,7 +14,6 @@
 #include "peer/comm/hosts/parts.h"
 #include "peer/comm/shm/communicator.h"
 #include "peer/comm/shm/messages.h"
-#include "peer/comm/shm/work_done.h"
 #include "peer/comm/shm/work_queue.h"
 
 namespace ringside::peer {
@@ -40,16 +39,7 @@ class HostsCommunicator : public CallingCommunicator {
     queue_.run([&] { execute(op, [&] { station_.meet(); }); });
   }
 
-  void complete(const std::function<WorkPtr()>& begin) override {
-    waits_at_once_ = true;
-    try {
-      begin()->wait();
-    } catch (...) {
-      waits_at_once_ = false;
-      throw;
-    }
-    waits_at_once_ = false;
-  }
+  void complete(const std::function<WorkPtr()>& begin) override { queue_.complete(begin); }
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
     station_.control().throw_if_broken();
@@ -91,12 +81,7 @@ class HostsCommunicator : public CallingCommunicator {
         call,       in, out, scratch_for(call, in), address_of(in, what), address_of(out, what),
         take_name()};
     ++calls_;
-    if (!waits_at_once_)
-      return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
-    Work::Span span{.begin = device_.mark(), .end = {}};
-    queue_.run([&] { execute(op, [&] { compute(op); }); });
-    span.end = device_.mark();
-    return std::make_unique<WorkDone>(span);
+    return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
   }
 
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
@@ -293,9 +278,8 @@ class HostsCommunicator : public CallingCommunicator {
   Algorithm algorithm_;
   Station station_;
   Staging staging_;
-  std::uint64_t number_ = 0;    // of the last operation that has begun
-  std::uint64_t calls_ = 0;     // of the last operation that this rank has called
-  bool waits_at_once_ = false;  // the caller waits for the operation that it begins
+  std::uint64_t number_ = 0;  // of the last operation that has begun
+  std::uint64_t calls_ = 0;   // of the last operation that this rank has called
   Messages local_messages_;
   HostMessages messages_;
   WorkQueue queue_;

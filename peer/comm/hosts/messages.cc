@@ -4,32 +4,6 @@
 
 namespace ringside::peer {
 
-class HostMessages::MessageWork : public Work {
- public:
-  MessageWork(HostMessages& messages, MessagePtr message)
-      : messages_(messages), message_(std::move(message)) {}
-  ~MessageWork() override { finish(); }
-
-  void wait() override {
-    finish();
-    if (!message_->error.empty()) throw Error("{}", message_->error);
-  }
-  bool ready() override {
-    const std::lock_guard lock(messages_.mutex_);
-    return message_->done;
-  }
-  Span span() const override { return message_->span; }
-
- private:
-  void finish() {
-    std::unique_lock lock(messages_.mutex_);
-    messages_.changed_.wait(lock, [&] { return message_->done; });
-  }
-
-  HostMessages& messages_;
-  MessagePtr message_;
-};
-
 HostMessages::~HostMessages() {
   {
     const std::lock_guard lock(mutex_);
@@ -56,7 +30,9 @@ WorkPtr HostMessages::begin(const Tensor& array, int peer, bool sends) {
     if (!lane.thread.joinable()) lane.thread = std::thread([this, &lane] { work(lane); });
   }
   changed_.notify_all();
-  return std::make_unique<MessageWork>(*this, std::move(message));
+  return std::make_unique<PendingWork>(message, mutex_, [this, message](PendingWork::Lock& lock) {
+    changed_.wait(lock, [&] { return message->done; });
+  });
 }
 
 void HostMessages::start(const Lane& lane, Message& message) {

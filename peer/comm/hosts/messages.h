@@ -6,12 +6,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 
 #include "core/comm/communicator.h"
 #include "peer/comm/hosts/station.h"
+#include "peer/comm/shm/pending_work.h"
 
 namespace ringside::peer {
 
@@ -29,14 +29,11 @@ class HostMessages {
   WorkPtr begin(const Tensor& array, int peer, bool sends);
 
  private:
-  struct Message {
+  struct Message : Pending {
     Tensor array{};
     std::uint64_t number = 0;                // on its lane, from 1
     std::uint64_t own_bytes = 0, bytes = 0;  // as this rank says, and as the sender says
     TransferPtr head, body;
-    Work::Span span;
-    bool done = false;
-    std::string error;
   };
   using MessagePtr = std::shared_ptr<Message>;
   /// All messages in one direction between this rank and a peer.
@@ -47,7 +44,6 @@ class HostMessages {
     std::deque<MessagePtr> waiting;
     std::thread thread;
   };
-  class MessageWork;
 
   void start(const Lane& lane, Message& message);
   void finish(const Lane& lane, Message& message);

@@ -25,8 +25,7 @@ constexpr double farewell_s = 5;
 std::unique_ptr<Wire> make_wire(Store& store, const Group& group, const Hosts& hosts) {
   if (hosts.between == Between::gloo)
     return make_gloo_wire(store, group, hosts.address, hosts.timeout_s);
-  return make_mpi_wire(hosts.between == Between::openmpi ? Mpi::openmpi : Mpi::mpich, store, group,
-                       hosts.timeout_s);
+  return make_mpi_wire(hosts.between, store, group, hosts.timeout_s);
 }
 
 Group of_this_host(const Group& group, const Places& places) {

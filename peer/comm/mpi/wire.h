@@ -1,22 +1,17 @@
-// Wire over MPI's messages. A module for each library of MPI, loaded on demand.
+// Wire over MPI's messages. A module for each library of MPI, loaded on demand. The libraries
+// differ in their binary interfaces: a process uses the one whose launcher (mpirun.openmpi,
+// mpiexec.mpich) has started it. `library` is one of these two, not Gloo.
 #pragma once
 
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "core/base/named_enum.h"
+#include "core/comm/between.h"
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
 #include "peer/comm/wire.h"
 
 namespace ringside::peer {
-
-/// The libraries differ in their binary interfaces: a process uses the one whose launcher
-/// (mpirun.openmpi, mpiexec.mpich) has started it.
-enum class Mpi : std::uint8_t { openmpi, mpich };
-inline constexpr std::string_view mpi_names[] = {"openmpi", "mpich"};
-constexpr EnumNames names_of(Mpi) { return mpi_names; }
 
 /// Collective: every rank of the group, each a process of its own, calls this function, and it
 /// blocks until all have, at most `timeout_s`. Throws Error that names the ranks that did not come.
@@ -24,20 +19,20 @@ constexpr EnumNames names_of(Mpi) { return mpi_names; }
 /// their numbers in MPI_COMM_WORLD, which travel through the store, and get a communicator of MPI
 /// of their own. Waits poll, and yield and nap between, since MPI has no other wait that ends when
 /// the group breaks. Throws Error that says what to install if the library is missing.
-std::unique_ptr<Wire> make_mpi_wire(Mpi library, Store& store, const Group& group,
+std::unique_ptr<Wire> make_mpi_wire(Between library, Store& store, const Group& group,
                                     double timeout_s);
 
 /// Initialises MPI in this process, and waits for all processes of the launcher to do the same.
 /// Where only some ranks make wires, the others call this, or those would wait for ever. Throws as
 /// above.
-void begin_mpi(Mpi library);
+void begin_mpi(Between library);
 
 /// Ends MPI in this process, if a wire has initialised it: waits for all processes of the launcher
 /// to do the same. A process that ends without this call has failed, as its launcher sees it, which
 /// then ends the others. All wires have been destroyed.
-void end_mpi(Mpi library);
+void end_mpi(Between library);
 
 /// Why the library cannot be used; empty if it can.
-std::string why_no_mpi(Mpi library);
+std::string why_no_mpi(Between library);
 
 }  // namespace ringside::peer

@@ -17,7 +17,6 @@
 #include "peer/comm/shm/control.h"
 #include "peer/comm/shm/exchange.h"
 #include "peer/comm/shm/messages.h"
-#include "peer/comm/shm/work_done.h"
 #include "peer/comm/shm/work_queue.h"
 #include "peer/comm/sum.h"
 
@@ -61,16 +60,7 @@ class ShmCommunicator : public CallingCommunicator {
     queue_.run([&] { execute(op, [] {}); });
   }
 
-  void complete(const std::function<WorkPtr()>& begin) override {
-    waits_at_once_ = true;
-    try {
-      begin()->wait();
-    } catch (...) {
-      waits_at_once_ = false;
-      throw;
-    }
-    waits_at_once_ = false;
-  }
+  void complete(const std::function<WorkPtr()>& begin) override { queue_.complete(begin); }
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
     control_.throw_if_broken();
@@ -150,12 +140,7 @@ class ShmCommunicator : public CallingCommunicator {
         call,       address_of(in, [&] { return describe(call); }), in, out, scratch_for(call, in),
         take_name()};
     ++calls_;
-    if (!waits_at_once_)
-      return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
-    Work::Span span{.begin = device_.mark(), .end = {}};
-    queue_.run([&] { execute(op, [&] { compute(op); }); });
-    span.end = device_.mark();
-    return std::make_unique<WorkDone>(span);
+    return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
   }
 
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
@@ -338,9 +323,8 @@ class ShmCommunicator : public CallingCommunicator {
   Control control_;
   shm::PeerMemory memory_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
-  std::uint64_t number_ = 0;    // of the last operation that has begun
-  std::uint64_t calls_ = 0;     // of the last operation that this rank has called
-  bool waits_at_once_ = false;  // the caller waits for the operation that it begins
+  std::uint64_t number_ = 0;  // of the last operation that has begun
+  std::uint64_t calls_ = 0;   // of the last operation that this rank has called
   Messages messages_;
   WorkQueue queue_;
 };

@@ -6,32 +6,6 @@
 
 namespace ringside::peer {
 
-class Messages::MessageWork : public Work {
- public:
-  MessageWork(Messages& messages, MessagePtr message)
-      : messages_(messages), message_(std::move(message)) {}
-  ~MessageWork() override { finish(); }
-
-  void wait() override {
-    finish();
-    if (!message_->error.empty()) throw Error("{}", message_->error);
-  }
-  bool ready() override {
-    const std::lock_guard lock(messages_.mutex_);
-    return message_->done;
-  }
-  Span span() const override { return message_->span; }
-
- private:
-  void finish() {
-    std::unique_lock lock(messages_.mutex_);
-    messages_.run(lock, message_.get());
-  }
-
-  Messages& messages_;
-  MessagePtr message_;
-};
-
 Messages::Messages(Device& device, Control& control, shm::PeerMemory& memory)
     : device_(device),
       control_(control),
@@ -64,7 +38,8 @@ WorkPtr Messages::post(Operand operand, bool sending, int peer) {
   // Wakes a thread that sleeps on the bell because of earlier messages, so that it sees this
   // message.
   control_.of(control_.rank()).bell.increment();
-  return std::make_unique<MessageWork>(*this, std::move(message));
+  return std::make_unique<PendingWork>(
+      message, mutex_, [this, message](PendingWork::Lock& lock) { run(lock, message.get()); });
 }
 
 Traffic Messages::traffic() const {

@@ -12,6 +12,7 @@
 #include "core/comm/communicator.h"
 #include "core/shm/peer_memory.h"
 #include "peer/comm/shm/control.h"
+#include "peer/comm/shm/pending_work.h"
 
 namespace ringside::peer {
 
@@ -38,14 +39,11 @@ class Messages {
   Traffic traffic() const;
 
  private:
-  struct Message {
+  struct Message : Pending {
     Operand operand;
     bool sending = false;
     int peer = 0;
-    Work::Span span;
     WaitingTime waited{0, 0};  // since its turn began
-    bool done = false;
-    std::string error;
   };
   using MessagePtr = std::shared_ptr<Message>;
   struct Lane {
@@ -54,7 +52,6 @@ class Messages {
     std::uint32_t over = 0;  // number of messages that are over
     bool copying = false;
   };
-  class MessageWork;
 
   WorkPtr post(Operand operand, bool sending, int peer);
   /// Moves all lanes on until `message` is over or, if `message` is null, until no message waits.

@@ -2,30 +2,7 @@
 
 #include <exception>
 
-#include "core/base/error.h"
-
 namespace ringside::peer {
-
-class WorkQueue::QueuedWork : public Work {
- public:
-  QueuedWork(WorkQueue& queue, OperationPtr operation)
-      : queue_(queue), operation_(std::move(operation)) {}
-  ~QueuedWork() override { queue_.wait(operation_); }
-
-  void wait() override {
-    queue_.wait(operation_);
-    if (!operation_->error.empty()) throw Error("{}", operation_->error);
-  }
-  bool ready() override {
-    const std::lock_guard lock(queue_.mutex_);
-    return operation_->done;
-  }
-  Span span() const override { return operation_->span; }
-
- private:
-  WorkQueue& queue_;
-  OperationPtr operation_;
-};
 
 WorkQueue::~WorkQueue() {
   {
@@ -36,7 +13,18 @@ WorkQueue::~WorkQueue() {
   if (thread_.joinable()) thread_.join();
 }
 
-WorkPtr WorkQueue::submit(std::function<void()> run) {
+void WorkQueue::complete(const std::function<WorkPtr()>& begin) {
+  at_once_ = true;
+  try {
+    begin()->wait();
+  } catch (...) {
+    at_once_ = false;
+    throw;
+  }
+  at_once_ = false;
+}
+
+WorkPtr WorkQueue::push(std::function<void()> run) {
   auto operation = std::make_shared<Operation>();
   operation->run = std::move(run);
   operation->span.begin = device_.mark();
@@ -46,7 +34,8 @@ WorkPtr WorkQueue::submit(std::function<void()> run) {
   }
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_one();
-  return std::make_unique<QueuedWork>(*this, std::move(operation));
+  return std::make_unique<PendingWork>(
+      operation, mutex_, [this, operation](PendingWork::Lock& lock) { wait(lock, *operation); });
 }
 
 WorkQueue::Turn::Turn(WorkQueue& queue) : queue_(queue) {
@@ -67,9 +56,8 @@ WorkQueue::Turn::~Turn() {
   if (!queue_.queue_.empty()) queue_.changed_.notify_one();
 }
 
-void WorkQueue::wait(const OperationPtr& operation) {
-  std::unique_lock lock(mutex_);
-  while (!operation->done) {
+void WorkQueue::wait(std::unique_lock<std::mutex>& lock, const Operation& operation) {
+  while (!operation.done) {
     if (busy_)
       finished_.wait(lock);
     else

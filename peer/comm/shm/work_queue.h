@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
+#include <utility>
 
 #include "core/comm/communicator.h"
+#include "peer/comm/shm/pending_work.h"
+#include "peer/comm/shm/work_done.h"
 
 namespace ringside::peer {
 
@@ -21,8 +23,18 @@ class WorkQueue {
   /// Runs the operations that are left.
   ~WorkQueue();
 
-  /// Queues an operation. The work's wait() throws Error with the text of what `run` threw.
-  WorkPtr submit(std::function<void()> run);
+  /// Queues an operation. The work's wait() throws Error with the text of what `operation` threw.
+  /// Within complete() runs the operation at once, and throws what it throws.
+  template <class Body>
+  WorkPtr submit(Body operation) {
+    if (!at_once_) return push(std::move(operation));
+    Work::Span span{.begin = device_.mark(), .end = {}};
+    run(operation);
+    span.end = device_.mark();
+    return std::make_unique<WorkDone>(span);
+  }
+  /// Communicator::complete(): `begin` submits one operation, which the calling thread runs.
+  void complete(const std::function<WorkPtr()>& begin);
   /// Runs an operation in its turn, on the calling thread: no thread has to be woken, which takes
   /// longer than a small operation. Throws what `operation` throws.
   template <class Body>
@@ -32,14 +44,10 @@ class WorkQueue {
   }
 
  private:
-  struct Operation {
+  struct Operation : Pending {
     std::function<void()> run;
-    Work::Span span;
-    bool done = false;
-    std::string error;
   };
   using OperationPtr = std::shared_ptr<Operation>;
-  class QueuedWork;
 
   /// Holds the queue for the calling thread, from when all operations before are over.
   class Turn {
@@ -51,7 +59,8 @@ class WorkQueue {
     WorkQueue& queue_;
   };
 
-  void wait(const OperationPtr& operation);
+  WorkPtr push(std::function<void()> run);
+  void wait(std::unique_lock<std::mutex>& lock, const Operation& operation);
   /// Runs the first operation; `lock` is released meanwhile.
   void run_first(std::unique_lock<std::mutex>& lock);
   void work();
@@ -63,7 +72,8 @@ class WorkQueue {
   std::deque<OperationPtr> queue_;
   bool busy_ = false;
   bool ending_ = false;
-  std::thread thread_;  // started by the first submit()
+  bool at_once_ = false;  // the caller waits for the operation that it begins
+  std::thread thread_;    // started by the first submit()
 };
 
 }  // namespace ringside::peer

@@ -56,7 +56,7 @@ class KeyedListener::Carrier {
   Carrier(const KeyedAddress& address, int workers, int most_streams)
       : workers_(workers),
         most_streams_(static_cast<std::size_t>(most_streams)),
-        listener_(options_of(address), 0),
+        listener_(options_of(address), address.listener),
         port_(port_of(listener_.endpoint())),
         waits_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
         router_(hub_.context(), zmq::socket_type::router) {

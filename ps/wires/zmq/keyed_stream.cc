@@ -87,8 +87,8 @@ class KeyedStream::Carrier {
               where, address.keys, server_key);
       }
       if (Clock::now() > end)
-        throw Error("nobody at {} has proved within {} s to have the secret to {}/{}.public", where,
-                    timeout_s, address.keys, server_key);
+        throw Error("nobody at {} has proved within {} s to have the secret to {}/{}.public; {}",
+                    where, timeout_s, address.keys, server_key, address.remedy);
       poll({events_.item()}, nap);
     }
   }

@@ -13,8 +13,8 @@ namespace ringside::ps {
 struct KeyedAddress {
   std::string host{};  // an IPv4 address
   int port = 0;
-  /// The name of the option that sets the port, for errors.
-  std::string port_option = "port";
+  /// For errors: who listens, the option that sets the port, and what to do if nobody is there.
+  std::string listener = "the listener", port_option = "port", remedy = "look whether it has begun";
   /// The folder of the keys, or the text of draw_keys().
   std::string keys{}, drawn_keys{};
   /// After how many seconds without an answer of the other host's system a stream ends.

@@ -24,8 +24,8 @@ constexpr const char* loopback = "127.0.0.1";
 /// closed.
 constexpr int backlog = 128;
 
-Error failed(int server, const std::string& what) {
-  return Error("server {}: {}: {}", server, what, std::strerror(errno));
+Error failed(const std::string& name, const std::string& what) {
+  return Error("{}: {}: {}", name, what, std::strerror(errno));
 }
 
 }  // namespace
@@ -46,13 +46,21 @@ void Descriptor::reset() {
 int Descriptor::release() { return std::exchange(number_, -1); }
 
 Listener::Listener(const TransportOptions& options, int server)
+    : Listener(options, options.port == 0 ? 0 : options.port + server,
+               fmt::format("server {}", server), ", or to 0 for any free port") {}
+
+Listener::Listener(const TransportOptions& options, const std::string& name)
+    : Listener(options, options.port, name, " for all processes") {}
+
+Listener::Listener(const TransportOptions& options, std::int64_t port, const std::string& name,
+                   std::string_view any)
     : tcp_(options.transport == TransportKind::tcp) {
   // ZeroMQ accepts when it is told that somebody waits; who has left meanwhile must not block it.
   socket_ =
       Descriptor(socket(tcp_ ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket_.get() < 0) throw failed(server, "cannot make a socket");
+  if (socket_.get() < 0) throw failed(name, "cannot make a socket");
   if (tcp_)
-    listen_on_tcp(options, server);
+    listen_on_tcp(options, port, name, any);
   else
     listen_locally();
 }
@@ -85,27 +93,25 @@ void Listener::listen_locally() {
   throw Error("cannot make a folder for a local socket ({})", causes);
 }
 
-void Listener::listen_on_tcp(const TransportOptions& options, int server) {
+void Listener::listen_on_tcp(const TransportOptions& options, std::int64_t port,
+                             const std::string& name, std::string_view any) {
   const std::string host = options.address.empty() ? loopback : options.address;
-  const std::int64_t port = options.port == 0 ? 0 : options.port + server;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1)
-    throw Error("server {}: cannot listen on address \"{}\": it is no IPv4 address", server, host);
+    throw Error("{}: cannot listen on address \"{}\": it is no IPv4 address", name, host);
   if (!keyed(options) && ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
-    throw Error("server {}: other machines reach address {}, and there are no keys", server, host);
+    throw Error("{}: other machines reach address {}, and there are no keys", name, host);
   const int yes = 1;
   setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   socklen_t size = sizeof address;
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       listen(socket_.get(), backlog) != 0)
-    throw Error(
-        "server {}: cannot listen on port {} of {} ({}); set {} to another port, "
-        "or to 0 for any free port",
-        server, port, host, std::strerror(errno), options.port_option);
+    throw Error("{}: cannot listen on port {} of {} ({}); set {} to another port{}", name, port,
+                host, std::strerror(errno), options.port_option, any);
   if (getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw failed(server, "cannot tell the port");
+    throw failed(name, "cannot tell the port");
   endpoint_ = fmt::format("tcp://{}:{}", options.advertise.empty() ? host : options.advertise,
                           ntohs(address.sin_port));
 }

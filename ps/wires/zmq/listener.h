@@ -1,7 +1,9 @@
 // Where a server can be reached by workers of other processes, and for how long.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <zmq.hpp>
 
 #include "ps/protocol/transport.h"
@@ -34,8 +36,11 @@ class Descriptor {
 /// For one thread.
 class Listener {
  public:
-  /// Throws Error if the address or the port cannot be had; the error names the option of the port.
+  /// Listens for a server, on the port with its number. Throws Error if the address or the port
+  /// cannot be had; the error names the option of the port.
   Listener(const TransportOptions& options, int server);
+  /// Listens for `name` ("the scheduler"), whose port all processes know. Throws Error as above.
+  Listener(const TransportOptions& options, const std::string& name);
 
   /// What a worker connects to.
   const std::string& endpoint() const { return endpoint_; }
@@ -53,8 +58,12 @@ class Listener {
   void spare_descriptors();
 
  private:
+  /// Errors begin with `name`; `any` says what else than another port can be set.
+  Listener(const TransportOptions& options, std::int64_t port, const std::string& name,
+           std::string_view any);
   void listen_locally();
-  void listen_on_tcp(const TransportOptions& options, int server);
+  void listen_on_tcp(const TransportOptions& options, std::int64_t port, const std::string& name,
+                     std::string_view any);
   void drop_newcomers(bool drop);
 
   Descriptor socket_;  // the listening socket; ZeroMQ has a duplicate
