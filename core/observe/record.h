@@ -53,9 +53,9 @@ struct HostMemory {
 struct LinkTimes {
   double gbs = 0;                   // each way at once, into and out of a host
   double step_us = 0;               // a step of a collective that moves next to nothing
-  double collective_us_per_mb = 0;  // processor time of each end; MB = 1e6 bytes
+  double collective_us_per_mb = 0;  // core time of each end; MB = 1e6 bytes
   double message_wall_us = 0;       // from send() until the other end has a small message
-  double message_us = 0, message_us_per_mb = 0;  // processor time of each end
+  double message_us = 0, message_us_per_mb = 0;  // core time of each end
 };
 
 struct RankRecord {

@@ -90,15 +90,15 @@ struct EchoRank {
 
 /// Returns the medians of several tries: waking the other end up costs a few microseconds or
 /// several times as many, as the system finds its core asleep, for as long as a try lasts.
-EchoTimes echo(std::int64_t count, int messages) {
+EchoTimes echo(const EchoSeries& series) {
   constexpr int tries = 9;
   const RunPlan plan = echo_plan();
   std::vector<double> wall, sending;
   for (int i = 0; i < tries; ++i) {
     MemoryStore store;
     const EchoRank server(plan, 1, store), worker(plan, 0, store);
-    std::jthread serving([&] { Echo(server.context).answer(messages); });
-    const EchoTimes now = Echo(worker.context).ask(count, messages);
+    std::jthread serving([&] { Echo(server.context).answer(series); });
+    const EchoTimes now = Echo(worker.context).ask(series);
     wall.push_back(now.wall_s);
     sending.push_back(now.send_s);
   }
@@ -135,7 +135,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const EchoTimes of_small = echo(small, 200), of_large = echo(large, 200);
+  const EchoTimes of_small = echo({200, small}), of_large = echo({200, large});
   // Both ends do about the same work. The rest of the time the receiver wakes up.
   cluster.message.send_us = cluster.message.receive_us = of_small.send_s / micro;
   const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / mega);

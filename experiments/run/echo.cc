@@ -12,11 +12,10 @@
 namespace ringside {
 namespace {
 
-constexpr double pause_s = 300e-6;
-
-double processor_seconds(clockid_t clock) {
+/// Seconds of processor time that this thread has used.
+double thread_seconds() {
   timespec time{};
-  clock_gettime(clock, &time);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -28,45 +27,38 @@ Echo::Echo(const RankContext& context) : device_(context.device), transport_(ps:
                                            : transport_->connect(context, options);
 }
 
-void Echo::answer(int messages) {
-  Tensor answer;
-  for (int i = 0; i < messages; ++i) {
+void Echo::answer(const EchoSeries& series) {
+  const Tensor answer = device_.tensor({series.count}, MemoryKind::parameter);
+  for (int i = 0; i < series.messages; ++i) {
     auto received = receive();
-    Tensor& frame = received.message.frames.at(0);
-    if (!answer || answer.count() != frame.count())
-      answer = device_.tensor(frame.shape(), MemoryKind::parameter);
-    frame = answer;
+    received.message.frames.at(0) = answer;
     received.message.header.reply = true;
-    compute();
+    compute(series.pause_s);
     connection_.channel->send(received.peer, std::move(received.message));
   }
 }
 
-EchoTimes Echo::ask(std::int64_t count, int messages) {
-  const Tensor frame = device_.tensor({count}, MemoryKind::communication);
+EchoTimes Echo::ask(const EchoSeries& series) {
+  const Tensor frame = device_.tensor({series.count}, MemoryKind::communication);
   device_.kernels().fill({.out = frame, .value = 1});
-  std::vector<double> wall, sending, process;
-  for (int i = 0; i < messages; ++i) {
-    compute();
+  std::vector<double> wall, sending;
+  for (int i = 0; i < series.messages; ++i) {
+    compute(series.pause_s);
     ps::Message message;
     message.header.kind = ps::Kind::push_pull;
     message.header.token = connection_.token;
     message.frames.push_back(frame);
-    const double begin = device_.clock().now();
-    const double thread = processor_seconds(CLOCK_THREAD_CPUTIME_ID);
-    const double all = processor_seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double begin = device_.clock().now(), cpu = thread_seconds();
     connection_.channel->send(0, std::move(message));
-    sending.push_back(processor_seconds(CLOCK_THREAD_CPUTIME_ID) - thread);
+    sending.push_back(thread_seconds() - cpu);
     receive();
-    process.push_back((processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - all) / 2);
-    wall.push_back((device_.clock().now() - begin - pause_s) / 2);
+    wall.push_back((device_.clock().now() - begin - series.pause_s) / 2);
   }
-  return {lower_quartile(std::move(wall)), lower_quartile(std::move(sending)),
-          lower_quartile(std::move(process))};
+  return {lower_quartile(std::move(wall)), lower_quartile(std::move(sending))};
 }
 
-void Echo::compute() const {
-  const double end = device_.clock().now() + pause_s;
+void Echo::compute(double seconds) const {
+  const double end = device_.clock().now() + seconds;
   while (device_.clock().now() < end) {
   }
 }

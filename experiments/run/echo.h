@@ -8,12 +8,18 @@
 
 namespace ringside {
 
-/// Of one message of a series; each end computes between messages for as long as lets the other
-/// fall asleep, as servers and workers do that wait in training.
+/// Of one message of a series.
 struct EchoTimes {
-  double wall_s = 0;     // from the call of send() until the receiver has the message
-  double send_s = 0;     // the sending thread's processor time in send()
-  double process_s = 0;  // processor time of the rank's process for one message, sent or received
+  double wall_s = 0;  // from the call of send() until the receiver has the message
+  double send_s = 0;  // the sending thread's processor time in send()
+};
+
+/// A series of messages. Both ends compute between messages, by default for as long as lets the
+/// other fall asleep, as servers and workers do that wait in training.
+struct EchoSeries {
+  int messages = 0;
+  std::int64_t count = 0;  // fp32 elements of each
+  double pause_s = 300e-6;
 };
 
 /// The deadline of every wait for a message.
@@ -26,14 +32,14 @@ class Echo {
   /// Listens if this rank is a server, and else connects to server 0. Blocks until both have come.
   explicit Echo(const RankContext& context);
 
-  /// For the server: answers so many messages with as many values of its own. Blocks.
-  void answer(int messages);
-  /// For the worker: sends messages of `count` fp32 elements, each after the answer to the one
-  /// before. Blocks. Throws Error if an answer does not come.
-  EchoTimes ask(std::int64_t count, int messages);
+  /// For the server: answers each message with as many values of its own. Blocks.
+  void answer(const EchoSeries& series);
+  /// For the worker: sends the messages, each after the answer to the one before. Blocks. Throws
+  /// Error if an answer does not come.
+  EchoTimes ask(const EchoSeries& series);
 
  private:
-  void compute() const;
+  void compute(double seconds) const;
   ps::Received receive();
 
   Device& device_;

@@ -1,47 +1,93 @@
 #include "experiments/run/rank_links.h"
 
-#include <time.h>
-
+#include <atomic>
 #include <functional>
+#include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/base/processor.h"
 #include "core/observe/row.h"
 #include "experiments/run/echo.h"
 
 namespace ringside {
 namespace {
 
-constexpr std::int64_t small_message = 16, large_message = 1 << 18;  // elements
-constexpr int messages = 200;
+constexpr int tries = 3;
 
-double process_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+/// Keeps all cores of this process busy, and tells how much of them others take meanwhile: the
+/// threads of a library, and the system, whose work for the network counts as nobody's.
+class BusyCores {
+ public:
+  explicit BusyCores(const Clock& clock) : clock_(clock) {
+    for (int core = 0; core < allowed_cores().value_or(1); ++core)
+      counters_.push_back(std::make_unique<Counter>());
+    for (auto& counter : counters_)
+      threads_.emplace_back([&counter = *counter](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+          for (int i = 0; i < 1000; ++i) counter.sink = counter.sink * 3 + 1;
+          counter.turns.fetch_add(1, std::memory_order_relaxed);
+        }
+      });
+    // Whatever disturbs the machine makes these turns fewer.
+    for (int i = 0; i < 5; ++i) {
+      const auto [turns, seconds] =
+          turns_during([] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); });
+      turns_per_s_ = std::max(turns_per_s_, turns / seconds);
+    }
+  }
 
-struct Times {
-  double wall_s = 0, process_s = 0;  // of one collective: the median, and the mean
+  /// Core seconds that the threads lack while `work` runs: the median of some tries.
+  double taken_by(const std::function<void()>& work) {
+    std::vector<double> taken;
+    for (int i = 0; i < tries; ++i) {
+      const auto [turns, seconds] = turns_during(work);
+      taken.push_back(static_cast<double>(counters_.size()) * (seconds - turns / turns_per_s_));
+    }
+    return std::max(0.0, quantiles(std::move(taken)).median);
+  }
+
+ private:
+  struct alignas(64) Counter {
+    std::atomic<std::int64_t> turns{0};
+    volatile unsigned sink = 1;
+  };
+
+  /// The turns of a core on average, and the seconds.
+  std::pair<double, double> turns_during(const std::function<void()>& work) {
+    const double begin = clock_.now(), before = turns();
+    work();
+    return {(turns() - before) / static_cast<double>(counters_.size()), clock_.now() - begin};
+  }
+  double turns() const {
+    double out = 0;
+    for (const auto& counter : counters_) out += static_cast<double>(counter->turns.load());
+    return out;
+  }
+
+  const Clock& clock_;
+  std::vector<std::unique_ptr<Counter>> counters_;
+  std::vector<std::jthread> threads_;
+  double turns_per_s_ = 0;
 };
 
-/// Makes a collective so often, each after all ranks have come.
-Times times_of(const RankContext& context, Communicator& comm, int repeats,
-               const std::function<WorkPtr()>& begin) {
+/// Makes a collective so often, each after all ranks have come; returns the median of its times.
+double seconds_of(const RankContext& context, Communicator& comm, int repeats,
+                  const std::function<WorkPtr()>& begin) {
   std::vector<double> wall;
-  double process = 0;
   for (int i = 0; i < repeats; ++i) {
     comm.barrier();
-    const double at = context.device.clock().now(), used = process_seconds();
+    const double at = context.device.clock().now();
     begin()->wait();
     wall.push_back(context.device.clock().now() - at);
-    process += process_seconds() - used;
   }
-  return {quantiles(std::move(wall)).median, process / repeats};
+  return quantiles(std::move(wall)).median;
 }
 
 void time_collectives(const RankContext& context, LinkTimes& out) {
   constexpr std::int64_t small = 1 << 10, large = 1 << 22;  // elements of the whole array
+  constexpr int repeats = 21;
   const auto comm = context.communicator(all_workers(context, "links"));
   const std::int64_t part = large / comm->size();
   const Tensor all = context.device.tensor({part * comm->size()}, MemoryKind::communication);
@@ -50,25 +96,40 @@ void time_collectives(const RankContext& context, LinkTimes& out) {
     context.device.kernels().fill({.out = tensor, .value = 1});
   const Tensor few = all.range(0, small);
   const auto sum = [&](const Tensor& array) { return [&] { return comm->all_reduce(array); }; };
-  times_of(context, *comm, 3, sum(all));  // connections grow fast by then
+  const auto gather = [&] { return comm->all_gather(own, all); };
+  seconds_of(context, *comm, 3, sum(all));  // a connection is slow at first
   const int steps = comm->size() == 2 ? 1 : 2;
-  out.step_us = 1e6 * times_of(context, *comm, 200, sum(few)).wall_s / steps;
-  const Times gathered = times_of(context, *comm, 21, [&] { return comm->all_gather(own, all); });
-  const Times summed = times_of(context, *comm, 21, sum(all));
-  const double sent = 4.0 * static_cast<double>(part * (comm->size() - 1));  // by all_gather
-  const double steps_s = 3e-6 * out.step_us;  // of an all_gather and an all_reduce
-  out.gbs = 1e-9 * 3 * sent / (gathered.wall_s + summed.wall_s - steps_s);
-  out.collective_us_per_mb = 1e12 * gathered.process_s / (2 * sent);
+  out.step_us = 1e6 * seconds_of(context, *comm, 200, sum(few)) / steps;
+  const double gathered = seconds_of(context, *comm, repeats, gather);
+  const double summed = seconds_of(context, *comm, repeats, sum(all));
+  const double sent = 4.0 * static_cast<double>(part * (comm->size() - 1));  // by a gather
+  out.gbs = 1e-9 * 3 * sent / (gathered + summed - 3e-6 * out.step_us);
+  comm->barrier();
+  BusyCores cores(context.device.clock());
+  comm->barrier();
+  const double taken = cores.taken_by([&] {
+    for (int i = 0; i < repeats; ++i) gather()->wait();
+  });
+  out.collective_us_per_mb = 1e12 * taken / (repeats * 2 * sent);
+  comm->barrier();
 }
+
+// Of messages: how long they take; what small and large ones take of the cores.
+constexpr std::int64_t small_message = 16, large_message = 1 << 18;  // elements
+constexpr EchoSeries single_messages{200, small_message}, small_messages{1000, small_message, 0},
+    large_messages{100, large_message, 0};
 
 void time_messages(const RankContext& context, LinkTimes& out) {
   Echo echo(context);
-  const EchoTimes small = echo.ask(small_message, messages);
-  const EchoTimes large = echo.ask(large_message, messages);
-  out.message_wall_us = 1e6 * small.wall_s;
-  out.message_us = 1e6 * small.process_s;
+  out.message_wall_us = 1e6 * echo.ask(single_messages).wall_s;
+  BusyCores cores(context.device.clock());
+  const auto taken_us = [&](const EchoSeries& series) {
+    const double taken = cores.taken_by([&] { echo.ask(series); });
+    return 1e6 * taken / (2 * series.messages);  // one goes, and one comes
+  };
+  out.message_us = taken_us(small_messages);
   out.message_us_per_mb =
-      1e12 * std::max(0.0, large.process_s - small.process_s) / (4.0 * large_message);
+      std::max(0.0, taken_us(large_messages) - out.message_us) / (4e-6 * large_message);
 }
 
 }  // namespace
@@ -78,7 +139,10 @@ RankRecord time_links(const RankContext& context) {
   record.rank = context.rank;
   record.role = context.self().role();
   if (context.self().server >= 0) {
-    Echo(context).answer(2 * messages);
+    Echo echo(context);
+    echo.answer(single_messages);
+    for (const EchoSeries& series : {small_messages, large_messages})
+      for (int i = 0; i < tries; ++i) echo.answer(series);
     return record;
   }
   LinkTimes times;

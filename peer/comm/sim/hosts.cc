@@ -119,8 +119,10 @@ class Moves {
     out_.steps = 1;
     const double own = whole_ / ranks_;
     for (int rank = 0; rank < ranks_; ++rank) {
-      memory_of(rank) = 2 * whole_;
       const int column = places_.column_of(rank), host = places_.host_of(rank);
+      const auto here = static_cast<double>(places_.ranks(host).size());
+      // The rank copies the parts of its host, and hands on what comes from others.
+      memory_of(rank) = 2 * own * here + 2 * (whole_ - own * here) * (here - 1) / here;
       for (int other = 0; other < hosts_; ++other)
         if (other != host) send(beside(host, column), beside(other, column), own);
     }

@@ -200,7 +200,7 @@ class SimTransport : public Transport {
     sim::SimDevice& device = sim::sim_device(context.device);
     device.catch_up();
     const auto wire = device.world().shared().get<Wire>();
-    End& end = open(*wire, device, context.rank, context.self().server, options);
+    End& end = open(context, *wire, device, context.self().server, options);
     auto channel = std::make_unique<ServerChannel>(device, *wire, end, options);
     wire->announce(end);
     return {std::move(channel), token};
@@ -217,18 +217,21 @@ class SimTransport : public Transport {
       if (!server) throw Error("server {} did not listen within {} s", id, options.timeout_s);
       servers.push_back(server);
     }
-    End& end = open(*wire, device, context.rank, context.self().worker, options);
+    End& end = open(context, *wire, device, context.self().worker, options);
     return {std::make_unique<WorkerChannel>(device, *wire, end, options, servers, context.timeline),
             token};
   }
 
  private:
-  static End& open(Wire& wire, sim::SimDevice& device, int rank, int id,
+  static End& open(const RankContext& context, Wire& wire, sim::SimDevice& device, int id,
                    const TransportOptions& options) {
+    // Servers and workers of a run on several hosts reach each other in one way (ps/wires/zmq).
     const bool maps_memory = (options.transport == TransportKind::automatic ||
                               options.transport == TransportKind::shm) &&
-                             sim::shares_memory(device.world().cluster());
-    return wire.open(device.world(), device.place(), rank, id, device.has_values(), maps_memory);
+                             sim::shares_memory(device.world().cluster()) &&
+                             !spans_hosts(context.plan);
+    return wire.open(device.world(), device.place(), context.rank, id, device.has_values(),
+                     maps_memory);
   }
 };
 

@@ -20,11 +20,10 @@ sim::Place cpu_of(const sim::ClusterSpec& cluster, sim::Place place) {
 /// copy engine moves them, and asking the engine takes as long as launching a kernel.
 double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, double us,
                double us_per_mb, double bytes) {
-  const bool one_machine = from.machine == to.machine;
-  const bool by_copy_engine = cluster.device.kind == sim::DeviceKind::gpu && one_machine &&
-                              from.device >= 0 && to.device >= 0;
+  const bool by_copy_engine = cluster.device.kind == sim::DeviceKind::gpu &&
+                              from.machine == to.machine && from.device >= 0 && to.device >= 0;
   if (by_copy_engine) return device_of(cluster, from.machine).launch_us * 1e-6;
-  if (sim::shares_memory(cluster) && !one_machine) {
+  if (cluster.message.network_us > 0) {  // what goes through shared memory does not come here
     us = cluster.message.network_us;
     us_per_mb = cluster.message.network_us_per_mb;
   }

@@ -111,7 +111,6 @@ TEST(SimTransport, MessagesThatQueueUpPayTheirLatencyOnce) {
 
 TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
-  cluster.collective.kind = sim::CollectiveKind::nccl;  // one kind of messages everywhere
   cluster.message = {
       .send_us = 100, .receive_us = 200, .send_us_per_mb = 1000, .receive_us_per_mb = 3000};
   const auto expected = [&](int messages, double bytes) {
@@ -125,7 +124,7 @@ TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
   }
 }
 
-TEST(SimTransport, BetweenMachinesWhoseRanksShareMemoryAMessageCostsWhatTheNetworkCosts) {
+TEST(SimTransport, OverTheNetworkAMessageCostsWhatTheNetworkCosts) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
   cluster.message = {
       .send_us = 5000, .receive_us = 5000, .network_us = 100, .network_us_per_mb = 1000};
@@ -160,7 +159,7 @@ TEST(SimTransport, ThroughSharedMemoryAHeaderMovesAndNoValue) {
 TEST(SimTransport, TheCpusPartOfAMessageCompetesWithComputing) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
   cluster.device.cores = 1;
-  cluster.message.network_us_per_mb = 10000;
+  cluster.message.send_us_per_mb = 10000;
   const auto computing_ends = [&](int messages) {
     double end = 0;
     play(
