@@ -26,7 +26,8 @@ ordered_json differences(const ordered_json& hosts) {
     bool differs = false;
     for (const ordered_json& host : hosts) {
       const ordered_json value = host["environment"].value(member, ordered_json());
-      differs |= value != first;
+      // What has come from another host has lost the order of its members.
+      differs |= nlohmann::json(value) != nlohmann::json(first);
       values[host["host"].get<std::string>()] = value;
     }
     if (differs) out[member] = values;
