@@ -12,6 +12,7 @@
 #include "experiments/job/addresses.h"
 #include "experiments/registry/registry.h"
 #include "experiments/results/environment.h"
+#include "peer/comm/mpi/wire.h"
 
 namespace ringside {
 namespace {
@@ -25,6 +26,8 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
         start.program.environment,
         {std::filesystem::canonical(start.program.file), start.facts.commit},
         question["environment"].at("gpus").get<bool>());
+  if (question.contains("mpi"))
+    return peer::why_no_mpi(*value_named<peer::Mpi>(question["mpi"].get<std::string>()));
   if (question.contains("data")) {
     std::vector<RunPlan> runs;
     for (const nlohmann::json& run : question["data"])

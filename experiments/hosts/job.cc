@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
@@ -24,6 +25,7 @@ constexpr double late_s = 3;
 /// How long those who come to a job that cannot begin are told why.
 constexpr double latecomers_s = 3;
 constexpr double environment_timeout_s = 30;  // to look at GPUs
+constexpr double mpi_timeout_s = 30;          // to load its libraries
 constexpr double data_timeout_s = 600;        // to read the begin and the end of every file
 
 /// One of the runs for each data set and weights that they read.
@@ -208,6 +210,17 @@ std::unique_ptr<Attendant> Job::attendant(const RunPlan& plan) {
   const auto library = mpi_of(plan);
   if (!library) return nullptr;
   return std::make_unique<MpiWorld>(plan, *library, hosts(), environment_);
+}
+
+void Job::check_mpi(const std::vector<RunPlan>& runs) const {
+  std::set<peer::Mpi> libraries;
+  for (const RunPlan& run : runs)
+    if (const auto library = mpi_of(run)) libraries.insert(*library);
+  for (const peer::Mpi library : libraries)
+    for (const auto& other : others_) {
+      const auto cause = other->ask({{"mpi", name_of(library)}}, mpi_timeout_s).get<std::string>();
+      if (!cause.empty()) throw Error("{}: {}", other->name(), cause);
+    }
 }
 
 void Job::check_data(const std::vector<RunPlan>& runs) const {

@@ -46,6 +46,8 @@ class Job {
   std::vector<RankHost*> hosts();
   /// What a run needs beside the ranks that hosts() start; null: nothing. Throws Error.
   std::unique_ptr<Attendant> attendant(const RunPlan& plan);
+  /// Throws Error if an agent has no module for the MPI of a run; blocks until all have looked.
+  void check_mpi(const std::vector<RunPlan>& runs) const;
   /// Throws Error with both digests if an agent sees other data than this process does; blocks
   /// until all have looked.
   void check_data(const std::vector<RunPlan>& runs) const;

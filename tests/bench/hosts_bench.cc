@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <vector>
+#include <memory>
 
 #include "core/base/seconds_now.h"
 #include "core/comm/window.h"
 #include "core/device/cpu/cpu_device.h"
-#include "peer/comm/shm/communicator.h"
 
 namespace ringside::bench {
 namespace {
@@ -25,22 +24,25 @@ double least(const std::vector<double>& values) {
 
 }  // namespace
 
-void compare_with(Between between, Store& store, int rank, int ranks, const LibrarysOwn& own) {
+void compare_with(const std::vector<Library>& libraries, Store& store, int rank, int ranks,
+                  const std::string& address) {
   const auto device = make_cpu_device(1);
   std::vector<int> hosts;
   for (int r = 0; r < ranks; ++r) hosts.push_back(r * 2 / ranks);
-  const auto comm = peer::make_hosts_communicator(*device, store, {"ours", rank, ranks},
-                                                  {hosts, between, "127.0.0.1", 60});
-  // Times are compared through memory, as it does not matter here that ranks share a host.
-  const auto beside = peer::make_shm_communicator(*device, store, {"beside", rank, ranks}, 60);
+  std::vector<std::unique_ptr<Communicator>> comms;
+  for (const Library& library : libraries) {
+    const Group group{fmt::format("over {}", name_of(library.between)), rank, ranks};
+    comms.push_back(peer::make_hosts_communicator(*device, store, group,
+                                                  {hosts, library.between, address, 60}));
+  }
   const Tensor time = device->tensor({ranks}, MemoryKind::communication);
   const auto slowest = [&](const std::function<void()>& operation) {
-    beside->barrier();
+    comms[0]->barrier();
     const double begin = seconds_now();
     operation();
     const Tensor mine = time.range(rank, 1);
     mine.data<float>()[0] = static_cast<float>(seconds_now() - begin);
-    beside->all_gather(mine, time)->wait();
+    comms[0]->all_gather(mine, time)->wait();
     return static_cast<double>(*std::max_element(time.data<float>(), time.data<float>() + ranks));
   };
   for (const auto& [kilobytes, rounds] :
@@ -48,17 +50,22 @@ void compare_with(Between between, Store& store, int rank, int ranks, const Libr
     const std::int64_t count = std::int64_t{kilobytes} * 1'000 / 4;
     const Tensor array = device->tensor({count}, MemoryKind::communication);
     std::fill_n(array.data<float>(), count, 0.0F);
-    std::vector<double> ours, theirs;
-    for (int round = 0; round < rounds; ++round) {
-      ours.push_back(slowest([&] { comm->complete([&] { return comm->all_reduce(array); }); }));
-      theirs.push_back(slowest([&] { own(array.data<float>(), count); }));
-    }
-    if (rank == 0)
+    std::vector<std::vector<double>> ours(libraries.size()), theirs(libraries.size());
+    for (int round = 0; round < rounds; ++round)
+      for (std::size_t i = 0; i < libraries.size(); ++i) {
+        Communicator& comm = *comms[i];
+        ours[i].push_back(slowest([&] { comm.complete([&] { return comm.all_reduce(array); }); }));
+        theirs[i].push_back(slowest([&] { libraries[i].own(array.data<float>(), count); }));
+      }
+    if (rank != 0) continue;
+    for (std::size_t i = 0; i < libraries.size(); ++i)
       fmt::print(
-          "{:8} 2 x {} {:7} KB  ours {:8.3f} ms  its own {:8.3f} ms  ratio {:.2f}, of the least "
-          "times {:.2f}\n",
-          name_of(between), ranks / 2, kilobytes, 1e3 * median(ours), 1e3 * median(theirs),
-          median(ours) / median(theirs), least(ours) / least(theirs));
+          R"({{"library": "{}", "ranks": {}, "kb": {}, "ours_us": {:.1f}, "own_us": {:.1f}, )"
+          R"("ratio": {:.3f}, "ratio_of_least": {:.3f}}})"
+          "\n",
+          name_of(libraries[i].between), ranks, kilobytes, 1e6 * median(ours[i]),
+          1e6 * median(theirs[i]), median(ours[i]) / median(theirs[i]),
+          least(ours[i]) / least(theirs[i]));
     std::fflush(stdout);
   }
 }

@@ -20,7 +20,7 @@ path = "text.txt"
 [train]
 steps = {steps}
 warmup = 1
-global_batch = 8
+global_batch = {batch}
 micro_batch = 4
 seed = 3
 timeout_s = 20
@@ -44,12 +44,13 @@ SCHEMES = ("single", "dp", "ps", "ddp", "fsdp", "zero1", "zero2")
 class Comparison:
     """One experiment on a stage; `program` is ringside's."""
 
-    def __init__(self, stage, program, agents, schemes=SCHEMES, worlds=(2,), steps=4, between="gloo", slow=1):
+    def __init__(self, stage, program, agents, schemes=SCHEMES, worlds=(2,), steps=4, batch=8,
+                 between="gloo", slow=1):
         self.stage, self.program, self.agents = stage, program, agents
         quoted = ", ".join(f'"{scheme}"' for scheme in schemes)
         (stage.folder / "text.txt").write_text("the same words on all hosts, " * 400)
         (stage.folder / "trial.toml").write_text(EXPERIMENT.format(
-            schemes=quoted, worlds=", ".join(map(str, worlds)), steps=steps, between=between,
+            schemes=quoted, worlds=", ".join(map(str, worlds)), steps=steps, batch=batch, between=between,
             slow=", ".join([str(slow)] * max(worlds)) if slow > 1 else ""))
         if not (stage.folder / "keys").exists():
             stage.host(0).run([program, "keys", stage.shared / "keys", "--workers", "16"])

@@ -1,5 +1,6 @@
-"""A comparison on two hosts by every launcher: the bits of one host, one table, and nothing left."""
+"""A comparison on two, three and four hosts by every launcher: the bits of one host, one table, and nothing left."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -7,39 +8,97 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from hosts import Slurm, Sshd, Stage, main  # noqa: E402
-from hosts.comparisons import Comparison, finish, hashes, left_on, program  # noqa: E402
+from hosts import Slurm, Sshd, Stage, main, wait_until  # noqa: E402
+from hosts.comparisons import SCHEMES, Comparison, finish, hashes, left_on, program  # noqa: E402
+
+with_open_mpi = unittest.skipUnless(shutil.which("mpirun.openmpi"), "there is no `mpirun.openmpi`; install openmpi-bin")
+with_mpich = unittest.skipUnless(shutil.which("mpiexec.mpich"), "there is no `mpiexec.mpich`; install mpich")
 
 
-class Launchers(unittest.TestCase):
+class Launchers:
+    """Every test runs on a stage of its own; the run on one host is made once for all."""
+
+    hosts = None
+    slots = 1  # of each host
+    between = "gloo"
+    schemes = SCHEMES
+
+    @classmethod
+    def compared(cls, stage):
+        ranks = cls.hosts * cls.slots
+        return Comparison(stage, program(), agents=ranks, schemes=cls.schemes, worlds=(ranks,), batch=4 * cls.hosts,
+                          between=cls.between)
+
+    @classmethod
+    def setUpClass(cls):
+        if not pathlib.Path(program()).with_name(f"libringside_{cls.between}.so").exists():
+            raise unittest.SkipTest(f"this build has no module for {cls.between}")
+        with Stage(hosts=1) as stage:
+            alone = cls.compared(stage)
+            stage.host(0).run(alone.words(), timeout=120)
+            cls.alone = hashes(alone.rows())
+
     def setUp(self):
-        self.stage = self.enterContext(Stage(hosts=2))
-        self.comparison = Comparison(self.stage, program(), agents=4)
-        self.stage.host(0).run(self.comparison.words(name="alone"), timeout=120)
+        self.stage = self.enterContext(Stage(hosts=self.hosts))
+        self.comparison = self.compared(self.stage)
+        self.slots_of_hosts = ",".join(f"{host.name}:{self.slots}" for host in self.stage.hosts)
 
-    def launched(self, words, name="results", env=None, host=0):
+    def launched(self, words, env=None):
         """Runs the words, and looks at the results and at what is left."""
-        done = self.stage.host(host).run(words, env=env, check=False, timeout=120)
-        self.check(done.stdout + done.stderr, [done.returncode], name)
-        return done
+        done = self.stage.host(0).run(words, env=env, check=False, timeout=120)
+        wait_until(lambda: not any(process.words[0].endswith("/ssh") for process in self.stage.host(0).processes()),
+                   "the end of ssh, for which Open MPI does not wait")
+        self.check(done.stdout + done.stderr, [done.returncode])
 
-    def check(self, printed, statuses, name="results"):
+    def check(self, printed, statuses):
         self.assertEqual(set(statuses), {0}, printed)
-        rows = self.comparison.rows(name)
+        self.assertEqual(printed.count("\nResults: "), 1, printed)
+        rows = self.comparison.rows()
         self.assertEqual({row["status"] for row in rows}, {"ok"}, [row["error"] for row in rows])
-        self.assertEqual(hashes(rows), hashes(self.comparison.rows("alone")))
-        for case in self.comparison.summary(name)["cases"]:
+        self.assertEqual(hashes(rows), self.alone)
+        for case in self.comparison.summary()["cases"]:
             self.assertIn(case["proof"], ("reference", "bit-identical to single"), case)
         spread = [row for row in rows if row["world"] > 1]
         self.assertTrue(spread)
         for row in spread:
-            self.assertEqual({home["host"] for home in row["homes"]}, {"host0", "host1"}, row["run"])
+            self.assertEqual({home["host"] for home in row["homes"]}, {host.name for host in self.stage.hosts},
+                             row["run"])
+        environment = self.stage.folder / "results" / "trial" / "environment.json"
+        self.assertEqual(json.loads(environment.read_text())["hosts_differ"], {})
         self.assertEqual(left_on(self.stage), [])
+
+    @with_open_mpi
+    def test_mpirun_of_open_mpi(self):
+        Sshd(self.stage)
+        self.launched(["mpirun.openmpi", "--host", self.slots_of_hosts, *self.comparison.words()],
+                      env=self.stage.mpi_environment("openmpi"))
+
+    @with_mpich
+    def test_mpiexec_of_mpich(self):
+        Sshd(self.stage)
+        self.launched(["mpiexec.mpich", "-hosts", self.slots_of_hosts, "-n", self.comparison.agents,
+                       "-genv", "MASTER_ADDR", "10.77.0.1", *self.comparison.words()],
+                      env=self.stage.mpi_environment("mpich"))
+
+    def test_srun(self):
+        Slurm(self.stage)
+        self.launched(["srun", f"-N{self.hosts}", f"--ntasks-per-node={self.slots}", "--mpi=none",
+                       *self.comparison.words()])
+
+    def test_ssh(self):
+        Sshd(self.stage)
+        words = self.comparison.words()
+        keys = words.index("--keys")
+        self.launched([words[0], "launch", "--hosts", self.slots_of_hosts, *words[2:keys], *words[keys + 2:]])
+
+
+class AllLaunchers(Launchers):
+    """Also those of which a test can only set the variables."""
 
     def test_by_hand(self):
         printed, statuses = self.comparison.by_hand()
         self.check("\n".join(printed), statuses)
-        self.assertIn("host0 10.77.0.1: agents 0 (leads), 1; host1 10.77.0.2: agents 2, 3", printed[0])
+        self.assertIn(self.said, printed[0])
 
     def test_torchrun_keeps_its_own_port(self):
         """torchrun's store listens on MASTER_PORT while its processes run."""
@@ -53,39 +112,48 @@ class Launchers(unittest.TestCase):
         store.communicate()
         self.check("\n".join(printed), statuses)
 
-    @unittest.skipUnless(shutil.which("mpirun.openmpi"), "there is no `mpirun.openmpi`; install openmpi-bin")
-    def test_mpirun_of_open_mpi(self):
-        Sshd(self.stage)
-        self.launched(["mpirun.openmpi", "--host", "host0:2,host1:2", "-n", "4", *self.comparison.words()],
-                      env=self.stage.mpi_environment("openmpi"))
-
-    @unittest.skipUnless(shutil.which("mpiexec.mpich"), "there is no `mpiexec.mpich`; install mpich")
-    def test_mpiexec_of_mpich(self):
-        Sshd(self.stage)
-        self.launched(["mpiexec.mpich", "-hosts", "host0:2,host1:2", "-n", "4", "-genv", "MASTER_ADDR", "10.77.0.1",
-                       *self.comparison.words()], env=self.stage.mpi_environment("mpich"))
-
-    def test_srun(self):
-        Sshd(self.stage)
-        Slurm(self.stage)
-        self.launched(["srun", "-N2", "-n4", "--ntasks-per-node=2", "--mpi=none", *self.comparison.words()])
-
-    def test_ssh(self):
-        Sshd(self.stage)
-        words = self.comparison.words()
-        keys = words.index("--keys")
-        self.launched([words[0], "launch", "--hosts", "host0:2,host1:2", *words[2:keys], *words[keys + 2:]])
-
     def test_one_process_a_host(self):
-        """The operator of Kubernetes starts a process a host, which starts several ranks."""
-        processes = []
-        self.comparison.agents = 2
-        for agent in range(2):
-            processes.append(self.comparison.start_agent(agent, env={
-                "RANK": None, "WORLD_SIZE": None, "MASTER_ADDR": None, "MASTER_PORT": None, "PET_NODE_RANK": agent,
-                "PET_NNODES": 2, "PET_NPROC_PER_NODE": 2, "PET_MASTER_ADDR": "host0", "PET_MASTER_PORT": 23456}))
+        """The operator of Kubernetes starts a process a host, which starts the ranks of its slots."""
+        self.comparison.agents = self.hosts
+        processes = [self.comparison.start_agent(agent, env={
+            "RANK": None, "WORLD_SIZE": None, "MASTER_ADDR": None, "MASTER_PORT": None, "PET_NODE_RANK": agent,
+            "PET_NNODES": self.hosts, "PET_NPROC_PER_NODE": self.slots, "PET_MASTER_ADDR": "host0",
+            "PET_MASTER_PORT": 23456}) for agent in range(self.hosts)]
         printed, statuses = finish(processes)
         self.check("\n".join(printed), statuses)
+
+
+class TwoHosts(AllLaunchers, unittest.TestCase):
+    hosts, slots = 2, 2
+    said = "host0 10.77.0.1: agents 0 (leads), 1; host1 10.77.0.2: agents 2, 3"
+
+
+class ThreeHosts(AllLaunchers, unittest.TestCase):
+    hosts = 3
+    said = "host0 10.77.0.1: agents 0 (leads); host1 10.77.0.2: agents 1; host2 10.77.0.3: agents 2"
+
+
+class FourHosts(AllLaunchers, unittest.TestCase):
+    hosts = 4
+    said = "host0 10.77.0.1: agents 0 (leads); host1 10.77.0.2: agents 1; host2 10.77.0.3: agents 2; " \
+           "host3 10.77.0.4: agents 3"
+
+
+class OverMpi(Launchers):
+    """The variables of the launcher that started the job do not reach the one that starts its ranks."""
+
+    hosts, slots = 2, 2
+    schemes = ("single", "ddp", "ps")
+
+
+@with_open_mpi
+class OverOpenMpi(OverMpi, unittest.TestCase):
+    between = "openmpi"
+
+
+@with_mpich
+class OverMpich(OverMpi, unittest.TestCase):
+    between = "mpich"
 
 
 class OtherHosts(unittest.TestCase):

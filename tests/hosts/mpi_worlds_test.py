@@ -9,7 +9,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from hosts import Sshd, Stage, main, wait_until  # noqa: E402
+from hosts import Stage, main, wait_until  # noqa: E402
 from hosts.comparisons import Comparison, finish, hashes, left_on, program  # noqa: E402
 
 LAUNCHERS = {"openmpi": ("mpirun.openmpi",), "mpich": ("mpiexec.hydra", "mpiexec.mpich")}
@@ -39,25 +39,19 @@ class Worlds:
         self.assertEqual({home["host"] for row in rows for home in row["homes"]}, {"host0", "host1"})
         self.assertEqual(left_on(self.stage), [])
 
-    def alone(self, comparison):
-        self.stage.host(0).run(comparison.words(name="alone"), timeout=120)
-
     def test_by_hand(self):
         comparison = self.comparison(worlds=(2, 4))
-        self.alone(comparison)
+        self.stage.host(0).run(comparison.words(name="alone"), timeout=120)
         self.check(comparison, *comparison.by_hand())
 
-    def test_within_open_mpi(self):
-        """The variables of the launcher that started the job do not reach the one that starts its ranks."""
-        if not shutil.which("mpirun.openmpi"):
-            self.skipTest("there is no mpirun.openmpi")
-        Sshd(self.stage)
-        comparison = self.comparison(schemes=("ddp", "ps"))
-        self.alone(comparison)
-        done = self.stage.host(0).run(
-            ["mpirun.openmpi", "--host", "host0:2,host1:2", "-n", "4", *comparison.words()],
-            env=self.stage.mpi_environment("openmpi"), check=False, timeout=100)
-        self.check(comparison, done.stdout + done.stderr, [done.returncode])
+    def test_a_host_without_the_module(self):
+        comparison = self.comparison()
+        self.stage.host(1).run(["cp", program(), "/tmp/ringside"])
+        processes = [comparison.start_agent(agent) for agent in (0, 1)]
+        comparison.program = "/tmp/ringside"
+        printed, statuses = finish([*processes, *(comparison.start_agent(agent) for agent in (2, 3))])
+        self.assertEqual(statuses, [2, 0, 0, 0], printed)
+        self.assertRegex(printed[0], rf"agent 2 on host1 \(10.77.0.2\): .*libringside_{self.library}\.so is missing")
 
     def failed(self, hit, steps=LONG):
         """Starts a long run, calls `hit`, and gives the error of its row."""
