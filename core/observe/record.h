@@ -49,7 +49,8 @@ struct HostMemory {
 };
 
 /// What a rank measured between its host and others (Purpose::links). Bandwidth and steps are those
-/// of collectives of one rank on each host; messages go from a worker to a server of another host.
+/// of collectives of one rank on each host; messages go to a server, which lives on the host of
+/// worker 0.
 struct LinkTimes {
   double gbs = 0;                   // each way at once, into and out of a host
   double step_us = 0;               // a step of a collective that moves next to nothing
@@ -122,7 +123,7 @@ struct RankRecord {
   /// copies, sums and updates of pieces of the model, each with the median of its times in
   /// `TimedOperation::us`. What else an entry says is not known to a rank.
   std::vector<sim::TimedOperation> operations{}, pieces{};
-  /// Of worker 0 of a run that times links (Purpose::links).
+  /// Of the first and the last worker of a run that times links (Purpose::links).
   std::optional<LinkTimes> links{};
   /// Spans of the last steps, and what the rank's memory held in them, for a trace.
   std::vector<Slice> slices;

@@ -56,7 +56,8 @@ ClusterSpec at_bound(const ClusterSpec& cluster, const std::string& dtype, Bound
     for (auto& [time, share] : curve->points) share = std::min(share / factor, largest_share);
   for (double* time : {&out.message.send_us, &out.message.receive_us, &out.message.send_us_per_mb,
                        &out.message.receive_us_per_mb, &out.message.network_us,
-                       &out.message.network_us_per_mb, &out.collective.network_us_per_mb})
+                       &out.message.network_us_per_mb, &out.message.loopback_us,
+                       &out.message.loopback_us_per_mb, &out.collective.network_us_per_mb})
     *time *= factor;
   return out;
 }

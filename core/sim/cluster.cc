@@ -23,7 +23,9 @@ Fields fields_of(MessageSpec& message) {
           {"send_us_per_mb", &message.send_us_per_mb, {}, not_negative},
           {"receive_us_per_mb", &message.receive_us_per_mb, {}, not_negative},
           {"network_us", &message.network_us, {}, not_negative},
-          {"network_us_per_mb", &message.network_us_per_mb, {}, not_negative}};
+          {"network_us_per_mb", &message.network_us_per_mb, {}, not_negative},
+          {"loopback_us", &message.loopback_us, {}, not_negative},
+          {"loopback_us_per_mb", &message.loopback_us_per_mb, {}, not_negative}};
 }
 
 Fields fields_of(CollectiveSpec& collective) {

@@ -242,8 +242,11 @@ class Checker {
     if (collective.kind == CollectiveKind::nccl) {
       if (collective.network_us_per_mb > 0)
         refuse("collective.network_us_per_mb", "is for kind shm");
-      for (const auto& [key, value] : {std::pair("network_us", c_.message.network_us),
-                                       {"network_us_per_mb", c_.message.network_us_per_mb}})
+      const MessageSpec& message = c_.message;
+      for (const auto& [key, value] : {std::pair("network_us", message.network_us),
+                                       {"network_us_per_mb", message.network_us_per_mb},
+                                       {"loopback_us", message.loopback_us},
+                                       {"loopback_us_per_mb", message.loopback_us_per_mb}})
         if (value > 0)
           refuse(fmt::format("message.{}", key),
                  "is for collective.kind shm: others have one kind of messages");

@@ -54,9 +54,10 @@ struct MessageSpec {
   double send_us = 0, receive_us = 0;
   double send_us_per_mb = 0, receive_us_per_mb = 0;  // MB = 1e6 bytes
   /// Where ranks of one machine share memory (CollectiveKind::shm): each end's time for a message
-  /// that goes over the network, or as if it did. The figures above are then those of messages
-  /// through memory. 0: all messages cost the same.
-  double network_us = 0, network_us_per_mb = 0;
+  /// that goes to another machine, and for one within a machine that goes through the system's
+  /// network all the same. The figures above are then those of messages through memory. 0: all
+  /// messages cost the same.
+  double network_us = 0, network_us_per_mb = 0, loopback_us = 0, loopback_us_per_mb = 0;
   bool operator==(const MessageSpec&) const = default;
 };
 

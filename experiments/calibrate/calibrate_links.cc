@@ -158,6 +158,9 @@ void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const Cali
   plan.ranks.push_back({plan.world, -1, 0});
   const Row row = made(std::move(plan), site, "the timing of links between hosts");
   const LinkTimes& times = row.ranks.at(static_cast<std::size_t>(site.hosts - 1)).links.value();
+  const LinkTimes& within = row.ranks.at(0).links.value();
+  cluster.message.loopback_us = within.message_us;
+  cluster.message.loopback_us_per_mb = within.message_us_per_mb;
   cluster.machines = site.hosts;
   cluster.nic = {.gbs = times.gbs, .step_us = times.step_us};
   cluster.collective.network_us_per_mb = times.collective_us_per_mb;

@@ -142,7 +142,8 @@ class Builder {
     assume("collective", collective.table());
 
     Reader message = the("message", "message");
-    message.read(fields_of(cluster.message), {"network_us", "network_us_per_mb"});
+    message.read(fields_of(cluster.message),
+                 {"network_us", "network_us_per_mb", "loopback_us", "loopback_us_per_mb"});
     message.close();
     assume("message", message.table());
     cluster.assumed = assumed_;

@@ -27,7 +27,7 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
         {std::filesystem::canonical(start.program.file), start.facts.commit},
         question["environment"].at("gpus").get<bool>());
   if (question.contains("mpi"))
-    return peer::why_no_mpi(*value_named<peer::Mpi>(question["mpi"].get<std::string>()));
+    return peer::why_no_mpi(*value_named<Between>(question["mpi"].get<std::string>()));
   if (question.contains("data")) {
     std::vector<RunPlan> runs;
     for (const nlohmann::json& run : question["data"])

@@ -213,10 +213,10 @@ std::unique_ptr<Attendant> Job::attendant(const RunPlan& plan) {
 }
 
 void Job::check_mpi(const std::vector<RunPlan>& runs) const {
-  std::set<peer::Mpi> libraries;
+  std::set<Between> libraries;
   for (const RunPlan& run : runs)
     if (const auto library = mpi_of(run)) libraries.insert(*library);
-  for (const peer::Mpi library : libraries)
+  for (const Between library : libraries)
     for (const auto& other : others_) {
       const auto cause = other->ask({{"mpi", name_of(library)}}, mpi_timeout_s).get<std::string>();
       if (!cause.empty()) throw Error("{}: {}", other->name(), cause);

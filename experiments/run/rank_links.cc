@@ -85,33 +85,32 @@ double seconds_of(const RankContext& context, Communicator& comm, int repeats,
   return quantiles(std::move(wall)).median;
 }
 
-void time_collectives(const RankContext& context, LinkTimes& out) {
+void time_collectives(const RankContext& context, Communicator& comm, LinkTimes& out) {
   constexpr std::int64_t small = 1 << 10, large = 1 << 22;  // elements of the whole array
   constexpr int repeats = 21;
-  const auto comm = context.communicator(all_workers(context, "links"));
-  const std::int64_t part = large / comm->size();
-  const Tensor all = context.device.tensor({part * comm->size()}, MemoryKind::communication);
+  const std::int64_t part = large / comm.size();
+  const Tensor all = context.device.tensor({part * comm.size()}, MemoryKind::communication);
   const Tensor own = context.device.tensor({part}, MemoryKind::communication);
   for (const Tensor& tensor : {all, own})
     context.device.kernels().fill({.out = tensor, .value = 1});
   const Tensor few = all.range(0, small);
-  const auto sum = [&](const Tensor& array) { return [&] { return comm->all_reduce(array); }; };
-  const auto gather = [&] { return comm->all_gather(own, all); };
-  seconds_of(context, *comm, 3, sum(all));  // a connection is slow at first
-  const int steps = comm->size() == 2 ? 1 : 2;
-  out.step_us = 1e6 * seconds_of(context, *comm, 200, sum(few)) / steps;
-  const double gathered = seconds_of(context, *comm, repeats, gather);
-  const double summed = seconds_of(context, *comm, repeats, sum(all));
-  const double sent = 4.0 * static_cast<double>(part * (comm->size() - 1));  // by a gather
+  const auto sum = [&](const Tensor& array) { return [&] { return comm.all_reduce(array); }; };
+  const auto gather = [&] { return comm.all_gather(own, all); };
+  seconds_of(context, comm, 3, sum(all));  // a connection is slow at first
+  const int steps = comm.size() == 2 ? 1 : 2;
+  out.step_us = 1e6 * seconds_of(context, comm, 200, sum(few)) / steps;
+  const double gathered = seconds_of(context, comm, repeats, gather);
+  const double summed = seconds_of(context, comm, repeats, sum(all));
+  const double sent = 4.0 * static_cast<double>(part * (comm.size() - 1));  // by a gather
   out.gbs = 1e-9 * 3 * sent / (gathered + summed - 3e-6 * out.step_us);
-  comm->barrier();
+  comm.barrier();
   BusyCores cores(context.device.clock());
-  comm->barrier();
+  comm.barrier();
   const double taken = cores.taken_by([&] {
     for (int i = 0; i < repeats; ++i) gather()->wait();
   });
   out.collective_us_per_mb = 1e12 * taken / (repeats * 2 * sent);
-  comm->barrier();
+  comm.barrier();
 }
 
 // Of messages: how long they take; what small and large ones take of the cores.
@@ -119,13 +118,14 @@ constexpr std::int64_t small_message = 16, large_message = 1 << 18;  // elements
 constexpr EchoSeries single_messages{200, small_message}, small_messages{1000, small_message, 0},
     large_messages{100, large_message, 0};
 
-void time_messages(const RankContext& context, LinkTimes& out) {
+/// `ends`: of each message, how many lie on this host.
+void time_messages(const RankContext& context, int ends, LinkTimes& out) {
   Echo echo(context);
   out.message_wall_us = 1e6 * echo.ask(single_messages).wall_s;
   BusyCores cores(context.device.clock());
   const auto taken_us = [&](const EchoSeries& series) {
     const double taken = cores.taken_by([&] { echo.ask(series); });
-    return 1e6 * taken / (2 * series.messages);  // one goes, and one comes
+    return 1e6 * taken / (2 * series.messages * ends);  // one goes, and one comes
   };
   out.message_us = taken_us(small_messages);
   out.message_us_per_mb =
@@ -138,19 +138,25 @@ RankRecord time_links(const RankContext& context) {
   RankRecord record;
   record.rank = context.rank;
   record.role = context.self().role();
+  const int last = context.plan.world - 1;
   if (context.self().server >= 0) {
     Echo echo(context);
-    echo.answer(single_messages);
-    for (const EchoSeries& series : {small_messages, large_messages})
-      for (int i = 0; i < tries; ++i) echo.answer(series);
+    for (int asking = 0; asking < 2; ++asking) {
+      echo.answer(single_messages);
+      for (const EchoSeries& series : {small_messages, large_messages})
+        for (int i = 0; i < tries; ++i) echo.answer(series);
+    }
     return record;
   }
+  const int worker = context.self().worker;
+  const auto comm = context.communicator(all_workers(context, "links"));
   LinkTimes times;
-  time_collectives(context, times);
-  if (context.self().worker + 1 == context.plan.world) {
-    time_messages(context, times);
-    record.links = times;
-  }
+  time_collectives(context, *comm, times);
+  if (worker == last) time_messages(context, 1, times);
+  comm->barrier();
+  if (worker == 0) time_messages(context, 2, times);
+  comm->barrier();
+  if (worker == 0 || worker == last) record.links = times;
   return record;
 }
 

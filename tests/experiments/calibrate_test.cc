@@ -10,11 +10,13 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/launch/local_host.h"
 #include "core/plan/lone_training.h"
 #include "experiments/calibrate/timed_training.h"
 #include "experiments/run/predict.h"
 #include "experiments/run/timed_flats.h"
 #include "experiments/run/timed_steps.h"
+#include "peer/comm/gloo/wire.h"
 #include "tests/experiments/program_test.h"
 
 namespace ringside {
@@ -65,6 +67,8 @@ RankStart start() {
           .interrupted = [] { return false; }};
 }
 
+CalibrationSite here() { return {.start = start(), .cores = 2, .slots = 2}; }
+
 TEST(TimedTraining, HasEveryOperationOfAStep) {
   std::set<OpClass> classes;
   for (const TimedOp& op : time_training(lone_training(tiny_run()), 1)) {
@@ -91,7 +95,7 @@ TEST(TimedTraining, LeavesOutStepsWithoutAnUpdate) {
 }
 
 TEST(TimedRun, HasTheTimesOfEveryRank) {
-  const Row row = timed_run(timing_run(lone_training(tiny_run()), 2, {}), start());
+  const Row row = timed_run(lone_training(tiny_run()), 2, {}, here());
   ASSERT_EQ(row.ranks.size(), 2u);
   std::set<std::string> classes;
   for (const RankRecord& rank : row.ranks) {
@@ -105,15 +109,37 @@ TEST(TimedRun, HasTheTimesOfEveryRank) {
   }
   for (const OpClass kind : {OpClass::linear, OpClass::optimizer, OpClass::loss})
     EXPECT_TRUE(classes.contains(std::string(name_of(kind)))) << name_of(kind);
-  const Row again = timed_run(timing_run(lone_training(tiny_run()), 1, {.repeat = 1}), start());
+  const Row again = timed_run(lone_training(tiny_run()), 1, {.repeat = 1}, here());
   EXPECT_FALSE(again.ranks.at(0).operations.empty());
   EXPECT_TRUE(again.ranks.at(0).pieces.empty()) << "the first repeat times them";
 }
 
 TEST(TimedRun, FailsWithTheErrorOfARankThatCannotTrain) {
-  RunPlan plan = timing_run(lone_training(tiny_run()), 2, {.steps = 20});
-  plan.optimizer.lr = 1e30;
-  EXPECT_THROW(timed_run(plan, start()), Error);
+  RunPlan training = lone_training(tiny_run());
+  training.optimizer.lr = 1e30;
+  EXPECT_THROW(timed_run(training, 2, {.steps = 20}, here()), Error);
+}
+
+/// Two hosts that are this one: ranks that believe that they live apart meet over the network.
+TEST(TimedLinks, HaveFiguresOfTheNetworkAndOfTheHost) {
+  if (const std::string missing = peer::why_no_gloo(); !missing.empty()) GTEST_SKIP() << missing;
+  LocalHost host(start().program);
+  CalibrationSite site = here();
+  site.hosts = 2;
+  site.start.agents.hosts = {&host};
+  site.place = [](RunPlan& run) {
+    for (std::size_t r = 0; r < run.ranks.size(); ++r)
+      run.homes.push_back({r % 2 == 0 ? "a" : "b", "127.0.0.1", 0});
+  };
+  sim::ClusterSpec cluster;
+  measure_network(cluster, 1, site);
+  EXPECT_EQ(cluster.machines, 2);
+  EXPECT_GT(cluster.nic.gbs, 0.01);
+  EXPECT_GT(cluster.nic.step_us, 1);
+  EXPECT_LT(cluster.nic.step_us, 1e5);
+  EXPECT_GT(cluster.collective.network_us_per_mb, 0);
+  EXPECT_GT(cluster.message.network_us, 0);
+  EXPECT_GT(cluster.message.loopback_us, 0);
 }
 
 TEST(TimedFlats, AreCopiesSumsAndUpdatesOfPiecesOfEverySize) {
@@ -142,7 +168,7 @@ TEST(MeasuredModels, HaveEveryOperationOfAStepOnceForEachTraining) {
   RunPlan other = tiny_run(), half = tiny_run();
   other.scheme = "single";
   half.train.micro_batch = 2;
-  measure_models(cluster, {tiny_run(), other, half}, start());
+  measure_models(cluster, {tiny_run(), other, half}, here());
   std::set<std::tuple<std::string, std::string, double, double>> keys;
   std::set<std::string> trainings;
   for (const sim::TimedOperation& one : cluster.timed) {

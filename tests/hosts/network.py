@@ -5,7 +5,7 @@ import subprocess
 from .host import Failed, Skip, start_within
 
 NOBODY = "02:00:00:00:00:01"  # no host's Ethernet address
-LARGEST_PACKET = 9000  # that the system hands to a shaped link, bytes
+LARGEST_PACKET = 9000  # that the system hands to a shaped link by default, bytes
 
 
 class Network:
@@ -38,7 +38,7 @@ class Network:
     def on_host(self, index, *lines):
         self.tool(self.hosts[index], "ip", lines)
 
-    def shape(self, indices, mbit, burst, queue_ms):
+    def shape(self, indices, mbit, burst, queue_ms, largest):
         """Both directions of the links of some hosts; `mbit` of Ethernet frames, None takes it off."""
         ends = [(self.switch, [f"port{i}" for i in indices]), *((self.hosts[i], ["eth0"]) for i in indices)]
         for holder, devices in ends:
@@ -46,7 +46,7 @@ class Network:
                 self.tool(holder, "tc", [f"qdisc delete dev {device} root" for device in devices])
                 continue
             # Larger ones would be dropped as a whole where a real switch drops a frame.
-            self.tool(holder, "ip", [f"link set {device} gso_max_size {LARGEST_PACKET}" for device in devices])
+            self.tool(holder, "ip", [f"link set {device} gso_max_size {largest}" for device in devices])
             self.tool(holder, "tc", [f"qdisc replace dev {device} root tbf rate {mbit}mbit burst {burst} "
                                      f"latency {queue_ms}ms" for device in devices])
 

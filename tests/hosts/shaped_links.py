@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from hosts import Stage  # noqa: E402
 from hosts.comparisons import finish, program  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXPERIMENT = pathlib.Path(__file__).resolve().parents[2] / "experiments/shaped-links.toml"
 
 
 class ShapedLinks:
@@ -25,7 +25,7 @@ class ShapedLinks:
     def __init__(self, stage, mbit):
         self.stage = stage
         if mbit:
-            stage.shape(mbit=mbit)
+            stage.shape(mbit=mbit, burst="256k", largest=65536)
         stage.host(0).run([program(), "keys", stage.shared / "keys", "--workers", "16"])
 
     def together(self, *words, timeout=900):
@@ -45,7 +45,7 @@ class ShapedLinks:
 
 def main():
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("file", nargs="?", default=ROOT / "experiments/shaped-links.toml", type=pathlib.Path)
+    asked.add_argument("file", nargs="?", default=EXPERIMENT, type=pathlib.Path)
     asked.add_argument("--mbit", type=int)
     asked.add_argument("--output", type=pathlib.Path, required=True)
     asked.add_argument("options", nargs="*", default=[])

@@ -10,7 +10,7 @@ import sys
 
 from .host import Failed, HeldNamespace, Host, Skip, check_namespaces
 from .keeper import HOLDS_SHARED
-from .network import Network
+from .network import LARGEST_PACKET, Network
 
 NET = "10.77.0."
 SHARED = "/run/stage"
@@ -92,12 +92,13 @@ class Stage:
     def host(self, index):
         return self.hosts[index]
 
-    def shape(self, mbit, burst="128k", queue_ms=20, hosts=None):
+    def shape(self, mbit, burst="128k", queue_ms=20, hosts=None, largest=LARGEST_PACKET):
         """Both directions of the links of all hosts, or of some by their numbers, carry `mbit` megabits of
-        Ethernet frames a second; None takes that away."""
+        Ethernet frames a second; None takes that away. The system hands packets of up to `largest` bytes to a link:
+        large ones cost little processor time, as with a network card that cuts them up."""
         if hosts is None:
             hosts = [host.index for host in self.hosts if host.here]
-        self.network.shape(hosts, mbit, burst, queue_ms)
+        self.network.shape(hosts, mbit, burst, queue_ms, largest)
 
     def cut(self, index):
         """Nothing reaches the host any more, and nothing leaves it; nobody is told, as when a switch fails

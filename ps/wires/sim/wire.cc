@@ -23,9 +23,11 @@ double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, 
   const bool by_copy_engine = cluster.device.kind == sim::DeviceKind::gpu &&
                               from.machine == to.machine && from.device >= 0 && to.device >= 0;
   if (by_copy_engine) return device_of(cluster, from.machine).launch_us * 1e-6;
-  if (cluster.message.network_us > 0) {  // what goes through shared memory does not come here
-    us = cluster.message.network_us;
-    us_per_mb = cluster.message.network_us_per_mb;
+  const sim::MessageSpec& cost = cluster.message;
+  if (cost.network_us > 0) {  // what goes through shared memory does not come here
+    const bool leaves = from.machine != to.machine;
+    us = leaves ? cost.network_us : cost.loopback_us;
+    us_per_mb = leaves ? cost.network_us_per_mb : cost.loopback_us_per_mb;
   }
   return (us + us_per_mb * bytes * 1e-6) * 1e-6;
 }

@@ -1,0 +1,44 @@
+"""Runs on two hosts with shaped links are predicted, and the predictions say which scheme is fastest."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from hosts import Stage, main  # noqa: E402
+from hosts.shaped_links import EXPERIMENT, ShapedLinks  # noqa: E402
+
+
+@unittest.skipUnless((os.cpu_count() or 1) > 1, "two hosts need a core each")
+class Predicted(unittest.TestCase):
+    """A test allows more than what was measured on an idle machine (experiments/CALIBRATE.md)."""
+
+    def cases(self, mbit):
+        with Stage(hosts=2) as stage:
+            links = ShapedLinks(stage, mbit)
+            links.together("calibrate", EXPERIMENT)
+            links.together("compare", EXPERIMENT)
+            summary = json.loads((stage.folder / "results/shaped-links/summary.json").read_text())
+        return [case for case in summary["cases"] if case["purpose"] == "asked"]
+
+    def check(self, mbit):
+        cases = self.cases(mbit)
+        misses = {}
+        for case in cases:
+            self.assertIsNotNone(case["predicted"], case["label"])
+            misses[case["label"]] = case["predicted"]["step_ms"] / case["step_ms"] - 1
+        near = sum(abs(miss) < 0.15 for miss in misses.values())
+        self.assertLess(max(map(abs, misses.values())), 0.6, misses)
+        self.assertGreater(near, 0.6 * len(misses), misses)
+
+    def test_at_1_gbit(self):
+        self.check(1000)
+
+    def test_at_10_gbit(self):
+        self.check(10000)
+
+
+if __name__ == "__main__":
+    main()
