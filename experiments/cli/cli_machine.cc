@@ -6,9 +6,10 @@ namespace ringside {
 void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& process,
                           Commands& commands) {
   CLI::App* calibrate = app.add_subcommand("calibrate",
-                                           "measure this machine, and write a cluster file for "
-                                           "predicting runs on this machine; or fit a "
-                                           "cluster to figures that were measured on one like it");
+                                           "measure this machine, or the hosts of a job and their "
+                                           "network, and write a cluster file for predicting runs "
+                                           "there; or fit a cluster to figures that were measured "
+                                           "on one like it");
   CLI::Option* calibrated =
       calibrate
           ->add_option("files", arguments.calibrated,

@@ -30,13 +30,33 @@ std::vector<std::string> members_of(const ordered_json& hosts) {
   return out;
 }
 
+std::string stem_of(const std::string& library) { return library.substr(0, library.find(".so")); }
+
+/// The libraries of this kind that all hosts have loaded, with their versions. The leader loads
+/// more than others: what simulates, for instance.
+ordered_json shared_libraries(const ordered_json& libraries, const ordered_json& hosts) {
+  ordered_json out = ordered_json::array();
+  for (const ordered_json& library : libraries) {
+    const std::string stem = stem_of(library.get<std::string>());
+    if (std::all_of(hosts.begin(), hosts.end(), [&](const ordered_json& host) {
+          const ordered_json its = host["environment"].value("libraries", ordered_json::array());
+          return std::any_of(its.begin(), its.end(), [&](const ordered_json& one) {
+            return stem_of(one.get<std::string>()) == stem;
+          });
+        }))
+      out.push_back(library);
+  }
+  return out;
+}
+
 ordered_json differences(const ordered_json& hosts) {
   ordered_json out = ordered_json::object();
   for (const std::string& member : members_of(hosts)) {
     ordered_json values;
     std::set<nlohmann::json> distinct;  // whatever the order of members
     for (const ordered_json& host : hosts) {
-      const ordered_json value = host["environment"].value(member, ordered_json());
+      ordered_json value = host["environment"].value(member, ordered_json());
+      if (member == "libraries") value = shared_libraries(value, hosts);
       distinct.insert(value);
       values[host["host"].get<std::string>()] = value;
     }

@@ -1,6 +1,8 @@
 #include "experiments/run/rank_links.h"
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -72,6 +74,39 @@ class BusyCores {
   double turns_per_s_ = 0;
 };
 
+/// Arrays of collectives, which take turns: what training moves lies in no cache by then.
+class Arrays {
+ public:
+  Arrays(Device& device, Communicator& comm) : comm_(comm) {
+    constexpr std::int64_t whole = 1 << 22;  // elements
+    part_ = whole / comm.size();
+    for (auto& [all, own] : arrays_) {
+      all = device.tensor({part_ * comm.size()}, MemoryKind::communication);
+      own = device.tensor({part_}, MemoryKind::communication);
+      for (const Tensor& tensor : {all, own}) device.kernels().fill({.out = tensor, .value = 1});
+    }
+  }
+  WorkPtr sum() { return comm_.all_reduce(next().all); }
+  WorkPtr sum_few() { return comm_.all_reduce(next().all.range(0, 1 << 10)); }
+  WorkPtr gather() {
+    const Pair& pair = next();
+    return comm_.all_gather(pair.own, pair.all);
+  }
+  /// Bytes that leave a host in gather(); in sum() twice as many do.
+  double sent() const { return 4.0 * static_cast<double>(part_ * (comm_.size() - 1)); }
+
+ private:
+  struct Pair {
+    Tensor all, own;
+  };
+  const Pair& next() { return arrays_[turn_++ % arrays_.size()]; }
+
+  Communicator& comm_;
+  std::int64_t part_ = 0;
+  std::array<Pair, 4> arrays_;
+  std::size_t turn_ = 0;
+};
+
 /// Makes a collective so often, each after all ranks have come; returns the median of its times.
 double seconds_of(const RankContext& context, Communicator& comm, int repeats,
                   const std::function<WorkPtr()>& begin) {
@@ -86,30 +121,23 @@ double seconds_of(const RankContext& context, Communicator& comm, int repeats,
 }
 
 void time_collectives(const RankContext& context, Communicator& comm, LinkTimes& out) {
-  constexpr std::int64_t small = 1 << 10, large = 1 << 22;  // elements of the whole array
   constexpr int repeats = 21;
-  const std::int64_t part = large / comm.size();
-  const Tensor all = context.device.tensor({part * comm.size()}, MemoryKind::communication);
-  const Tensor own = context.device.tensor({part}, MemoryKind::communication);
-  for (const Tensor& tensor : {all, own})
-    context.device.kernels().fill({.out = tensor, .value = 1});
-  const Tensor few = all.range(0, small);
-  const auto sum = [&](const Tensor& array) { return [&] { return comm.all_reduce(array); }; };
-  const auto gather = [&] { return comm.all_gather(own, all); };
-  seconds_of(context, comm, 3, sum(all));  // a connection is slow at first
+  Arrays arrays(context.device, comm);
+  const auto gather = [&] { return arrays.gather(); };
+  const auto sum = [&] { return arrays.sum(); };
+  seconds_of(context, comm, 3, sum);  // a connection is slow at first
   const int steps = comm.size() == 2 ? 1 : 2;
-  out.step_us = 1e6 * seconds_of(context, comm, 200, sum(few)) / steps;
-  const double gathered = seconds_of(context, comm, repeats, gather);
-  const double summed = seconds_of(context, comm, repeats, sum(all));
-  const double sent = 4.0 * static_cast<double>(part * (comm.size() - 1));  // by a gather
-  out.gbs = 1e-9 * 3 * sent / (gathered + summed - 3e-6 * out.step_us);
+  out.step_us = 1e6 * seconds_of(context, comm, 200, [&] { return arrays.sum_few(); }) / steps;
+  const double seconds =
+      seconds_of(context, comm, repeats, gather) + seconds_of(context, comm, repeats, sum);
+  out.gbs = 1e-9 * 3 * arrays.sent() / (seconds - 3e-6 * out.step_us);  // 1 step and 2
   comm.barrier();
   BusyCores cores(context.device.clock());
   comm.barrier();
   const double taken = cores.taken_by([&] {
     for (int i = 0; i < repeats; ++i) gather()->wait();
   });
-  out.collective_us_per_mb = 1e12 * taken / (repeats * 2 * sent);
+  out.collective_us_per_mb = 1e12 * taken / (repeats * 2 * arrays.sent());
   comm.barrier();
 }
 

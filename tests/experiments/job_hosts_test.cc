@@ -73,5 +73,19 @@ TEST(JobHostsTest, WhatTheFirstHostLacksIsADifferenceToo) {
   EXPECT_EQ(environment["hosts_differ"].dump(), R"({"driver":{"node":null,"node#2":"550"}})");
 }
 
+TEST(JobHostsTest, OfLibrariesThoseCountThatAllHaveLoaded) {
+  const auto differ = [](const ordered_json& libraries) {
+    const ordered_json own = {{"libraries", {"libc.so.6", "libsimgrid.so.3.32"}}};
+    return with_hosts(own, agents_on({"5", "6"}),
+                      [&](int) -> ordered_json {
+                        return {{"libraries", libraries}};
+                      })["hosts_differ"]
+        .dump();
+  };
+  EXPECT_EQ(differ({"libc.so.6", "libextra.so.1"}), "{}");
+  EXPECT_EQ(differ({"libc.so.7"}),
+            R"({"libraries":{"node":["libc.so.6"],"node#2":["libc.so.7"]}})");
+}
+
 }  // namespace
 }  // namespace ringside

@@ -25,18 +25,15 @@ TEST(Predictions, AreNotMadeOfWorkersThatAreSlowed) {
 }
 
 TEST(Predictions, OfRunsOnSeveralHostsHaveAMachineForEachHost) {
-  RunPlan measured = plan_training(made_up_experiment(), "ps", 3);
-  ASSERT_EQ(measured.ranks.size(), 5U);
-  measured.homes = {{"a", "10.0.0.1", 0},
-                    {"a", "10.0.0.1", 1},
-                    {"b", "10.0.0.2", 2},
-                    {"b", "10.0.0.2", 2},
-                    {"c", "10.0.0.3", 3}};
+  RunPlan measured = plan_training(made_up_experiment(), "ps", 2);
+  ASSERT_EQ(measured.ranks.size(), 4U);
+  measured.homes = {
+      {"a", "10.0.0.1", 0}, {"b", "10.0.0.2", 2}, {"b", "10.0.0.2", 2}, {"c", "10.0.0.3", 3}};
   sim::ClusterSpec hosts = testing::small_cluster(1);
   hosts.machines = 3;
   const RunPlan plan = prediction_plan(measured, hosts);
-  const std::vector<int> machines = {0, 0, 1, 1, 2};
-  for (int rank = 0; rank < 5; ++rank)
+  const std::vector<int> machines = {0, 1, 1, 2};
+  for (int rank = 0; rank < 4; ++rank)
     EXPECT_EQ(place_of(plan, rank), (sim::Place{machines[static_cast<std::size_t>(rank)], 0}));
   EXPECT_EQ(machines_of_workers(plan), 2);
 }

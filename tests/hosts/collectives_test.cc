@@ -327,7 +327,11 @@ TEST(HostsFail, AtOnceWhenAProcessIsKilled) {
       const auto comm = peer::make_hosts_communicator(*device, store, {"test", rank, 2},
                                                       {{0, 1}, Between::gloo, "127.0.0.1", 60});
       comm->barrier();
-      if (rank == 1) raise(SIGKILL);
+      if (rank == 1) {  // rank 0 has left the barrier too by the time
+        store.get("left", 60);
+        raise(SIGKILL);
+      }
+      store.set("left", "");
       const Tensor array = device->tensor({1000}, MemoryKind::communication);
       const double begin = seconds_now();
       try {

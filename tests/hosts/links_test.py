@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import sys
+import tomllib
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from hosts import Stage, main  # noqa: E402
+from hosts import Sshd, Stage, main  # noqa: E402
+from hosts.comparisons import left_on, program  # noqa: E402
 from hosts.shaped_links import EXPERIMENT, ShapedLinks  # noqa: E402
 
 
@@ -20,7 +22,7 @@ class Predicted(unittest.TestCase):
             links = ShapedLinks(stage, mbit)
             links.together("calibrate", EXPERIMENT)
             links.together("compare", EXPERIMENT)
-            summary = json.loads((stage.folder / "results/shaped-links/summary.json").read_text())
+            summary = json.loads((stage.folder / "results/two-hosts/summary.json").read_text())
         return [case for case in summary["cases"] if case["purpose"] == "asked"]
 
     def check(self, mbit):
@@ -38,6 +40,17 @@ class Predicted(unittest.TestCase):
 
     def test_at_10_gbit(self):
         self.check(10000)
+
+    def test_calibrated_over_ssh(self):
+        with Stage(hosts=2) as stage:
+            Sshd(stage)
+            stage.host(0).run([program(), "calibrate", "--hosts", "host0:1,host1:1", "--results",
+                               stage.shared / "results"], timeout=300)
+            cluster = tomllib.loads((stage.folder / "results/hosts.toml").read_text())
+            self.assertEqual(left_on(stage), [])
+        self.assertEqual(cluster["cluster"]["machines"], 2)
+        self.assertGreater(cluster["link"]["nic"]["bandwidth_gbs"], 0.1)
+        self.assertGreater(cluster["message"]["network_us"], 1)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,9 @@ TEST_P(Traces, LeadFromWhatIsReadyToWhatFollows) {
   std::set<const TraceSlice*> reached;
   for (const auto& [number, events] : trace.arrows)
     for (const auto& event : events) reached.insert(event.slice);
+  // Where workers do not wait for each other, the server's last steps may be those of another one.
+  const bool free = scheme() == "easgd" && !std::get<1>(GetParam());
+  int pushes = 0;
   for (const TraceSlice& slice : trace.slices) {
     const bool communicates = slice.category == "communication";
     const bool is_push = communicates && slice.operation == "push_pull";
@@ -94,9 +97,12 @@ TEST_P(Traces, LeadFromWhatIsReadyToWhatFollows) {
     const bool serves = slice.category == "serving" && !slice.name.starts_with("re");
     if (is_push || is_collective || serves) {
       EXPECT_GT(slice.bytes, 0) << slice.name;
-      EXPECT_TRUE(reached.contains(&slice)) << "no arrow passes " << slice.name;
+      pushes += is_push && reached.contains(&slice);
+      EXPECT_TRUE(reached.contains(&slice) || (is_push && free))
+          << "no arrow passes " << slice.name;
     }
   }
+  EXPECT_TRUE(pushes > 0 || !free);
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, Traces,
