@@ -67,15 +67,16 @@ std::string words_for_shell(int status) {
 }  // namespace
 
 MpiWorld::MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
-                   const std::vector<std::string>& environment)
+                   const std::vector<std::string>& environment, std::function<double()> now)
     : plan_(plan),
       library_(library),
+      now_(std::move(now)),
       agents_(std::move(agents)),
       name_(ps::draw_token()),
       folder_("/dev/shm/ringside-mpi-" + name_),
       came_(plan.homes.size()),
       entered_(plan.homes.size()),
-      waits_since_(seconds_now()) {
+      waits_since_(now_()) {
   const std::string launcher = launcher_of(library, environment);
   listener_ = std::make_unique<LocalListener>(remote_name(name_));
   const nlohmann::json world = {
@@ -150,9 +151,9 @@ std::vector<int> MpiWorld::files() const {
 void MpiWorld::hear(const nlohmann::json& told) {
   if (told.contains("came")) {
     came_.at(told["came"].get<std::size_t>()) = true;
-    if (missing(came_).empty()) waits_since_ = seconds_now();
+    if (missing(came_).empty()) waits_since_ = now_();
   }
-  if (told.contains("gone") && !gone_) gone_ = {seconds_now(), told["gone"]};
+  if (told.contains("gone") && !gone_) gone_ = {now_(), told["gone"]};
   left_ += told.contains("left");
   if (!told.contains("command")) return;
   const auto found = commands_.find(told["command"].get<int>());
@@ -190,16 +191,16 @@ void MpiWorld::attend() {
     command.asks.reset();  // the launcher has ended it
     agents_[static_cast<std::size_t>(command.agent)]->tell({{"end", number}});
   }
-  if (gone_ && seconds_now() > gone_->first + explained_s)
+  if (gone_ && now_() > gone_->first + explained_s)
     fail(fmt::format("rank {} on {}: the process that the launcher of {} started for it has ended",
                      gone_->second, plan_.homes.at(static_cast<std::size_t>(gone_->second)).host,
                      title_of(library_)));
-  if (gave_up_ && seconds_now() > gave_up_->first + explained_s) fail(gave_up_->second);
+  if (gave_up_ && now_() > gave_up_->first + explained_s) fail(gave_up_->second);
   check_time();
 }
 
 void MpiWorld::check_time() {
-  if (seconds_now() < waits_since_ + plan_.train.timeout_s) return;
+  if (now_() < waits_since_ + plan_.train.timeout_s) return;
   if (const std::string late = missing(came_); !late.empty()) {
     const std::string said = one_line(commands_.at(launcher_number).said);
     return fail(fmt::format("the launcher of {} has not started {} within {} s{}",
@@ -245,7 +246,7 @@ void MpiWorld::ended(int number, int status) {
       said.empty() ? "" : "; it says: " + said);
   if (words_for_shell(status).starts_with("was killed")) return fail(why);
   // Perhaps because another one was killed, of which its host has not told yet.
-  if (!gave_up_) gave_up_ = {seconds_now(), why};
+  if (!gave_up_) gave_up_ = {now_(), why};
 }
 
 void MpiWorld::fail(const std::string& why) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/seconds_now.h"
 #include "core/comm/between.h"
 #include "core/launch/attendant.h"
 #include "core/launch/json_line.h"
@@ -21,10 +22,10 @@ namespace ringside {
 /// and a stand-in for each rank (member_host.h).
 class MpiWorld : public Attendant {
  public:
-  /// `agents` start ranks and commands, by RankHome::agent; the first is this process. Throws Error
-  /// if the launcher is missing.
+  /// `agents` start ranks and commands, by RankHome::agent; the first is this process. `now` is the
+  /// clock of deadlines, in seconds. Throws Error if the launcher is missing.
   MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
-           const std::vector<std::string>& environment);
+           const std::vector<std::string>& environment, std::function<double()> now = seconds_now);
   ~MpiWorld() override;
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -56,6 +57,7 @@ class MpiWorld : public Attendant {
 
   const RunPlan& plan_;
   Between library_;
+  std::function<double()> now_;
   std::vector<RankHost*> agents_;
   std::string name_, folder_;
   std::unique_ptr<LocalListener> listener_;

@@ -2,11 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "experiments/registry/mpi_of.h"
@@ -44,11 +42,12 @@ class MpiWorldTest : public ::testing::Test {
     for (int rank = 0; rank < 3; ++rank)
       plan_.homes.push_back({rank < 2 ? "a" : "b", "127.0.0.1", 0});
     world_.emplace(plan_, Between::openmpi, std::vector<RankHost*>{&host_},
-                   std::vector<std::string>{"PATH=" + folder_.path().string()});
+                   std::vector<std::string>{"PATH=" + folder_.path().string()},
+                   [this] { return now_; });
   }
 
   std::string failure_after_the_deadline() {
-    std::this_thread::sleep_for(std::chrono::duration<double>(1.5 * plan_.train.timeout_s));
+    now_ += 1.5 * plan_.train.timeout_s;
     world_->attend();
     return world_->failure();
   }
@@ -58,6 +57,7 @@ class MpiWorldTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
   RunPlan plan_;
   ObedientHost host_;
+  double now_ = 0;
   std::optional<MpiWorld> world_;
 };
 
