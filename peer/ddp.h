@@ -33,8 +33,9 @@ void check(const DdpOptions& options, const RunPlan& plan);
 /// bytes of kind communication at the end of backward, for the buckets on their way.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
 
-/// Whether a run has an order of sums of its own; define_ddp() adds up in that order on one rank.
-bool ddp_has_own_order(const DdpOptions& options, const RunPlan& plan);
+/// In which order a run adds up; if that is an order of its own, define_ddp() has the same, on one
+/// rank.
+SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options);
 
 double ddp_minimum_bytes(const StepShape& shape);

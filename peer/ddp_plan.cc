@@ -23,8 +23,8 @@ void check(const DdpOptions& options, const RunPlan& plan) {
   check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
 }
 
-bool ddp_has_own_order(const DdpOptions& options, const RunPlan& plan) {
-  return sums_in_own_order(plan, options.algorithm);
+SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan) {
+  return order_of_sums(plan, options.algorithm);
 }
 
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {

@@ -88,8 +88,9 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// another order: they add up within each group first and then over groups.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
-/// Whether a run has an order of sums of its own; define_fsdp() adds up in that order on one rank.
-bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan);
+/// In which order a run adds up; if that is an order of its own, define_fsdp() has the same, on one
+/// rank.
+SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options);
 
 double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options);

@@ -73,6 +73,11 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
   if (options.shard == Shard::on_demand) check_on_demand(options, plan);
   const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
+  if (options.algorithm == Algorithm::library)
+    throw Error(
+        "{} = 'library': libraries between hosts take the place of all-reduces alone, and sharding "
+        "needs other collectives; leave the option out, or use scheme ddp",
+        algorithm);
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   check_algorithm(plan, options.algorithm, algorithm, some_workers(plan.world));
   for (int first = 0; first < plan.world; first += group)
@@ -107,11 +112,11 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
         plan.scheme, name_of(options.shard));
 }
 
-bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan) {
-  if (options.shard == Shard::on_demand) return false;
+SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan) {
+  if (options.shard == Shard::on_demand) return SumOrder::of_single;
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   const bool two_levels = group > 1 && group < plan.world;
-  return sums_in_own_order(plan, options.algorithm, two_levels);
+  return order_of_sums(plan, options.algorithm, two_levels);
 }
 
 std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options) {

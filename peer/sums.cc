@@ -36,13 +36,14 @@ std::vector<int> some_workers(int count, int first, int stride) {
   return out;
 }
 
-bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm, bool two_levels) {
+SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels) {
   if (plan.world == 1 || plan.device.kind == "cuda" || plan.model.batch_norm_group > 1)
-    return false;
+    return SumOrder::of_single;
+  if (algorithm == Algorithm::library) return SumOrder::unknown;
   const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
   const bool native =
       algorithm == Algorithm::native || (algorithm == Algorithm::automatic && only_native(plan));
-  return !native || two_levels || each_micro_batch;
+  return !native || two_levels || each_micro_batch ? SumOrder::own : SumOrder::of_single;
 }
 
 std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
@@ -142,6 +143,14 @@ void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string
         "{} = {}: on GPUs NCCL chooses its algorithms itself; leave the option out, or set the "
         "variable NCCL_ALGO",
         key, name_of(algorithm));
+  if (algorithm == Algorithm::library) {
+    if (plan.cluster)
+      throw Error(
+          "{} = 'library': there is no model of what a library between hosts does by itself, so it "
+          "is not simulated; leave the option out",
+          key);
+    return;
+  }
   try {
     if (const auto check = find_algorithm(algorithm).check) check(hosts_of(plan, workers));
   } catch (const Error& error) {

@@ -16,10 +16,11 @@ namespace ringside::peer {
 /// Workers 0, 1, ... `count` - 1; or `count` of them from `first` on, `stride` apart.
 std::vector<int> some_workers(int count, int first = 0, int stride = 1);
 
-/// Whether gradients are added up in another order than `single` has: by an algorithm, in two
-/// levels, or over ranks after every one of several micro-batches. False where the order is not
-/// known: NCCL chooses it, and batch norms of several ranks make several micro-batches one.
-bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm, bool two_levels = false);
+/// In which order gradients are added up: by an algorithm, in two levels, or over ranks after every
+/// one of several micro-batches is another order than `single` has. Also of_single where NCCL
+/// chooses, and where batch norms of several ranks make several micro-batches one: the order is
+/// then not known either, but all schemes have one.
+SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels = false);
 
 /// How these workers of the plan add up `count` elements by a collective of this kind. The
 /// additions name workers.

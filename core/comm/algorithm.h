@@ -11,7 +11,9 @@ namespace ringside {
 /// `native` is whatever the communicator does by itself: one pass through shared memory, NCCL, or
 /// the model of one of them. `automatic` takes one of the others for each collective, the fastest
 /// by a cost model (peer/comm/algorithms/choice.h), and `native` where ranks share the memory of
-/// a CPU. The others are programs of messages (peer/comm/algorithms).
+/// a CPU. `library` is `native` but for the all_reduce between hosts: that of the library which
+/// moves bytes between hosts, in whatever order it adds up. The others are programs of messages
+/// (peer/comm/algorithms).
 enum class Algorithm : std::uint8_t {
   native,
   ring,
@@ -20,11 +22,17 @@ enum class Algorithm : std::uint8_t {
   halving_doubling,
   hierarchical,
   naive,
-  automatic
+  automatic,
+  library
 };
 inline constexpr std::string_view algorithm_names[] = {
-    "native",           "ring",         "tree",  "recursive-doubling",
-    "halving-doubling", "hierarchical", "naive", "auto"};
+    "native", "ring", "tree",   "recursive-doubling", "halving-doubling", "hierarchical",
+    "naive",  "auto", "library"};
 constexpr EnumNames names_of(Algorithm) { return algorithm_names; }
+
+constexpr bool is_program_of_messages(Algorithm algorithm) {
+  return algorithm != Algorithm::native && algorithm != Algorithm::automatic &&
+         algorithm != Algorithm::library;
+}
 
 }  // namespace ringside

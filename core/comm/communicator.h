@@ -61,13 +61,14 @@ struct Group {
 /// where values are only moved; sums are of fp32, bf16 and fp16. The memory of a tensor is of a
 /// kind that lies in the symmetric heap: parameter, gradient or communication. All ranks get
 /// bitwise the same sum, no matter which ranks are early or late. The values of the ranks are added
-/// in fp32 and in rank order, except that NCCL chooses the order itself, and that every other
-/// algorithm than Algorithm::native has an order of its own (peer/comm/algorithms); for bf16 and
-/// fp16 every addition is rounded to that type. Collectives of one communicator run in the order of
-/// their calls; messages (send, recv) run beside them, in order for each pair of ranks. After an
-/// error every later operation throws. A Work must not outlive its communicator. Below, S is the
-/// number of bytes of the whole array, and p is the number of ranks. A formula like "S * (p-1)/p"
-/// gives the bytes that each rank sends with Algorithm::native.
+/// in fp32 and in rank order, except that NCCL and an Algorithm::library choose the order
+/// themselves, and that every algorithm of messages has an order of its own
+/// (peer/comm/algorithms); for bf16 and fp16 every addition is rounded to that type. Collectives of
+/// one communicator run in the order of their calls; messages (send, recv) run beside them, in
+/// order for each pair of ranks. After an error every later operation throws. A Work must not
+/// outlive its communicator. Below, S is the number of bytes of the whole array, and p is the
+/// number of ranks. A formula like "S * (p-1)/p" gives the bytes that each rank sends with
+/// Algorithm::native.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}

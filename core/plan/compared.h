@@ -39,15 +39,22 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives,
 /// within groups of workers and then across them, or (`each_micro_batch`) over ranks after every
 /// micro-batch. Only the scheme's own definition has the same order then. `groups` is the world.
+/// With `unknown_order` a library adds up, and nobody knows in which order: losses agree with those
+/// of `single` to rounding.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;
   double lr = 0;  // scaled to the number of ranks
   bool own_order = false;
+  bool unknown_order = false;
   bool each_micro_batch = false;
   std::vector<std::int64_t> samples{};
   bool operator==(const SumTree&) const = default;
 };
+
+/// The order in which a run adds up gradients: that of `single` (SumTree), or one for which there
+/// is SumTree::own_order or SumTree::unknown_order.
+enum class SumOrder : std::uint8_t { of_single, own, unknown };
 
 /// What a scheme promises about its results.
 enum class Promise : std::uint8_t {

@@ -27,9 +27,9 @@ Fields fields_of(Published& published) {
           {"fitted", &published.fitted},   {"contradiction", &published.contradiction}};
 }
 
-/// The fields of all members except `program`, `homes`, `hosts`, `save`, `history` and `lost`,
-/// which are written only for the few runs that have them. The options are those of the plan's
-/// scheme.
+/// The fields of all members except `program`, `homes`, `hosts`, `save`, `history`, `lost` and
+/// SumTree::unknown_order, which are written only for the few runs that have them. The options are
+/// those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -107,6 +107,7 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   if (plan.program) out["program"] = to_json(fields_to_read(*plan.program));
   if (!plan.homes.empty()) out["hosts"] = to_json(fields_to_read(plan.hosts));
   for (const RankHome& home : plan.homes) out["homes"].push_back(to_json(fields_to_read(home)));
+  if (plan.sums.unknown_order) out["unknown_order"] = true;
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
   for (const RangeHistory& range : plan.history)
@@ -124,6 +125,7 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
     read_json(*hosts, fields_of(plan.hosts));
   if (const auto homes = in.find("homes"); homes != in.end())
     for (const nlohmann::json& home : *homes) plan.homes.push_back(read_json<RankHome>(home));
+  plan.sums.unknown_order = in.value("unknown_order", false);
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())

@@ -45,6 +45,9 @@ void check(const CommBench& bench) {
     if (bench.device == "cuda" && algorithm != Algorithm::native)
       throw Error("--algorithms {}: NCCL has algorithms of its own, which are 'native' here",
                   name_of(algorithm));
+  for (const Algorithm algorithm : bench.algorithms)
+    if (algorithm == Algorithm::library)
+      throw Error("--algorithms library: these ranks share one host, where no library is between");
   for (const std::string& name : bench.operations) find_comm_operation(name);
   for (const int world : bench.worlds) {
     const std::int64_t most = bench.cluster ? bench.cluster->machines * bench.cluster->devices
@@ -55,7 +58,7 @@ void check(const CommBench& bench) {
     for (int rank = 0; rank < world; ++rank)
       hosts.push_back(bench.cluster ? rank / static_cast<int>(bench.cluster->devices) : 0);
     for (const Algorithm algorithm : bench.algorithms)
-      if (algorithm != Algorithm::native && algorithm != Algorithm::automatic)
+      if (is_program_of_messages(algorithm))
         if (const auto check_hosts = peer::find_algorithm(algorithm).check) check_hosts(hosts);
     for (const std::string& name : bench.operations)
       for (const std::int64_t size : bench.sizes)

@@ -95,6 +95,8 @@ void list_algorithms() {
   for (const peer::AlgorithmRow& row : peer::algorithm_rows()) line(row.algorithm, row.summary);
   line(Algorithm::automatic,
        "the fastest of those by messages, for each collective; native where ranks share memory");
+  line(Algorithm::library,
+       "ddp, ranks of several hosts: the all-reduce of Gloo or MPI, in whatever order it adds up");
 }
 
 void list_keys() {

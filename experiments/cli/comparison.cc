@@ -106,7 +106,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   plan(comparison);
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
-  check_mpi(comparison.runs);
+  check_libraries(comparison.runs);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
   comparison.data = data_state(comparison.runs);

@@ -88,7 +88,8 @@ SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
   const std::int64_t all = plan.train.accumulation * plan.world / together;
   const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
   SumTree tree{.lr = lr, .samples = plan.train.weights};
-  if (row.own_order(plan.options, plan)) {
+  const SumOrder order = row.order(plan.options, plan);
+  if (order == SumOrder::own) {
     tree.groups = plan.world;
     tree.micro_batches = plan.train.accumulation;
     tree.own_order = true;
@@ -99,6 +100,7 @@ SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
     const bool sequence = groups == all && !converts_gradients(plan.train);
     tree.groups = sequence ? 1 : groups;
     tree.micro_batches = all / tree.groups;
+    tree.unknown_order = order == SumOrder::unknown;
   }
   return tree;
 }

@@ -16,8 +16,13 @@ std::optional<Between> mpi_of(const RunPlan& plan) {
 
 bool ends_with_ranks(Between library) { return library != Between::mpich; }
 
-void check_mpi(const std::vector<RunPlan>& runs) {
+void check_libraries(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {
+    if (run.sums.unknown_order && !spans_hosts(run))
+      throw Error(
+          "run {}: scheme.{}.algorithm = 'library' is for ranks of several hosts, and these share "
+          "one; leave the option out, or start the job on several hosts",
+          run.id, run.scheme);
     const auto library = mpi_of(run);
     if (!library) continue;
     if (const std::string cause = peer::why_no_mpi(*library); !cause.empty())

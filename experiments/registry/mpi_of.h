@@ -20,9 +20,10 @@ std::optional<Between> mpi_of(const RunPlan& plan);
 /// its ranks just end, once their groups have, and whoever has started the launcher ends it.
 bool ends_with_ranks(Between library);
 
-/// Throws Error if a run cannot have its MPI: this build has no module for it, or the run is to go
-/// on when a worker is killed, which no MPI does.
-void check_mpi(const std::vector<RunPlan>& runs);
+/// Throws Error if a run cannot have its library between hosts: this build has no module for its
+/// MPI, the run is to go on when a worker is killed, which no MPI does, or the library is to add up
+/// for ranks that all share a host.
+void check_libraries(const std::vector<RunPlan>& runs);
 
 /// What the process of a rank does first, and last before it ends well: with MPI all ranks do both
 /// together, also those that never use it. MPI waits for hosts that cannot reach each other without

@@ -29,7 +29,7 @@ SchemeRow plain_row(std::string_view name, std::string_view summary, Options def
   row.summary = summary;
   row.defaults = std::move(defaults);
   row.check = [](const Options&, const RunPlan&) {};
-  row.own_order = [](const Options&, const RunPlan&) { return false; };
+  row.order = [](const Options&, const RunPlan&) { return SumOrder::of_single; };
   row.promise = [](const Options&) { return Promise::same_run; };
   row.servers = [](const Options&, int) { return Servers{}; };
   row.expendable = [](const Options&, int) { return 0; };
@@ -62,8 +62,8 @@ SchemeRow ddp_row() {
   r.make = [](const RankContext& context, const Options& options) {
     return peer::make_ddp(context, options.as<Own>());
   };
-  r.own_order = [](const Options& options, const RunPlan& plan) {
-    return peer::ddp_has_own_order(options.as<Own>(), plan);
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return peer::ddp_order(options.as<Own>(), plan);
   };
   r.define = [](const RankContext& context, const Options& options) {
     return peer::define_ddp(context, options.as<Own>());
@@ -99,8 +99,8 @@ SchemeRow fsdp_row() {
   r.make = [](const RankContext& context, const Options& options) {
     return peer::make_fsdp(context, options.as<Own>());
   };
-  r.own_order = [](const Options& options, const RunPlan& plan) {
-    return peer::fsdp_has_own_order(options.as<Own>(), plan);
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return peer::fsdp_order(options.as<Own>(), plan);
   };
   r.define = [](const RankContext& context, const Options& options) {
     return peer::define_fsdp(context, options.as<Own>());
@@ -208,8 +208,8 @@ SchemeRow ps_row() {
   r.expendable = [](const Options& options, int world) {
     return ps::expendable_workers(options.as<Own>(), world);
   };
-  r.own_order = [](const Options& options, const RunPlan& plan) {
-    return ps::ps_has_own_order(options.as<Own>(), plan);
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return ps::ps_order(options.as<Own>(), plan);
   };
   r.define = [](const RankContext& context, const Options& options) {
     return ps::define_ps(context, options.as<Own>());

@@ -54,10 +54,10 @@ struct SchemeRow {
   /// `make`. Null for schemes of our own.
   std::function<OtherProgram(const Options&)> program;
   std::function<std::vector<std::string>(const RunPlan&)> environment;
-  /// Whether a run of the plan promises the same run as `single` but adds gradients up in an order
-  /// of its own, in which `define` adds them up too. Called for plans that are complete but for
-  /// their ranks.
-  std::function<bool(const Options&, const RunPlan&)> own_order;
+  /// In which order a run of the plan that promises the same run as `single` adds gradients up: if
+  /// that is an order of its own, `define` adds them up in the same order. Called for plans that
+  /// are complete but for their ranks.
+  std::function<SumOrder(const Options&, const RunPlan&)> order;
   /// Makes the definition of a scheme that has an algorithm, or an order of sums, of its own. One
   /// rank runs the definition in place of RunPlan::defines workers. With Promise::replayed it
   /// repeats RunPlan::history. Null for schemes whose definition is always `single`.

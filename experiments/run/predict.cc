@@ -63,7 +63,7 @@ Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
   // A worker that is slowed rests until its clock has gone on, and virtual time does not by itself.
   const bool slowed = !measured.device.slow.empty() || measured.device.jitter > 0;
-  if (!describes(measured) || measured.program || slowed ||
+  if (!describes(measured) || measured.program || slowed || measured.sums.unknown_order ||
       measured.train.offload != Offload::none ||
       (spans_hosts(measured) && measured.hosts.between != machine_->between))
     return {};

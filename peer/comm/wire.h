@@ -7,9 +7,11 @@
 #include <memory>
 #include <span>
 
+#include "core/tensor/dtype.h"
+
 namespace ringside::peer {
 
-/// A message under way between two ranks.
+/// A message under way between two ranks, or a library's collective among all.
 class Transfer {
  public:
   /// Lets go of the message. One that is not over never will be: only a broken group drops it. Its
@@ -38,6 +40,11 @@ class Wire {
   /// peer if the connection is broken.
   virtual TransferPtr send(int peer, Lane lane, std::span<const std::byte> bytes) = 0;
   virtual TransferPtr receive(int peer, Lane lane, std::span<std::byte> bytes) = 0;
+  /// Begins the library's own all-reduce: every rank's array of values of this type (summable()),
+  /// at least one, becomes the sum of all ranks' arrays, added up in an order that the library
+  /// chooses. All ranks call this function with as many values, one all-reduce after the other. The
+  /// memory is the caller's as above. Errors name no peer. One that is given up breaks the wire.
+  virtual TransferPtr all_reduce(DType dtype, std::span<std::byte> array) = 0;
 };
 
 }  // namespace ringside::peer

@@ -26,8 +26,8 @@ namespace ringside::ps {
 /// bytes, and a worker sends (R + 1) * P * (G - 1) / G bytes to the others of its group besides.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
-/// Whether a run has an order of sums of its own: within groups of workers first.
-bool ps_has_own_order(const PsOptions& options, const RunPlan& plan);
+/// In which order a run adds up: with groups of workers, within these first.
+SumOrder ps_order(const PsOptions& options, const RunPlan& plan);
 /// The definition of a run with an order of its own; or of a run that is not bulk synchronous,
 /// which replays RunPlan::history.
 std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOptions& options);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +15,9 @@
 #include "core/optim/optimizer_config.h"
 #include "core/scheme/single.h"
 #include "experiments/plan/checks.h"
+#include "experiments/registry/mpi_of.h"
 #include "peer/ddp.h"
+#include "peer/fsdp.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 #include "tests/experiments/made_up_rows.h"
@@ -256,6 +259,36 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
               HasSubstr("a rank has 2 micro-batches in a step; raise train.micro_batch to 4"));
   config.model.kind = "gpt";
   EXPECT_THAT(complaint(config), HasSubstr("model 'gpt' has no batch norms"));
+}
+
+TEST(Planner, ALibraryAddsUpInAnUnknownOrder) {
+  auto config = experiment();
+  config.compare.schemes = {"ddp"};
+  config.compare.worlds = {2, 4};
+  config.train.micro_batch = 4;
+  config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::library};
+  const auto runs = plan_comparison(config);
+  ASSERT_THAT(ids(runs),
+              ElementsAre("single-x2-r0", "ddp-w2-r0", "ddp-w4-r0", "ddp-w2-r1", "ddp-w4-r1"))
+      << "one reference does for all";
+  for (const RunPlan& run : runs) {
+    EXPECT_EQ(run.sums.unknown_order, run.scheme == "ddp");
+    EXPECT_FALSE(must_equal(run, runs[0]) && run.scheme == "ddp");
+    EXPECT_TRUE(equals_to_rounding(run, runs[0]));
+    EXPECT_EQ(run_plan_from_json(nlohmann::json(to_json(run)), default_options), run);
+  }
+  EXPECT_THAT(complaint([&] { check_libraries(runs); }),
+              HasSubstr("run ddp-w2-r0: scheme.ddp.algorithm = 'library' is for ranks of several "
+                        "hosts, and these share one"));
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(2);
+  EXPECT_THAT(complaint(config), HasSubstr("it is not simulated"));
+  config.device.kind = "cpu";
+  config.cluster.reset();
+  config.compare.schemes = {"fsdp"};
+  config.scheme_options["fsdp"] = peer::FsdpOptions{.algorithm = Algorithm::library};
+  EXPECT_THAT(complaint(config), HasSubstr("scheme.fsdp.algorithm = 'library': libraries between "
+                                           "hosts take the place of all-reduces alone"));
 }
 
 TEST(Planner, ModelsWithoutAttentionHaveNothingOfItToRecompute) {

@@ -45,6 +45,8 @@ std::vector<std::tuple<Ranks, int>> all_algorithms() {
   std::vector<std::tuple<Ranks, int>> out;
   for (const peer::AlgorithmRow& row : peer::algorithm_rows())
     out.push_back(on_hosts({0, 0, 1, 1}, row.algorithm));
+  for (const HostsOfRanks& hosts : {HostsOfRanks{0, 1}, {0, 1, 2}, {0, 0, 1, 1}})
+    out.push_back(on_hosts(hosts, Algorithm::library));
   return out;
 }
 
@@ -272,6 +274,37 @@ TEST(HostsFail, WhenOneIsLateAndNameIt) {
     EXPECT_THROW(r.comm.send(r.floats(1), 2), Error);
   });
   EXPECT_EQ(errors, std::vector<std::string>(3));
+}
+
+TEST(HostsFail, WhenOneIsLateForALibrary) {
+  // Rank 0 only knows that rank 1 has come, and waits within the library.
+  std::atomic<int> failed{0};
+  Door door;
+  const auto body = [&](const Rank& r) {
+    if (r.rank == 2) return door.wait();
+    try {
+      r.comm.all_reduce(r.floats(1 << 20))->wait();
+      ADD_FAILURE() << "rank 2 never came";
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("rank 2 of 3 says nothing"));
+    }
+    if (++failed == 2) door.open();
+    EXPECT_THROW(r.comm.barrier(), Error);
+  };
+  EXPECT_EQ(errors_of_hosts({0, 1, 2}, soon, body, Algorithm::library),
+            std::vector<std::string>(3));
+}
+
+TEST(HostsTraffic, OfALibraryIsComputed) {
+  const auto body = [](const Rank& r) {
+    r.comm.broadcast(r.floats(12), 0)->wait();
+    EXPECT_FALSE(r.comm.traffic().computed);
+    const std::int64_t before = r.comm.traffic().sent;
+    r.comm.all_reduce(r.floats(12))->wait();
+    EXPECT_TRUE(r.comm.traffic().computed);
+    EXPECT_EQ(r.comm.traffic().sent - before, 2 * 12 * 4 * 2 / 3);
+  };
+  run_hosts({0, 1, 2}, body, Algorithm::library);
 }
 
 TEST(HostsFail, WhenOneLeavesBeforeTheOthers) {

@@ -156,6 +156,33 @@ class OverMpich(OverMpi, unittest.TestCase):
     between = "mpich"
 
 
+class SumsOfTheLibrary(unittest.TestCase):
+    def check(self, between):
+        if not pathlib.Path(program()).with_name(f"libringside_{between}.so").exists():
+            self.skipTest(f"this build has no module for {between}")
+        stage = self.enterContext(Stage(hosts=2))
+        comparison = Comparison(stage, program(), agents=4, schemes=("single", "ddp"), worlds=(4,), between=between)
+        printed, statuses = comparison.by_hand("--set", "scheme.ddp.algorithm=library")
+        self.assertEqual(set(statuses), {0}, printed)
+        proofs = {case["label"]: case["proof"] for case in comparison.summary()["cases"]}
+        self.assertEqual(proofs.pop("ddp"), "to rounding")
+        self.assertEqual(set(proofs.values()), {"reference"}, proofs)
+        row = next(row for row in comparison.rows() if row["scheme"] == "ddp")
+        self.assertTrue(row["unknown_order"])
+        self.assertEqual(left_on(stage), [])
+
+    def test_of_gloo(self):
+        self.check("gloo")
+
+    @with_open_mpi
+    def test_of_open_mpi(self):
+        self.check("openmpi")
+
+    @with_mpich
+    def test_of_mpich(self):
+        self.check("mpich")
+
+
 class OtherHosts(unittest.TestCase):
     def setUp(self):
         self.stage = self.enterContext(Stage(hosts=3))

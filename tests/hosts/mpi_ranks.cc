@@ -2,6 +2,7 @@
 // ranks that pretend to live on several hosts against sums that it makes itself.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -113,6 +114,24 @@ void check(Device& device, Communicator& comm) {
   comm.barrier();
 }
 
+/// The library's own sums, in an order of which only this is known: rounding to 8 bits or more.
+template <class T>
+void check_library(Device& device, Communicator& comm, std::int64_t n, DType dtype) {
+  const Values<T> array(device, n, dtype);
+  for (std::int64_t i = 0; i < n; ++i) array[i] = rounded<T>(value_of(comm.rank(), i));
+  comm.all_reduce(array.tensor)->wait();
+  for (std::int64_t i = 0; i < n; ++i) {
+    float sum = 0, size = 0;
+    for (int r = 0; r < ranks; ++r) {
+      sum += widened(rounded<T>(value_of(r, i)));
+      size += std::abs(value_of(r, i));
+    }
+    if (!(std::abs(widened(array[i]) - sum) <= size / 64))
+      throw Error("the library's sum of {} elements of {} bytes: element {} is {}, not {}", n,
+                  sizeof(T), i, widened(array[i]), sum);
+  }
+}
+
 /// Ranks of different hosts that call different operations all get an error that names both, and
 /// MPI can still be ended.
 void check_disagreement(Device& device, Store& store, Between library, int rank) {
@@ -148,6 +167,14 @@ void run(Between library, int rank, const char* folder) {
     pair->all_reduce(one)->wait();
     if (one.data<float>()[0] != static_cast<float>(2 * (rank % 2) + 2))
       throw Error("the sum of a split is {}", one.data<float>()[0]);
+  }
+  const auto comm =
+      peer::make_hosts_communicator(*device, store, {"library", rank, ranks, Algorithm::library},
+                                    {{0, 0, 1, 1}, library, {}, 60});
+  for (const std::int64_t n : {1, 17, 300'001}) {
+    check_library<float>(*device, *comm, n, DType::f32);
+    check_library<bf16>(*device, *comm, n, DType::bf16);
+    check_library<fp16>(*device, *comm, n, DType::f16);
   }
   check_disagreement(*device, store, library, rank);
 }

@@ -283,6 +283,7 @@ double closed_form(Algorithm algorithm, int p, double s) {
     }
     case Algorithm::native:
     case Algorithm::automatic:
+    case Algorithm::library:
       break;
   }
   return 0;

@@ -112,7 +112,7 @@ class HostsCommunicator : public CallingCommunicator {
   }
 
   Tensor scratch_for(const Call& call, const Tensor& in) const {
-    if (algorithm_ == Algorithm::native) return {};
+    if (!is_program_of_messages(algorithm_)) return {};
     const std::int64_t count = scratch_of(find_algorithm(algorithm_), call.kind, in.count());
     if (count == 0) return {};
     return device_.tensor({count}, MemoryKind::communication, in.dtype());
@@ -136,12 +136,15 @@ class HostsCommunicator : public CallingCommunicator {
   }
 
   void compute(const Operation& op) {
-    if (algorithm_ != Algorithm::native) {
+    if (is_program_of_messages(algorithm_)) {
       const std::array<Tensor, 3> operands{op.in, op.out, op.scratch};
       HostExchange exchange(station_, operands);
       return run_algorithm(find_algorithm(algorithm_), op.call, exchange);
     }
     if (op.call.bytes == 0) return;
+    if (algorithm_ == Algorithm::library && op.call.kind == Call::Kind::all_reduce)
+      return station_.sum_by_library(
+          op.in.dtype(), {reinterpret_cast<std::byte*>(op.in.data<std::uint8_t>()), op.in.bytes()});
     const Mapped in(station_, op.in, &Control::Rank::in);
     const Mapped out(station_, op.out, &Control::Rank::out);
     switch (op.call.kind) {
@@ -295,7 +298,7 @@ std::unique_ptr<Communicator> make_hosts_communicator(Device& device, Store& sto
   if (std::all_of(hosts.of_ranks.begin(), hosts.of_ranks.end(),
                   [&](int host) { return host == hosts.of_ranks.front(); }))
     return make_shm_communicator(device, store, group, hosts.timeout_s);
-  if (group.algorithm != Algorithm::native && group.algorithm != Algorithm::automatic)
+  if (is_program_of_messages(group.algorithm))
     if (const AlgorithmRow& row = find_algorithm(group.algorithm); row.check)
       row.check(hosts.of_ranks);
   return std::make_unique<HostsCommunicator>(device, store, group, hosts);

@@ -182,13 +182,23 @@ void Station::wait(TransferPtr& transfer, int peer) {
 
 void Station::wait(Transfer& transfer, int peer,
                    const std::function<std::string(bool gone)>& missed) {
+  wait_for(transfer, {peer}, missed);
+}
+
+void Station::wait_for(Transfer& transfer, const std::vector<int>& peers,
+                       const std::function<std::string(bool gone)>& missed) {
   WaitingTime waited = control_.begin_wait();
   std::atomic<bool> late{false}, told{false};
+  std::atomic<int> peer{peers.front()};
   std::mutex asked;  // another thread may ask
   const auto give_up = [&] {
     const std::lock_guard lock(asked);
     if (waited.seconds(control_.now()) > hosts_.timeout_s) late = true;
-    if (store_.try_get(broken_key(peer))) told = true;
+    for (const int one : peers)
+      if (!told && store_.try_get(broken_key(one))) {
+        peer = one;
+        told = true;
+      }
     return late || told || control_.broken();
   };
   std::string cause;
@@ -209,6 +219,32 @@ void Station::wait(Transfer& transfer, int peer,
   while (!control_.broken() && asking.seconds(control_.now()) < 2 * explanation_s)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   fail(what);
+}
+
+void Station::sum_by_library(DType dtype, std::span<std::byte> array) {
+  // Ranks that call different operations must not meet in the library, which would not notice.
+  if (!heard_) hear_neighbours();
+  const auto is_other = [&](int rank) { return rank != group_.rank; };
+  std::vector<int> others;
+  for (int rank = 0; rank < group_.size; ++rank)
+    if (is_other(rank)) others.push_back(rank);
+  const std::string who = list_ranks(group_.size, is_other);
+  const auto missed = [&](bool gone) {
+    return gone ? ended_during(group_.name, who, number_, call_)
+                : did_not_go_on(group_.name, who, number_, call_, hosts_.timeout_s);
+  };
+  TransferPtr sum;
+  try {
+    sum = wire_->all_reduce(dtype, array);
+  } catch (const Error& e) {
+    fail_gone(others.front(), e.what(), missed(true));
+  }
+  wait_for(*sum, others, missed);
+  // What a ring sends: libraries do not say what they do.
+  const auto bytes = static_cast<std::int64_t>(2 * array.size() * others.size() /
+                                               static_cast<std::size_t>(group_.size));
+  count(bytes, bytes);
+  computed_ = true;
 }
 
 void Station::meet() {

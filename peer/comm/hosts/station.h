@@ -55,13 +55,15 @@ class Station {
   /// The same for any transfer. `missed` is the text of the error for a peer that has ended
   /// (`gone`) or is late.
   void wait(Transfer& transfer, int peer, const std::function<std::string(bool gone)>& missed);
+  /// Sums the arrays of all ranks by the library's own all-reduce (Wire::all_reduce).
+  void sum_by_library(DType dtype, std::span<std::byte> array);
   /// Waits until all hosts have come: dissemination between the first ranks of hosts (Hensgen,
   /// Finkel and Manber 1988), of one byte a message.
   void meet();
 
   /// Counts bytes that crossed between ranks of this host.
   void count(std::int64_t sent, std::int64_t received);
-  Traffic traffic() const { return {sent_.load(), received_.load()}; }
+  Traffic traffic() const { return {sent_.load(), received_.load(), computed_.load()}; }
 
   Wire& wire() { return *wire_; }
   /// Breaks the group on this rank's host and tells other hosts why; throws the text.
@@ -90,6 +92,9 @@ class Station {
   /// Waits until the neighbours have said what they call, once in a collective.
   void hear_neighbours();
   std::string who(int rank) const;
+  /// wait() for a transfer in which all `peers` take part.
+  void wait_for(Transfer& transfer, const std::vector<int>& peers,
+                const std::function<std::string(bool gone)>& missed);
   std::string broken_key(int rank) const;
   std::string where_key(int host) const;
   /// Tells other hosts where the ranks of this host are, once for all of these; returns whether
@@ -114,6 +119,7 @@ class Station {
   std::uint64_t number_ = 0;
   Call call_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
+  std::atomic<bool> computed_{false};  // of some of these bytes
   std::mutex telling_;
   bool told_ = false;
 };

@@ -47,7 +47,7 @@ class ShmCommunicator : public CallingCommunicator {
       : CallingCommunicator(group),
         device_(device),
         store_(store),
-        algorithm_(group.algorithm == Algorithm::automatic ? Algorithm::native : group.algorithm),
+        algorithm_(is_program_of_messages(group.algorithm) ? group.algorithm : Algorithm::native),
         control_(device, store, group, timeout_s),
         messages_(device, control_, memory_),
         queue_(device) {}

@@ -1,5 +1,7 @@
 #include "peer/comm/gloo/module/wire.h"
 
+#include <gloo/allreduce.h>
+#include <gloo/context.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 
@@ -10,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "peer/comm/call.h"
+#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 namespace {
@@ -73,7 +76,12 @@ class GlooWire::GlooTransfer : public Transfer {
 
   bool wait(const std::function<bool()>& give_up) override {
     try {
-      return wire_.wait({*buffer_, sends_, give_up});
+      return wire_.wait(
+          {give_up, [this] { sends_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv(); }},
+          [this] {
+            return sends_ ? buffer_->waitSend(nullptr, forever)
+                          : buffer_->waitRecv(nullptr, forever);
+          });
     } catch (const std::exception& cause) {
       throw broken(peer_, cause);
     }
@@ -84,6 +92,67 @@ class GlooWire::GlooTransfer : public Transfer {
   int peer_;
   bool sends_;
   std::unique_ptr<Buffer> buffer_;
+};
+
+/// The connections that the wire has made.
+class GlooWire::Connected : public gloo::Context {
+ public:
+  Connected(const Group& group, std::shared_ptr<gloo::transport::Device> device,
+            std::shared_ptr<gloo::transport::Context> connections)
+      : gloo::Context(group.rank, group.size) {
+    device_ = std::move(device);
+    transportContext_ = std::move(connections);
+  }
+};
+
+/// Gloo's collectives block: this one begins when it is waited for, and ends early with all
+/// connections.
+class GlooWire::GlooSum : public Transfer {
+ public:
+  GlooSum(GlooWire& wire, DType dtype, std::span<std::byte> array)
+      : wire_(wire), dtype_(dtype), array_(array) {}
+
+  bool wait(const std::function<bool()>& give_up) override {
+    bool given_up = false;
+    try {
+      return wire_.wait({give_up,
+                         [&] {
+                           given_up = true;
+                           wire_.cut();
+                         }},
+                        [this] {
+                          sum();
+                          return true;
+                        });
+    } catch (const std::exception& cause) {
+      if (given_up) return false;
+      std::string what = cause.what();
+      std::replace(what.begin(), what.end(), '\n', ' ');
+      throw Error("Gloo: an all-reduce broke: {}", what);
+    }
+  }
+
+ private:
+  void sum() {
+    gloo::AllreduceOptions options(wire_.connected_);
+    const std::size_t count = array_.size() / size_of(dtype_);
+    if (dtype_ == DType::f32)
+      options.setOutput(reinterpret_cast<float*>(array_.data()), count);
+    else
+      options.setOutput(reinterpret_cast<std::uint16_t*>(array_.data()), count);
+    options.setReduceFunction([this](void* out, const void* a, const void* b, std::size_t n) {
+      const std::byte* const sources[] = {static_cast<const std::byte*>(a),
+                                          static_cast<const std::byte*>(b)};
+      std::byte* const targets[] = {static_cast<std::byte*>(out)};
+      sum_in_order(dtype_, sources, targets, n);
+    });
+    options.setTimeout(forever);
+    gloo::allreduce(options);
+  }
+
+  GlooWire& wire_;
+  DType dtype_;
+  std::span<std::byte> array_;
 };
 
 GlooWire::GlooWire(const GlooRequest& request) {
@@ -105,6 +174,7 @@ GlooWire::~GlooWire() {
   }
   changed_.notify_all();
   watcher_.join();
+  connected_.reset();
   context_.reset();
 }
 
@@ -156,6 +226,7 @@ void GlooWire::connect(const GlooRequest& request) {
       throw broken(r, cause);
     }
   }
+  connected_ = std::make_shared<Connected>(group, device_, context_);
 }
 
 TransferPtr GlooWire::send(int peer, Lane lane, std::span<const std::byte> bytes) {
@@ -168,11 +239,24 @@ TransferPtr GlooWire::receive(int peer, Lane lane, std::span<std::byte> bytes) {
   return std::make_unique<GlooTransfer>(*this, peer, false, lane, bytes.data(), bytes.size());
 }
 
-bool GlooWire::wait(Watched watched) {
+TransferPtr GlooWire::all_reduce(DType dtype, std::span<std::byte> array) {
+  return std::make_unique<GlooSum>(*this, dtype, array);
+}
+
+void GlooWire::cut() {
+  std::byte none{};
+  const auto buffer = context_->createUnboundBuffer(&none, sizeof none);
+  try {
+    buffer->waitRecv(nullptr, milliseconds(1));
+  } catch (const std::exception&) {  // what is wanted
+  }
+}
+
+bool GlooWire::wait(Watched watched, const std::function<bool()>& wait) {
   std::list<Watched>::iterator here;
   {
     const std::lock_guard lock(mutex_);
-    here = watched_.insert(watched_.end(), watched);
+    here = watched_.insert(watched_.end(), std::move(watched));
     if (asleep_) changed_.notify_all();
   }
   const auto end = [&] {
@@ -181,8 +265,7 @@ bool GlooWire::wait(Watched watched) {
   };
   bool over = false;
   try {
-    over = watched.sends ? watched.buffer.waitSend(nullptr, forever)
-                         : watched.buffer.waitRecv(nullptr, forever);
+    over = wait();
   } catch (...) {
     end();
     throw;
@@ -199,13 +282,8 @@ void GlooWire::watch() {
     asleep_ = false;
     changed_.wait_for(lock, look_each, [&] { return ending_; });
     idle = watched_.empty() ? idle + 1 : 0;
-    for (const Watched& one : watched_) {
-      if (!one.give_up()) continue;
-      if (one.sends)
-        one.buffer.abortWaitSend();
-      else
-        one.buffer.abortWaitRecv();
-    }
+    for (const Watched& one : watched_)
+      if (one.give_up()) one.abort();
   }
 }
 

@@ -26,23 +26,29 @@ class GlooWire : public Wire {
   ~GlooWire() override;
   TransferPtr send(int peer, Lane lane, std::span<const std::byte> bytes) override;
   TransferPtr receive(int peer, Lane lane, std::span<std::byte> bytes) override;
+  TransferPtr all_reduce(DType dtype, std::span<std::byte> array) override;
 
  private:
   using Buffer = gloo::transport::UnboundBuffer;
   /// A wait under way, which the watching thread looks after.
   struct Watched {
-    Buffer& buffer;
-    bool sends;
     const std::function<bool()>& give_up;
+    std::function<void()> abort;
   };
   class GlooTransfer;
+  class GlooSum;
+  class Connected;
 
   void connect(const GlooRequest& request);
   void watch();
-  bool wait(Watched watched);
+  /// Ends all waits: a wait that runs out of time closes all connections.
+  void cut();
+  /// Runs `wait`, and `watched.abort` on the watching thread once `watched.give_up` is true.
+  bool wait(Watched watched, const std::function<bool()>& wait);
 
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
+  std::shared_ptr<Connected> connected_;  // the same, as Gloo's collectives see it
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Watched> watched_;

@@ -9,7 +9,8 @@
 
 namespace ringside::peer {
 
-/// A lane is a tag. A message longer than a count of MPI can say is several of them.
+/// A lane is a tag. A message longer than a count of MPI can say is several of them, and so is an
+/// all-reduce.
 class MpiWire : public Wire {
  public:
   explicit MpiWire(const MpiRequest& request);
@@ -18,9 +19,18 @@ class MpiWire : public Wire {
   MpiWire& operator=(const MpiWire&) = delete;
   TransferPtr send(int peer, Lane lane, std::span<const std::byte> bytes) override;
   TransferPtr receive(int peer, Lane lane, std::span<std::byte> bytes) override;
+  TransferPtr all_reduce(DType dtype, std::span<std::byte> array) override;
 
  private:
+  /// How MPI adds up values of a type that it does not know.
+  struct HalfSum {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Op op = MPI_OP_NULL;
+  };
+  HalfSum& half_sum(DType dtype);
+
   MPI_Comm comm_ = MPI_COMM_NULL;
+  HalfSum bf16_, f16_;  // made by the first all-reduce of each type
 };
 
 }  // namespace ringside::peer
