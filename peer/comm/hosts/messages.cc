@@ -1,5 +1,6 @@
 #include "peer/comm/hosts/messages.h"
 
+#include "core/base/batch_scheduling.h"
 #include "core/base/error.h"
 
 namespace ringside::peer {
@@ -75,6 +76,7 @@ void HostMessages::finish(const Lane& lane, Message& message) {
 }
 
 void HostMessages::work(Lane& lane) {
+  const BatchScheduling scheduling;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return ending_ || !lane.waiting.empty(); });

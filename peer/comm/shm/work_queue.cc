@@ -2,6 +2,8 @@
 
 #include <exception>
 
+#include "core/base/batch_scheduling.h"
+
 namespace ringside::peer {
 
 WorkQueue::~WorkQueue() {
@@ -85,6 +87,7 @@ void WorkQueue::run_first(std::unique_lock<std::mutex>& lock) {
 }
 
 void WorkQueue::work() {
+  const BatchScheduling scheduling;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !busy_ && (ending_ || !queue_.empty()); });

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/base/batch_scheduling.h"
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "peer/comm/call.h"
@@ -156,6 +157,7 @@ class GlooWire::GlooSum : public Transfer {
 };
 
 GlooWire::GlooWire(const GlooRequest& request) {
+  const BatchScheduling of_threads;
   try {
     connect(request);
   } catch (const Error&) {
