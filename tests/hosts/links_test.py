@@ -32,8 +32,8 @@ class Predicted(unittest.TestCase):
             self.assertIsNotNone(case["predicted"], case["label"])
             misses[case["label"]] = case["predicted"]["step_ms"] / case["step_ms"] - 1
         near = sum(abs(miss) < 0.15 for miss in misses.values())
-        self.assertLess(max(map(abs, misses.values())), 0.6, misses)
-        self.assertGreater(near, 0.6 * len(misses), misses)
+        self.assertLess(max(map(abs, misses.values())), 0.4, misses)
+        self.assertGreater(near, 0.8 * len(misses), misses)
 
     def test_at_1_gbit(self):
         self.check(1000)
