@@ -37,9 +37,9 @@ std::vector<int> some_workers(int count, int first, int stride) {
 }
 
 SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels) {
-  if (plan.world == 1 || plan.device.kind == "cuda" || plan.model.batch_norm_group > 1)
-    return SumOrder::of_single;
+  if (plan.world == 1 || plan.device.kind == "cuda") return SumOrder::of_single;
   if (algorithm == Algorithm::library) return SumOrder::unknown;
+  if (plan.model.batch_norm_group > 1) return SumOrder::of_single;
   const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
   const bool native =
       algorithm == Algorithm::native || (algorithm == Algorithm::automatic && only_native(plan));
@@ -144,7 +144,7 @@ void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string
         "variable NCCL_ALGO",
         key, name_of(algorithm));
   if (algorithm == Algorithm::library) {
-    if (plan.cluster)
+    if (plan.cluster && workers.size() > 1)
       throw Error(
           "{} = 'library': there is no model of what a library between hosts does by itself, so it "
           "is not simulated; leave the option out",

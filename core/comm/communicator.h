@@ -61,8 +61,8 @@ struct Group {
 /// where values are only moved; sums are of fp32, bf16 and fp16. The memory of a tensor is of a
 /// kind that lies in the symmetric heap: parameter, gradient or communication. All ranks get
 /// bitwise the same sum, no matter which ranks are early or late. The values of the ranks are added
-/// in fp32 and in rank order, except that NCCL and an Algorithm::library choose the order
-/// themselves, and that every algorithm of messages has an order of its own
+/// in fp32 and in rank order, except that NCCL and the library of Algorithm::library choose
+/// the order themselves, and that every algorithm of messages has an order of its own
 /// (peer/comm/algorithms); for bf16 and fp16 every addition is rounded to that type. Collectives of
 /// one communicator run in the order of their calls; messages (send, recv) run beside them, in
 /// order for each pair of ranks. After an error every later operation throws. A Work must not
@@ -79,8 +79,8 @@ class Communicator {
   /// Replaces every rank's `array` by the sum of all of them. 2 * S * (p-1)/p.
   virtual WorkPtr all_reduce(const Tensor& array) = 0;
   /// Fills each rank's `part` (count n) with elements [rank * n, (rank + 1) * n) of the sum of
-  /// all `array`s (count p * n). `part` may be that range of `array` itself. Another algorithm than
-  /// Algorithm::native may overwrite all of `array`. S * (p-1)/p.
+  /// all `array`s (count p * n). `part` may be that range of `array` itself. Algorithms of messages
+  /// may overwrite all of `array`. S * (p-1)/p.
   virtual WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) = 0;
   /// Fills `array` (count p * n) with all ranks' `part`s (count n) in rank order. `part` may be
   /// this rank's range of `array`. S * (p-1)/p.
@@ -108,8 +108,8 @@ class Communicator {
   /// what several ranks do to the same elements. The array is no operand of other functions of
   /// communicators, and the device must outlive it. All ranks call share(), which blocks until all
   /// have. Returns an empty tensor, at once, if ranks do not compute in one memory: with NCCL,
-  /// between hosts, in a group of one rank, and in groups with another algorithm than
-  /// Algorithm::native, whose values are to go over links.
+  /// between hosts, in a group of one rank, and in groups with an algorithm of
+  /// messages, whose values are to go over links.
   virtual Tensor share(std::int64_t count, MemoryKind kind, DType dtype) = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.

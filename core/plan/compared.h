@@ -52,8 +52,8 @@ struct SumTree {
   bool operator==(const SumTree&) const = default;
 };
 
-/// The order in which a run adds up gradients: that of `single` (SumTree), or one for which there
-/// is SumTree::own_order or SumTree::unknown_order.
+/// The order in which a run adds up gradients: that of `single`; one of the scheme's own
+/// (SumTree::own_order); or one that a library chooses (SumTree::unknown_order).
 enum class SumOrder : std::uint8_t { of_single, own, unknown };
 
 /// What a scheme promises about its results.

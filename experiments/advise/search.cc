@@ -10,7 +10,7 @@
 #include "core/device/ledger.h"
 #include "experiments/advise/lone.h"
 #include "experiments/registry/registry.h"
-#include "experiments/report/state_formula.h"
+#include "experiments/registry/state_formula.h"
 #include "experiments/run/predict.h"
 
 namespace ringside {

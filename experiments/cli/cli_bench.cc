@@ -38,8 +38,8 @@ void add_bench_commands(CLI::App& app, Arguments& arguments, const Process& proc
            "all_reduce, reduce_scatter, all_gather, broadcast or all_to_all; default: all_reduce")
       ->type_name("A,B");
   add_list("--algorithms", arguments.algorithms,
-           "native, ring, tree and so on (see `ringside list algorithms`); default: all but auto, "
-           "with --beside or --device cuda native alone")
+           "native, ring, tree and so on (see `ringside list algorithms`); default: all but auto "
+           "and library, with --beside or --device cuda native alone")
       ->type_name("A,B");
   add_list("--worlds", arguments.worlds, "numbers of ranks; default: 2")->type_name("N,M");
   add_list("--sizes", arguments.sizes,

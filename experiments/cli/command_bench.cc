@@ -39,8 +39,9 @@ CommBench bench_of(const Arguments& arguments, const Process& process) {
     bench.algorithms = {Algorithm::native};
   if (bench.algorithms.empty())
     for (const std::string_view name : names_of(Algorithm{}))
-      if (name != name_of(Algorithm::automatic))
-        bench.algorithms.push_back(*value_named<Algorithm>(name));
+      if (const Algorithm algorithm = *value_named<Algorithm>(name);
+          algorithm == Algorithm::native || is_program_of_messages(algorithm))
+        bench.algorithms.push_back(algorithm);
   for (const std::int64_t world : arguments.worlds)
     bench.worlds.push_back(static_cast<int>(std::clamp<std::int64_t>(world, 0, most_ranks)));
   if (bench.worlds.empty()) bench.worlds = {2};

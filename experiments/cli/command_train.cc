@@ -12,6 +12,7 @@
 #include "experiments/cli/output_files.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
+#include "experiments/registry/mpi_of.h"
 #include "experiments/report/report.h"
 #include "experiments/results/data_state.h"
 
@@ -48,6 +49,7 @@ int train_command(const Arguments& arguments, const Process& process) {
     config = read_experiment(arguments.file, arguments.overrides).common;
     plan = plan_training(config, arguments.scheme, arguments.world);
     check_inputs(plan);
+    check_libraries({plan});
     data = data_state(plan);
     output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))

@@ -48,6 +48,8 @@ std::string not_simulated(const RunPlan& plan, const TrialGround& ground) {
     return fmt::format("runs on device '{}' of this machine cannot be simulated", plan.device.kind);
   if (!plan.device.slow.empty() || plan.device.jitter > 0)
     return "the simulator does not know workers that are slowed for a trial (device.slow)";
+  if (plan.sums.unknown_order)
+    return "the simulator does not know what a library between hosts does by itself";
   if (plan.train.offload != Offload::none)
     return "the host of a CPU is the processor that computes, of which the simulator knows nothing";
   if (!ground.machine) return ground.no_machine;

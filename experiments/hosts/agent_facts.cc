@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <span>
 
@@ -76,6 +77,7 @@ Fields fields_of(AgentFacts& facts) {
           {"interface", &facts.interface},
           {"slots", &facts.slots},
           {"cores", &facts.cores},
+          {"memory", &facts.memory},
           {"commit", &facts.commit},
           {"program", &facts.program},
           {"experiment", &facts.experiment}};
@@ -90,6 +92,7 @@ AgentFacts facts_of_this_process(const fs::path& program) {
   facts.host_identity = first_line("/proc/sys/kernel/random/boot_id") + " " +
                         target_of("/proc/self/ns/pid") + " " + target_of("/proc/self/ns/net");
   facts.cores = allowed_core_numbers();
+  facts.memory = std::max(0L, sysconf(_SC_PHYS_PAGES)) * std::max(0L, sysconf(_SC_PAGESIZE));
   facts.program = whole_file(program);
   return facts;
 }

@@ -22,6 +22,7 @@ struct AgentFacts {
   std::string interface {};  // that has the address
   int slots = 1;             // how many ranks it may start at once
   std::vector<std::int64_t> cores{};  // that it may use, by number; empty: not known
+  std::int64_t memory = 0;            // bytes of its host; 0: not known
   std::string commit{}, program{};    // that the program was built from; a hash of its file
   std::string experiment{};           // a digest of the experiment file and its settings
   /// "agent 3 on host1 (10.0.0.2)"
@@ -30,7 +31,7 @@ struct AgentFacts {
 
 Fields fields_of(AgentFacts& facts);
 
-/// Facts that this process can find out: process, host, cores and program.
+/// Facts that this process can find out: process, host, cores, memory and program.
 AgentFacts facts_of_this_process(const std::filesystem::path& program);
 
 /// A digest of the files as they stand and of the settings that are given beside them.

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
 #include "experiments/hosts/job_hosts.h"
+#include "experiments/registry/registry.h"
+#include "experiments/registry/state_formula.h"
 
 namespace ringside {
 namespace {
@@ -15,13 +20,14 @@ namespace {
 /// A host with places for ranks.
 struct Host {
   std::string name;
+  double memory = 0;                       // bytes; 0: not known
   std::vector<const AgentFacts*> slots{};  // the agent of each
 };
 
 std::vector<Host> hosts_with_slots(const std::vector<AgentFacts>& agents) {
   std::vector<Host> hosts;
   for (const JobHost& host : hosts_of(agents)) {
-    Host out{host.name};
+    Host out{host.name, static_cast<double>(host.agents.front()->memory)};
     for (const AgentFacts* agent : host.agents)
       out.slots.insert(out.slots.end(), static_cast<std::size_t>(agent->slots), agent);
     // A process that only leads the job starts no ranks.
@@ -80,8 +86,29 @@ void number_devices(RunPlan& run) {
     if (run.ranks[r].ordinal >= 0) run.ranks[r].ordinal = given[run.homes[r].host]++ % count;
 }
 
-void place(RunPlan& run, const std::vector<Host>& hosts) {
+std::int64_t parameters_of(const ModelConfig& config) {
+  const auto device = make_cpu_device(1);
+  return find_model(config.kind).make(config, *device).parameter_count();
+}
+
+void check_memory(const RunPlan& run, std::int64_t parameters, const std::vector<int>& workers,
+                  const std::vector<Host>& hosts) {
+  if (run.device.kind != "cpu") return;
+  const auto state = state_formula(run, parameters);
+  for (std::size_t h = 0; state && h < hosts.size(); ++h) {
+    const double needed = workers[h] * state->total();
+    if (hosts[h].memory > 0 && needed > hosts[h].memory)
+      throw Error(
+          "run {}: {} workers on host {} keep {:.3g} GB of parameters, gradients and optimizer "
+          "state, and it has {:.3g} GB of memory; spread workers over more hosts (hosts.workers), "
+          "take a scheme that shards, or leave this world out (--worlds)",
+          run.id, workers[h], hosts[h].name, 1e-9 * needed, 1e-9 * hosts[h].memory);
+  }
+}
+
+void place(RunPlan& run, const std::vector<Host>& hosts, std::int64_t parameters) {
   const std::vector<int> workers = workers_by_host(run, hosts);
+  check_memory(run, parameters, workers, hosts);
   const auto home = [&](std::size_t h, int slot) {
     const auto& slots = hosts[h].slots;
     const AgentFacts& agent = *slots[static_cast<std::size_t>(slot) % slots.size()];
@@ -120,8 +147,12 @@ std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents) {
 
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents) {
   const std::vector<Host> hosts = hosts_with_slots(agents);
-  for (RunPlan& run : runs)
-    if (!run.cluster) place(run, hosts);
+  std::optional<std::pair<ModelConfig, std::int64_t>> counted;  // runs have few models
+  for (RunPlan& run : runs) {
+    if (run.cluster) continue;
+    if (!counted || counted->first != run.model) counted = {run.model, parameters_of(run.model)};
+    place(run, hosts, counted->second);
+  }
 }
 
 }  // namespace ringside

@@ -21,8 +21,9 @@ std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents);
 /// for, and numbers their GPUs host by host. A worker takes one slot of an agent; servers that are
 /// no workers take none. The agents of a host that follow each other share their slots in order.
 /// Throws Error for a run that does not fit, before anything is started: more workers than slots,
-/// no host without workers for servers apart, or a scheme that another program runs on several
-/// hosts.
+/// workers on CPUs that keep more of the model's state (state_formula()) than their host has
+/// memory, no host without workers for servers apart, or a scheme that another program runs on
+/// several hosts.
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents);
 
 }  // namespace ringside

@@ -20,8 +20,10 @@ void check_libraries(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {
     if (run.sums.unknown_order && !spans_hosts(run))
       throw Error(
-          "run {}: scheme.{}.algorithm = 'library' is for ranks of several hosts, and these share "
-          "one; leave the option out, or start the job on several hosts",
+          "run {}: scheme.{}.algorithm = 'library' is for workers on several hosts, and these "
+          "share "
+          "one; leave the option or this world (--worlds) out, or spread workers over the hosts of "
+          "a job (hosts.workers = 'spread')",
           run.id, run.scheme);
     const auto library = mpi_of(run);
     if (!library) continue;

@@ -1,4 +1,4 @@
-// Runs whose ranks speak over MPI between hosts.
+// Runs whose ranks speak over a library between hosts, above all over MPI.
 #pragma once
 
 #include <optional>

@@ -8,11 +8,11 @@
 
 #include "core/observe/row.h"
 #include "core/sim/cluster.h"
+#include "experiments/registry/state_formula.h"
 #include "experiments/report/curves.h"
 #include "experiments/report/interval.h"
 #include "experiments/report/memory_summary.h"
 #include "experiments/report/setup.h"
-#include "experiments/report/state_formula.h"
 #include "experiments/report/time_to_loss.h"
 #include "experiments/report/utilization.h"
 #include "experiments/report/verdict.h"

@@ -63,8 +63,8 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
   if (std::any_of(cases.begin(), cases.end(),
                   [](const CaseSummary& one) { return one.bytes_computed; }))
     out +=
-        "~: computed from sizes, not counted: NCCL does not say what it sends, and parameters that "
-        "are read in place are not sent.\n";
+        "~: computed from sizes, not counted: NCCL and a library's own all-reduce do not say what "
+        "they send, and parameters that are read in place are not sent.\n";
   if (with_predictions(cases))
     out +=
         "predicted: by a simulation of this machine, before the run was measured; in brackets the "

@@ -43,7 +43,8 @@ class Wire {
   /// Begins the library's own all-reduce: every rank's array of values of this type (summable()),
   /// at least one, becomes the sum of all ranks' arrays, added up in an order that the library
   /// chooses. All ranks call this function with as many values, one all-reduce after the other. The
-  /// memory is the caller's as above. Errors name no peer. One that is given up breaks the wire.
+  /// memory is the caller's as above. Errors name no peer. Some libraries begin only when it is
+  /// waited for. One that is given up breaks the wire.
   virtual TransferPtr all_reduce(DType dtype, std::span<std::byte> array) = 0;
 };
 

@@ -10,7 +10,7 @@
 #include "experiments/advise/advice_text.h"
 #include "experiments/config/experiment_text.h"
 #include "experiments/registry/registry.h"
-#include "experiments/report/state_formula.h"
+#include "experiments/registry/state_formula.h"
 #include "tests/support/small_cluster.h"
 #include "tests/support/temporary_folder.h"
 

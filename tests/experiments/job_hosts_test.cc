@@ -41,6 +41,7 @@ TEST(JobHostsTest, ALeaderWithoutSlotsTakesItsNameAllTheSame) {
   auto agents = agents_on({"5", "6"});
   agents[0].slots = 0;
   std::vector<RunPlan> runs(1);
+  runs[0].scheme = "ps";
   runs[0].world = 1;
   runs[0].ranks.push_back({0, 0, -1});
   place_on_hosts(runs, agents);

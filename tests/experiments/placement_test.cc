@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/models/presets.h"
+#include "experiments/registry/registry.h"
 #include "tests/support/complaint.h"
 
 namespace ringside {
@@ -24,6 +26,8 @@ std::vector<AgentFacts> agents_on(const std::vector<int>& hosts) {
 RunPlan run_of(int workers, int servers = 0) {
   RunPlan run;
   run.id = "ps-w4-r0";
+  run.scheme = "ps";
+  run.options = find_scheme("ps").defaults;
   run.world = workers;
   for (int w = 0; w < workers; ++w) run.ranks.push_back({w, w, -1});
   for (int s = 0; s < servers; ++s) run.ranks.push_back({workers + s, -1, s});
@@ -88,6 +92,23 @@ TEST(PlacementTest, ARunThatDoesNotFitIsRefused) {
             }),
             "run ps-w4-r0: 4 workers do not fit into the 3 slots of this job (a 2, b 1); start "
             "more processes, or leave this world out (--worlds)");
+}
+
+TEST(PlacementTest, WorkersNeedMemoryForTheStateOfTheModel) {
+  RunPlan run = run_of(4);
+  run.id = "ddp-w4-r0";
+  run.scheme = "ddp";
+  run.options = find_scheme("ddp").defaults;
+  run.model = find_preset("gpt2").config;
+  run.optimizer.kind = "adamw";
+  auto agents = agents_on({0, 0, 1, 1});
+  for (AgentFacts& agent : agents) agent.memory = 4'000'000'000;
+  homes_of(run, agents);
+  agents[2].memory = 3'900'000'000;
+  EXPECT_EQ(testing::complaint([&] { homes_of(run, agents); }),
+            "run ddp-w4-r0: 2 workers on host b keep 3.98 GB of parameters, gradients and "
+            "optimizer state, and it has 3.9 GB of memory; spread workers over more hosts "
+            "(hosts.workers), take a scheme that shards, or leave this world out (--worlds)");
 }
 
 TEST(PlacementTest, HostsOfOneNameAreTold) {

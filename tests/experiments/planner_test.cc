@@ -278,11 +278,14 @@ TEST(Planner, ALibraryAddsUpInAnUnknownOrder) {
     EXPECT_EQ(run_plan_from_json(nlohmann::json(to_json(run)), default_options), run);
   }
   EXPECT_THAT(complaint([&] { check_libraries(runs); }),
-              HasSubstr("run ddp-w2-r0: scheme.ddp.algorithm = 'library' is for ranks of several "
-                        "hosts, and these share one"));
+              HasSubstr("run ddp-w2-r0: scheme.ddp.algorithm = 'library' is for workers on "
+                        "several hosts, and these share one"));
   config.device.kind = "sim";
   config.cluster = testing::small_cluster(2);
   EXPECT_THAT(complaint(config), HasSubstr("it is not simulated"));
+  config.compare.worlds = {1};
+  EXPECT_EQ(complaint(config), "") << "one rank sums nothing";
+  config.compare.worlds = {2, 4};
   config.device.kind = "cpu";
   config.cluster.reset();
   config.compare.schemes = {"fsdp"};

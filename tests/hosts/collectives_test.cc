@@ -348,30 +348,36 @@ TEST(HostsFail, WhenNobodySendsAMessage) {
   EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
-TEST(HostsFail, AtOnceWhenAProcessIsKilled) {
+/// Makes processes of ranks on hosts of their own, kills the last one before its second operation,
+/// and expects that all others say so at once.
+void kill_the_last(int ranks, Algorithm algorithm) {
   const TemporaryFolder folder;
+  const int last = ranks - 1;
+  HostsOfRanks hosts;
+  for (int r = 0; r < ranks; ++r) hosts.push_back(r);
   std::vector<pid_t> children;
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     children.push_back(fork());
     if (children.back() != 0) continue;
     try {
       FileStore store(folder.path());
       const auto device = make_cpu_device(1);
-      const auto comm = peer::make_hosts_communicator(*device, store, {"test", rank, 2},
-                                                      {{0, 1}, Between::gloo, "127.0.0.1", 60});
+      const auto comm =
+          peer::make_hosts_communicator(*device, store, {"test", rank, ranks, algorithm},
+                                        {hosts, Between::gloo, "127.0.0.1", 60});
       comm->barrier();
-      if (rank == 1) {  // rank 0 has left the barrier too by the time
-        store.get("left", 60);
+      if (rank == last) {  // the others have left the barrier too by the time
+        for (int r = 0; r < last; ++r) store.get("left/" + std::to_string(r), 60);
         raise(SIGKILL);
       }
-      store.set("left", "");
+      store.set("left/" + std::to_string(rank), "");
       const Tensor array = device->tensor({1000}, MemoryKind::communication);
       const double begin = seconds_now();
       try {
         comm->all_reduce(array)->wait();
       } catch (const Error& e) {
-        const std::string what = e.what();
-        const bool named = what.starts_with("test: rank 1 of 2 ended before operation 2 ") &&
+        const bool named = std::string_view(e.what()).starts_with(fmt::format(
+                               "test: rank {} of {} ended before operation 2 ", last, ranks)) &&
                            seconds_now() - begin < 30;
         if (!named) std::fprintf(stderr, "%s\n", e.what());
         _exit(named ? 0 : 2);
@@ -381,14 +387,20 @@ TEST(HostsFail, AtOnceWhenAProcessIsKilled) {
     }
     _exit(1);
   }
-  std::vector<int> ends;
+  std::vector<int> ends, wanted(static_cast<std::size_t>(last), 0);
+  wanted.push_back(128 + SIGKILL);
   for (const pid_t child : children) {
     int status = 0;
     waitpid(child, &status, 0);
     ends.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
   }
-  EXPECT_EQ(ends, (std::vector<int>{0, 128 + SIGKILL}));
+  EXPECT_EQ(ends, wanted);
 }
+
+TEST(HostsFail, AtOnceWhenAProcessIsKilled) { kill_the_last(2, Algorithm::native); }
+
+// Rank 0 only knows that rank 1 has come, and is in Gloo's all-reduce by then.
+TEST(HostsFail, AtOnceWhenAProcessIsKilledWithinALibrary) { kill_the_last(3, Algorithm::library); }
 
 TEST(HostsFail, WhenTheGroupDoesNotComeTogether) {
   MemoryStore store;

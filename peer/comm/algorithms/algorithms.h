@@ -40,7 +40,7 @@ AlgorithmRow hierarchical_row();
 AlgorithmRow naive_row();
 
 const std::vector<AlgorithmRow>& algorithm_rows();
-/// The row of an algorithm other than Algorithm::native and Algorithm::automatic.
+/// The row of an algorithm of messages (is_program_of_messages()).
 const AlgorithmRow& find_algorithm(Algorithm algorithm);
 
 /// Runs this rank's part of the collective. Operations for which a row has no program go the same

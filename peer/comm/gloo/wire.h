@@ -16,7 +16,8 @@ namespace ringside::peer {
 /// rank; ports are the system's choice and travel through the store. A wire has one TCP connection
 /// to every other rank, and two threads: Gloo's, which moves all bytes, and one that looks after
 /// waits. A message takes three passages of the network, unless its receiver has come before its
-/// sender: then one. Connections are neither encrypted nor proven, as Gloo has no such thing: they
+/// sender: then one. An all-reduce begins when it is waited for; one that is given up ends all
+/// connections. Connections are neither encrypted nor proven, as Gloo has no such thing: they
 /// are for networks whose hosts are trusted. Throws Error that says what to install if Gloo is
 /// missing.
 std::unique_ptr<Wire> make_gloo_wire(Store& store, const Group& group, const std::string& address,

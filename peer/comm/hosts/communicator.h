@@ -51,9 +51,9 @@ constexpr bool sums_whole(std::size_t bytes, int ranks) {
 ///   barrier        Dissemination between hosts: ceil(log2 H) steps.
 /// Where hosts' ranks stand in no row, sums go as with one rank a host: p-1 messages of a rank then
 /// cross links. What ranks of one host give each other goes through shared memory. A group with
-/// algorithm of messages sends those of that algorithm, all by the library. With Algorithm::library
-/// an all_reduce is the library's own, in its order of sums, among all ranks of all hosts; ranks
-/// that all share a host have no library.
+/// an algorithm of messages sends the messages of that algorithm, all by the library. With
+/// Algorithm::library an all_reduce is the library's own, in its order of sums, among all ranks of
+/// all hosts; ranks that all share a host have no library.
 ///
 /// traffic() counts what crosses between ranks of a host, as the communicator over shared memory
 /// does, and what crosses between hosts; a segment on its way through a rank counts as received and

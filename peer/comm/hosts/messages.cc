@@ -66,7 +66,7 @@ void HostMessages::finish(const Lane& lane, Message& message) {
                           station_.hosts().timeout_s);
   };
   station_.control().throw_if_broken();
-  if (!message.error.empty()) station_.fail_gone(lane.peer, message.error, missed(true));
+  if (!message.error.empty()) station_.fail_gone({lane.peer}, message.error, missed(true));
   station_.wait(*message.head, lane.peer, missed);
   if (message.bytes != message.own_bytes)
     station_.fail(unequal_message(group.name, name, message.bytes, message.own_bytes));

@@ -116,7 +116,7 @@ void Station::run(std::uint64_t number, const Call& call, const shm::Address& in
         say(neighbour, {number, call, {}});
       }
     } catch (const Error& e) {
-      fail_gone(peer, e.what(), ended_before(group_.name, who(peer), number, call));
+      fail_gone({peer}, e.what(), ended_before(group_.name, who(peer), number, call));
     }
     heard_ = false;
     body();
@@ -166,7 +166,7 @@ TransferPtr Station::started(int peer, const std::function<TransferPtr()>& start
   try {
     return start();
   } catch (const Error& e) {
-    fail_gone(peer, e.what(), ended_during(group_.name, who(peer), number_, call_));
+    fail_gone({peer}, e.what(), ended_during(group_.name, who(peer), number_, call_));
   }
 }
 
@@ -189,16 +189,13 @@ void Station::wait_for(Transfer& transfer, const std::vector<int>& peers,
                        const std::function<std::string(bool gone)>& missed) {
   WaitingTime waited = control_.begin_wait();
   std::atomic<bool> late{false}, told{false};
-  std::atomic<int> peer{peers.front()};
   std::mutex asked;  // another thread may ask
   const auto give_up = [&] {
     const std::lock_guard lock(asked);
     if (waited.seconds(control_.now()) > hosts_.timeout_s) late = true;
-    for (const int one : peers)
-      if (!told && store_.try_get(broken_key(one))) {
-        peer = one;
-        told = true;
-      }
+    told = told || std::any_of(peers.begin(), peers.end(), [&](int peer) {
+             return store_.try_get(broken_key(peer)).has_value();
+           });
     return late || told || control_.broken();
   };
   std::string cause;
@@ -211,7 +208,7 @@ void Station::wait_for(Transfer& transfer, const std::vector<int>& peers,
     tell_others();
     control_.throw_if_broken();
   }
-  if (!cause.empty() || told) fail_gone(peer, cause, missed(true));
+  if (!cause.empty() || told) fail_gone(peers, cause, missed(true));
   const std::string what = missed(false);
   if (say_where_ranks_are()) fail(fmt::format("{}; {}", what, where_all_are()));
   // Another rank of this host has waited as long, and is asking where all ranks are.
@@ -222,7 +219,7 @@ void Station::wait_for(Transfer& transfer, const std::vector<int>& peers,
 }
 
 void Station::sum_by_library(DType dtype, std::span<std::byte> array) {
-  // Ranks that call different operations must not meet in the library, which would not notice.
+  // Of ranks that call different operations the library would notice nothing.
   if (!heard_) hear_neighbours();
   const auto is_other = [&](int rank) { return rank != group_.rank; };
   std::vector<int> others;
@@ -230,14 +227,14 @@ void Station::sum_by_library(DType dtype, std::span<std::byte> array) {
     if (is_other(rank)) others.push_back(rank);
   const std::string who = list_ranks(group_.size, is_other);
   const auto missed = [&](bool gone) {
-    return gone ? ended_during(group_.name, who, number_, call_)
+    return gone ? fmt::format("{}: {} broke in the library", group_.name, describe(number_, call_))
                 : did_not_go_on(group_.name, who, number_, call_, hosts_.timeout_s);
   };
   TransferPtr sum;
   try {
     sum = wire_->all_reduce(dtype, array);
   } catch (const Error& e) {
-    fail_gone(others.front(), e.what(), missed(true));
+    fail_gone(others, e.what(), missed(true));
   }
   wait_for(*sum, others, missed);
   // What a ring sends: libraries do not say what they do.
@@ -277,13 +274,18 @@ std::string Station::broken_key(int rank) const {
   return fmt::format("broken/{}/{}", group_.name, rank);
 }
 
-void Station::fail_gone(int peer, const std::string& cause, const std::string& missed) {
-  std::string what = fmt::format("{}: {}", missed, cause);
-  try {
-    what = store_.get(broken_key(peer), std::min(explanation_s, hosts_.timeout_s));
-  } catch (const Error&) {  // the peer has said nothing
+void Station::fail_gone(const std::vector<int>& peers, const std::string& cause,
+                        const std::string& missed) {
+  // Where several take part, whoever finds the cause may first ask where all ranks are.
+  const double patience =
+      std::min(peers.size() > 1 ? 2 * explanation_s : explanation_s, hosts_.timeout_s);
+  WaitingTime asking = control_.begin_wait();
+  while (asking.seconds(control_.now()) < patience) {
+    for (const int peer : peers)
+      if (const auto said = store_.try_get(broken_key(peer))) fail(*said);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  fail(what);
+  fail(fmt::format("{}: {}", missed, cause));
 }
 
 void Station::fail(const std::string& what) {

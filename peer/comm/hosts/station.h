@@ -68,9 +68,10 @@ class Station {
   Wire& wire() { return *wire_; }
   /// Breaks the group on this rank's host and tells other hosts why; throws the text.
   [[noreturn]] void fail(const std::string& what);
-  /// The same for a peer that has left, or whose connection broke because of `cause`: throws the
-  /// text with which that peer broke the group, if it did.
-  [[noreturn]] void fail_gone(int peer, const std::string& cause, const std::string& missed);
+  /// The same for peers of which one has left, or whose connection broke because of `cause`: throws
+  /// the text with which one of them broke the group, if one did.
+  [[noreturn]] void fail_gone(const std::vector<int>& peers, const std::string& cause,
+                              const std::string& missed);
 
  private:
   /// What neighbours tell each other; with number 0, that the rank will come no more.

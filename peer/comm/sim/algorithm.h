@@ -7,7 +7,7 @@
 
 namespace ringside::peer {
 
-/// Starts the services of a group with another algorithm than Algorithm::native. In a small group
+/// Starts the services of a group with an algorithm of messages. In a small group
 /// every rank runs the program of the algorithm, and each of its messages is simulated, with its
 /// values. In a large group all bytes of equal rounds move as one flow for each sender and
 /// receiver, after the latencies of these rounds. Throws Error if the group's ranks cannot use the

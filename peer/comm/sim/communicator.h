@@ -18,8 +18,8 @@ namespace ringside::peer {
 ///     machines, and the protocol LL (peer/comm/sim/tuning.h).
 ///   - "shm": all ranks read and write shared memory between two barriers, each on its own core.
 ///     If they are on several machines: what ranks of several hosts do (peer/comm/sim/hosts.h).
-/// If the devices hold values (sim.numerics), sums run in rank order. A group with another
-/// algorithm than Algorithm::native sends the messages of that algorithm instead; groups of more
+/// If the devices hold values (sim.numerics), sums run in rank order. A group with an
+/// algorithm of messages sends these instead; groups of more
 /// than SimOptions::message_ranks ranks move them round by round as flows
 /// (peer/comm/algorithms/schedule).
 ///

@@ -62,7 +62,7 @@ class SimGroup : public SimMembers {
   /// The one-sided operations on windows of the group.
   SimAccesses& accesses() { return accesses_; }
   Algorithm algorithm() const { return algorithm_; }
-  /// The algorithm of a collective, in a group with another algorithm than Algorithm::native.
+  /// The algorithm of a collective, in a group with an algorithm of messages.
   const AlgorithmRow& row_of(const Call& call, const Tensor& whole) {
     return choice_->row(call, whole.count(), whole ? size_of(whole.dtype()) : 1);
   }

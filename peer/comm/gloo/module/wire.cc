@@ -116,15 +116,16 @@ class GlooWire::GlooSum : public Transfer {
   bool wait(const std::function<bool()>& give_up) override {
     bool given_up = false;
     try {
-      return wire_.wait({give_up,
-                         [&] {
-                           given_up = true;
-                           wire_.cut();
-                         }},
-                        [this] {
-                          sum();
-                          return true;
-                        });
+      wire_.wait({give_up,
+                  [&] {
+                    given_up = true;
+                    wire_.cut();
+                  }},
+                 [this] {
+                   sum();
+                   return true;
+                 });
+      return !given_up;
     } catch (const std::exception& cause) {
       if (given_up) return false;
       std::string what = cause.what();
@@ -148,6 +149,8 @@ class GlooWire::GlooSum : public Transfer {
       sum_in_order(dtype_, sources, targets, n);
     });
     options.setTimeout(forever);
+    // Gloo ends the process where ranks that disagree about sizes meet.
+    options.setTag(static_cast<std::uint32_t>(count));
     gloo::allreduce(options);
   }
 

@@ -19,7 +19,8 @@ namespace ringside::peer {
 /// A lane and a size make a slot of Gloo, so that ranks that disagree about sizes never meet there:
 /// Gloo would end the process. Gloo's waits cannot be divided, for one that runs out of time closes
 /// all connections; so they have no end of their own, and a thread that looks after them aborts
-/// those that are to be given up.
+/// those that are to be given up. Gloo's all-reduce has waits of its own, which nobody can abort
+/// singly: there that thread lets one more wait run out of time.
 class GlooWire : public Wire {
  public:
   explicit GlooWire(const GlooRequest& request);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <set>
 #include <string>
@@ -54,14 +55,20 @@ void initialise() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
-/// `peer` is negative for a collective.
 class MpiTransfer : public Transfer {
  public:
+  /// A message.
   explicit MpiTransfer(int peer) : peer_(peer) {}
+  /// A collective. MPI lets nobody cancel such a one: if it is dropped before it is over, it stays
+  /// as it is, and `stays` becomes true.
+  explicit MpiTransfer(std::atomic<bool>& stays) : stays_(&stays) {}
   ~MpiTransfer() override {
     for (MPI_Request& request : requests_) {
-      // MPI lets nobody cancel a collective: one that is not over stays as it is.
-      if (request == MPI_REQUEST_NULL || peer_ < 0) continue;
+      if (request == MPI_REQUEST_NULL) continue;
+      if (stays_) {
+        *stays_ = true;
+        continue;
+      }
       MPI_Cancel(&request);
       MPI_Request_free(&request);
     }
@@ -106,7 +113,8 @@ class MpiTransfer : public Transfer {
     return true;
   }
 
-  int peer_;
+  int peer_ = -1;  // negative: all
+  std::atomic<bool>* stays_ = nullptr;
   std::vector<MPI_Request> requests_;
 };
 
@@ -169,6 +177,7 @@ MpiWire::MpiWire(const MpiRequest& request) {
 }
 
 MpiWire::~MpiWire() {
+  if (sum_stays_) return;  // and needs all that it was begun with
   for (HalfSum* one : {&bf16_, &f16_}) {
     if (one->op != MPI_OP_NULL) MPI_Op_free(&one->op);
     if (one->type != MPI_DATATYPE_NULL) MPI_Type_free(&one->type);
@@ -207,7 +216,7 @@ MpiWire::HalfSum& MpiWire::half_sum(DType dtype) {
 
 TransferPtr MpiWire::all_reduce(DType dtype, std::span<std::byte> array) {
   const HalfSum sum = dtype == DType::f32 ? HalfSum{MPI_FLOAT, MPI_SUM} : half_sum(dtype);
-  auto transfer = std::make_unique<MpiTransfer>(-1);
+  auto transfer = std::make_unique<MpiTransfer>(sum_stays_);
   transfer->start(array.size(), [&](std::size_t from, int bytes, MPI_Request* request) {
     return MPI_Iallreduce(MPI_IN_PLACE, array.data() + from,
                           bytes / static_cast<int>(size_of(dtype)), sum.type, sum.op, comm_,

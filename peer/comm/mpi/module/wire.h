@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <vector>
 
 #include "peer/comm/mpi/mpi_module.h"
@@ -30,7 +31,8 @@ class MpiWire : public Wire {
   HalfSum& half_sum(DType dtype);
 
   MPI_Comm comm_ = MPI_COMM_NULL;
-  HalfSum bf16_, f16_;  // made by the first all-reduce of each type
+  HalfSum bf16_, f16_;                  // made by the first all-reduce of each type
+  std::atomic<bool> sum_stays_{false};  // an all-reduce was dropped before it was over
 };
 
 }  // namespace ringside::peer

@@ -1,4 +1,4 @@
-#include "experiments/report/state_formula.h"
+#include "experiments/registry/state_formula.h"
 
 #include "core/optim/optimizers.h"
 #include "experiments/registry/registry.h"
