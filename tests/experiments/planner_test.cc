@@ -284,7 +284,7 @@ TEST(Planner, ALibraryAddsUpInAnUnknownOrder) {
   config.cluster = testing::small_cluster(2);
   EXPECT_THAT(complaint(config), HasSubstr("it is not simulated"));
   config.compare.worlds = {1};
-  EXPECT_EQ(complaint(config), "") << "one rank sums nothing";
+  EXPECT_EQ(complaint(config), "nothing") << "one rank has nothing to add up";
   config.compare.worlds = {2, 4};
   config.device.kind = "cpu";
   config.cluster.reset();
