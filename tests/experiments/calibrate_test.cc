@@ -137,9 +137,11 @@ TEST(TimedLinks, HaveFiguresOfTheNetworkAndOfTheHost) {
   EXPECT_GT(cluster.nic.gbs, 0.01);
   EXPECT_GT(cluster.nic.step_us, 1);
   EXPECT_LT(cluster.nic.step_us, 1e5);
-  EXPECT_GT(cluster.collective.network_us_per_mb, 0);
-  EXPECT_GT(cluster.message.network_us, 0);
-  EXPECT_GT(cluster.message.loopback_us, 0);
+  // Core times are differences, which may vanish where other programs take the cores.
+  EXPECT_GE(cluster.collective.network_us_per_mb, 0);
+  EXPECT_GE(cluster.message.network_us, 0);
+  EXPECT_GE(cluster.message.loopback_us, 0);
+  EXPECT_LT(cluster.message.network_us, 1e5);
 }
 
 TEST(TimedFlats, AreCopiesSumsAndUpdatesOfPiecesOfEverySize) {
