@@ -1,7 +1,7 @@
 """Our all-reduce between two hosts beside those of the libraries, interleaved in the same processes. Not a test.
 
     cmake --build build --target hosts_bench_gloo hosts_bench_openmpi hosts_bench_mpich
-    python3 tests/hosts/all_reduce_bench.py --json times.json
+    python3 tests/hosts/all_reduce_bench.py --runs 3 --json times.json
 
 Each host has its share of this machine's cores for itself; programs that are not built are left out."""
 
@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 from functools import partial
@@ -55,13 +56,13 @@ def with_mpi(library, stage, program, ranks, folder):
 PROGRAMS = {"openmpi": partial(with_mpi, "openmpi"), "mpich": partial(with_mpi, "mpich"), "gloo": with_gloo}
 
 
-def measured(stage, folder, ranks_of_host):
+def measured(stage, folder, ranks_of_host, run_number):
     for ranks in (stage.count * of_host for of_host in ranks_of_host):
         for name, run in PROGRAMS.items():
             program = folder / f"hosts_bench_{name}"
             if not program.exists():
                 continue
-            shared = stage.folder / f"{name}-{ranks}"
+            shared = stage.folder / f"{name}-{ranks}-{run_number}"
             shared.mkdir()
             lines = [json.loads(line) for line in run(stage, program, ranks, stage.shared / shared.name).splitlines()]
             for line in lines:
@@ -69,22 +70,35 @@ def measured(stage, folder, ranks_of_host):
                 yield {"program": name, **line, "ratio_to_better": round(line["ours_us"] / better, 3)}
 
 
+def median_of(runs):
+    """One row of several that measure the same."""
+    figures = [key for key, value in runs[0].items() if isinstance(value, float)]
+    return {**runs[0], "runs": len(runs), **{key: round(statistics.median(run[key] for run in runs), 3)
+                                             for key in figures},
+            "ratios": sorted(run["ratio"] for run in runs)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, help="where the programs are",
                         default=pathlib.Path(__file__).resolve().parents[2] / "build" / "tests")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2], help="of a host; by default 1, then 2")
+    parser.add_argument("--runs", type=int, default=1, help="make so many and show the median of each figure")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write all figures there")
     asked = parser.parse_args()
-    rows = []
-    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    runs = {}
     with Stage(hosts=2) as stage:
         Sshd(stage)
-        for row in measured(stage, asked.folder.resolve(), asked.ranks):
-            rows.append(row)
-            print(f"| {row['program']} | {stage.count} x {row['ranks'] // stage.count} | {row['kb']} | {row['library']} "
-                  f"| {row['ours_us'] / 1e3:.3f} | {row['own_us'] / 1e3:.3f} | {row['ratio']:.2f} "
-                  f"| {row['ratio_of_least']:.2f} | {row['ratio_to_better']:.2f} |", flush=True)
+        for number in range(asked.runs):
+            for row in measured(stage, asked.folder.resolve(), asked.ranks, number):
+                runs.setdefault((row["ranks"], row["program"], row["library"], row["kb"]), []).append(row)
+        hosts = stage.count
+    rows = [median_of(same) for same in runs.values()]
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    for row in rows:
+        print(f"| {row['program']} | {hosts} x {row['ranks'] // hosts} | {row['kb']} | {row['library']} "
+              f"| {row['ours_us'] / 1e3:.3f} | {row['own_us'] / 1e3:.3f} | {row['ratio']:.2f} "
+              f"| {row['ratio_of_least']:.2f} | {row['ratio_to_better']:.2f} |")
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
 
