@@ -8,9 +8,9 @@ namespace ringside {
 /// of Linux, sched(7)); idle cores they take at once. For threads that move bytes: a network wakes
 /// them for every few packets, and each time they interrupt they move little. On two hosts with one
 /// core a rank and 10 Gb/s between, steps of 4 samples (tests/hosts/shaped_links.py) became 12%
-/// shorter with fsdp, 21% with zero2 and 11% with ddp; on one host none became longer.
-/// Does nothing where the system refuses, or where the thread is scheduled in another way already.
-/// To be destroyed by the thread that made it.
+/// shorter with fsdp, 21% with zero2 and 11% with ddp. Where other programs take the cores, they
+/// wait longer. Does nothing where the system refuses, or where the thread is scheduled in another
+/// way already. To be destroyed by the thread that made it.
 class BatchScheduling {
  public:
   BatchScheduling();

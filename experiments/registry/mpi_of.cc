@@ -21,8 +21,8 @@ void check_libraries(const std::vector<RunPlan>& runs) {
     if (run.sums.unknown_order && !spans_hosts(run))
       throw Error(
           "run {}: scheme.{}.algorithm = 'library' is for workers on several hosts, and these "
-          "share "
-          "one; leave the option or this world (--worlds) out, or spread workers over the hosts of "
+          "share one; leave the option or this world (--worlds) out, or spread workers over the "
+          "hosts of "
           "a job (hosts.workers = 'spread')",
           run.id, run.scheme);
     const auto library = mpi_of(run);

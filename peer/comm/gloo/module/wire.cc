@@ -50,10 +50,14 @@ std::uint64_t slot_of(Wire::Lane lane, std::size_t bytes) {
   return static_cast<std::uint64_t>(lane) | static_cast<std::uint64_t>(bytes) << 8;
 }
 
-Error broken(int peer, const std::exception& cause) {
+std::string in_one_line(const std::exception& cause) {
   std::string what = cause.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
-  return Error("Gloo: the connection to rank {} broke: {}", peer, what);
+  return what;
+}
+
+Error broken(int peer, const std::exception& cause) {
+  return Error("Gloo: the connection to rank {} broke: {}", peer, in_one_line(cause));
 }
 
 }  // namespace
@@ -128,9 +132,7 @@ class GlooWire::GlooSum : public Transfer {
       return !given_up;
     } catch (const std::exception& cause) {
       if (given_up) return false;
-      std::string what = cause.what();
-      std::replace(what.begin(), what.end(), '\n', ' ');
-      throw Error("Gloo: an all-reduce broke: {}", what);
+      throw Error("Gloo: an all-reduce broke: {}", in_one_line(cause));
     }
   }
 

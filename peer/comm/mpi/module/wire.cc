@@ -19,9 +19,8 @@ namespace {
 
 /// The most bytes of one message of MPI.
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
-/// A wait tests so often, yields between tests for so long, and then naps between them. Whoever
-/// yields hardly disturbs a thread that computes on the same core, and a nap of a rank that is idle
-/// holds up an all-reduce of 1 MB (tests/hosts/all_reduce_bench.py).
+/// A wait tests so often, yields between tests for so long, and then naps between them: a message
+/// of some hundred KB should arrive before the first nap.
 constexpr int spins = 20;
 constexpr double yield_s = 2e-3;
 constexpr long nap_ns = 50'000;
