@@ -1,4 +1,4 @@
-"""Our all-reduce between two hosts beside those of the libraries, interleaved in the same processes. Not a test.
+"""Our all-reduce between two hosts beside those of the libraries, in random order in the same processes. Not a test.
 
     cmake --build build --target hosts_bench_gloo hosts_bench_openmpi hosts_bench_mpich
     python3 tests/hosts/all_reduce_bench.py --runs 3 --json times.json

@@ -123,24 +123,27 @@ TEST(HostsHaveTheBits, OfRanksThatShareAMemory) {
   }
 }
 
-TEST(HostsHaveTheBits, OfArraysLongerThanAllThatIsOnItsWay) {
-  for (const HostsOfRanks& hosts : {HostsOfRanks{0, 1}, {0, 0, 1, 2, 2}})
-    run_hosts(hosts, [](const Rank& r) {
-      const std::int64_t n = 3'000'005 / r.size * r.size;
-      const Tensor array = r.floats(n), part = r.floats(n / r.size);
-      for (std::int64_t i = 0; i < n; ++i)
-        array.data<float>()[i] = static_cast<float>(r.rank + i % 8191);
-      const auto sum = [&](std::int64_t i) {
-        return static_cast<float>(r.size * (r.size - 1) / 2 + r.size * (i % 8191));
-      };
-      std::int64_t wrong = 0;
-      r.comm.reduce_scatter(array, part)->wait();
-      for (std::int64_t i = 0; i < part.count(); ++i)
-        wrong += part.data<float>()[i] != sum(r.rank * part.count() + i);
-      r.comm.all_reduce(array)->wait();
-      for (std::int64_t i = 0; i < n; ++i) wrong += array.data<float>()[i] != sum(i);
-      EXPECT_EQ(wrong, 0);
-    });
+TEST(HostsHaveTheBits, OfLongArrays) {
+  // Two ranks send all of one segment (262,144 values) each way, and halves of more than that; the
+  // longest array is longer than all that is on its way at a time.
+  for (const std::int64_t count : {262'144, 262'150, 3'000'000})
+    for (const HostsOfRanks& hosts : {HostsOfRanks{0, 1}, {0, 0, 1, 2, 2}})
+      run_hosts(hosts, [count](const Rank& r) {
+        const std::int64_t n = count / r.size * r.size;
+        const Tensor array = r.floats(n), part = r.floats(n / r.size);
+        for (std::int64_t i = 0; i < n; ++i)
+          array.data<float>()[i] = static_cast<float>(r.rank + i % 8191);
+        const auto sum = [&](std::int64_t i) {
+          return static_cast<float>(r.size * (r.size - 1) / 2 + r.size * (i % 8191));
+        };
+        std::int64_t wrong = 0;
+        r.comm.reduce_scatter(array, part)->wait();
+        for (std::int64_t i = 0; i < part.count(); ++i)
+          wrong += part.data<float>()[i] != sum(r.rank * part.count() + i);
+        r.comm.all_reduce(array)->wait();
+        for (std::int64_t i = 0; i < n; ++i) wrong += array.data<float>()[i] != sum(i);
+        EXPECT_EQ(wrong, 0) << count;
+      });
 }
 
 /// The bytes that each rank sent and received in each operation on arrays of `count` fp32 elements.

@@ -77,10 +77,14 @@ TEST(MovesBetweenHosts, GoAlongAChainWhereHostsHaveSeveralRanks) {
     EXPECT_NEAR(bytes, s / 3, 1e-3 * s);
 }
 
-TEST(MovesBetweenHosts, OfSmallSumsOfTwoRanksAreOneMessageEach) {
-  const auto links = over_links(Kind::all_reduce, 1 << 12, {0, 1});
-  for (const auto& [link, bytes] : links) EXPECT_EQ(bytes, 1 << 12);
-  EXPECT_EQ(moves_between_hosts({.kind = Kind::all_reduce, .bytes = 1 << 12}, {0, 1}).steps, 1);
+TEST(MovesBetweenHosts, OfSumsOfOneSegmentOfTwoRanksAreOneMessageEach) {
+  const auto steps_of = [](std::size_t bytes) {
+    return moves_between_hosts({.kind = Kind::all_reduce, .bytes = bytes}, {0, 1}).steps;
+  };
+  for (const auto& [link, bytes] : over_links(Kind::all_reduce, segment, {0, 1}))
+    EXPECT_EQ(bytes, segment);
+  EXPECT_EQ(steps_of(segment_bytes), 1);
+  EXPECT_EQ(steps_of(segment_bytes + sizeof(float)), 2);
 }
 
 double seconds_of_sum(Simulated simulated, int ranks, std::int64_t bytes) {

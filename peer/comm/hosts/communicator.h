@@ -8,6 +8,7 @@
 #include "core/comm/between.h"
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
+#include "peer/comm/hosts/staging.h"
 
 namespace ringside::peer {
 
@@ -21,10 +22,13 @@ struct Hosts {
   double timeout_s = 60;
 };
 
-/// Whether an all_reduce goes as one message each way between two ranks that both sum all of it:
-/// waking a thread takes longer than these bytes.
+/// Whether an all_reduce goes as one message each way between two ranks that both sum all of it: an
+/// array of one segment. No more bytes move than with halves that are summed and sent back, and
+/// waking a thread twice takes longer than summing the other half. In place of halves, 128 KB took
+/// 0.7 of the time over MPICH and Gloo and 1.1 over Open MPI, and 512 KB to 1 MB 0.93 to 1.02 over
+/// all of them (tests/bench/hosts_bench.h, two hosts).
 constexpr bool sums_whole(std::size_t bytes, int ranks) {
-  return ranks == 2 && bytes <= (std::size_t{64} << 10);
+  return ranks == 2 && bytes <= segment_bytes;
 }
 
 /// For ranks that are processes of one or more hosts (or threads, with Gloo); all ranks of the
@@ -42,7 +46,7 @@ constexpr bool sums_whole(std::size_t bytes, int ranks) {
 ///                  pipelines of Pjesivac-Grbovic et al. 2007, up and down; only a chain keeps the
 ///                  order). Hosts with one rank: every rank sums one part, which all others send
 ///                  it, and sends them the sum: 2 S (p-1)/p a rank, 2 steps (for two ranks and up
-///                  to 64 KB: 1 step).
+///                  to 1 MB: 1 step).
 ///   reduce_scatter The first half of these. In the chain a sum goes back only as far as its owner.
 ///   all_gather     Ranks of a column send each other the blocks of their hosts, which cross every
 ///                  link once: S (H-1)/H a host, 1 step.
