@@ -74,13 +74,14 @@ std::string RankPlan::role() const {
   return worker >= 0 ? "worker" : "server";
 }
 
-/// Host, kind and number of a device.
-using NumberedDevice = std::tuple<std::string, std::string, int>;
+/// Host, kind, and number or identity of a device.
+using NumberedDevice = std::tuple<std::string, std::string, std::string>;
 
 static NumberedDevice device_of(const RunPlan& plan, const RankPlan& rank) {
-  const std::string host =
-      plan.homes.empty() ? "" : plan.homes.at(static_cast<std::size_t>(rank.rank)).host;
-  return {host, device_kind(plan, rank), rank.ordinal};
+  const RankHome home =
+      plan.homes.empty() ? RankHome{} : plan.homes.at(static_cast<std::size_t>(rank.rank));
+  return {home.host, device_kind(plan, rank),
+          home.device.empty() ? std::to_string(rank.ordinal) : home.device};
 }
 
 bool shares_device(const RunPlan& plan) {
@@ -97,6 +98,11 @@ int gpus(const RunPlan& plan) {
   return static_cast<int>(taken.size());
 }
 
+bool share_host(const RunPlan& plan, int rank, int other) {
+  return plan.homes.empty() || plan.homes.at(static_cast<std::size_t>(rank)).host ==
+                                   plan.homes.at(static_cast<std::size_t>(other)).host;
+}
+
 bool spans_hosts(const RunPlan& plan) {
   return std::any_of(plan.homes.begin(), plan.homes.end(),
                      [&](const RankHome& home) { return home.host != plan.homes.front().host; });
@@ -106,7 +112,10 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (plan.program) out["program"] = to_json(fields_to_read(*plan.program));
   if (!plan.homes.empty()) out["hosts"] = to_json(fields_to_read(plan.hosts));
-  for (const RankHome& home : plan.homes) out["homes"].push_back(to_json(fields_to_read(home)));
+  for (const RankHome& home : plan.homes) {
+    nlohmann::ordered_json& written = out["homes"].emplace_back(to_json(fields_to_read(home)));
+    if (!home.device.empty()) written["device"] = home.device;
+  }
   if (plan.sums.unknown_order) out["unknown_order"] = true;
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
@@ -124,7 +133,8 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
   if (const auto hosts = in.find("hosts"); hosts != in.end())
     read_json(*hosts, fields_of(plan.hosts));
   if (const auto homes = in.find("homes"); homes != in.end())
-    for (const nlohmann::json& home : *homes) plan.homes.push_back(read_json<RankHome>(home));
+    for (const nlohmann::json& home : *homes)
+      plan.homes.emplace_back(read_json<RankHome>(home)).device = home.value("device", "");
   plan.sums.unknown_order = in.value("unknown_order", false);
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());

@@ -45,6 +45,9 @@ struct RankHome {
   std::string host{};     // how the host is called, to distinguish it from others
   std::string address{};  // the IPv4 address at which other hosts reach the rank
   int agent = 0;          // the process of the job that starts the rank
+  /// Identity of the rank's device on its host, for devices that have numbers: of the processes on
+  /// a host each may see others, and number them from 0.
+  std::string device{};
   bool operator==(const RankHome&) const = default;
 };
 
@@ -125,6 +128,8 @@ inline bool in_one_process(const RunPlan& plan) {
 
 /// Whether ranks of the run live on more than one host.
 bool spans_hosts(const RunPlan& plan);
+/// Whether two ranks live on one host.
+bool share_host(const RunPlan& plan, int rank, int other);
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }

@@ -60,7 +60,8 @@ CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart st
   }
   site.place = [job](RunPlan& run) {
     std::vector<RunPlan> runs_of_one = {std::move(run)};
-    place_on_hosts(runs_of_one, job->agents());
+    place_on_hosts(runs_of_one, job->agents(),
+                   [job](const std::string& kind) { return job->devices(kind); });
     run = std::move(runs_of_one.front());
   };
   site.start.agents = {job->hosts(), [job](const RunPlan& run) { return job->attendant(run); }};

@@ -21,7 +21,8 @@ void list_table(const Table& rows, std::string_view title) {
 
 bool can_be_used(const DeviceRow& row) {
   try {
-    row.count();
+    row.check();
+    if (row.devices) row.devices();
     return true;
   } catch (const Error&) {
     return false;

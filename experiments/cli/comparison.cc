@@ -93,7 +93,9 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
 void plan(Comparison& comparison) {
   comparison.runs =
       plan_comparison(comparison.experiment, allowed_cores().value_or(0), comparison.speeds);
-  if (comparison.job) place_on_hosts(comparison.runs, comparison.job->agents());
+  if (const Job* job = comparison.job)
+    place_on_hosts(comparison.runs, job->agents(),
+                   [job](const std::string& kind) { return job->devices(kind); });
 }
 
 /// Finds everything that can be wrong about the input before any file is touched and any speed is
@@ -102,6 +104,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   Experiment& experiment = comparison.experiment;
   experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
   limit_to(experiment, arguments.schemes, arguments.worlds);
+  experiment.common.in_job = comparison.job != nullptr;
   comparison.name = experiment.common.name;
   plan(comparison);
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);

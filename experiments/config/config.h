@@ -45,6 +45,8 @@ struct ExperimentConfig {
   std::map<std::string, Options> scheme_options;
   /// The cluster of the file that device.cluster names, for device.kind "sim".
   std::optional<sim::ClusterSpec> cluster;
+  /// Whether the ranks of real devices live where a job places them, which numbers their devices.
+  bool in_job = false;
 };
 
 /// A value for one key of an experiment file, and where it was given.

@@ -26,6 +26,10 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
         start.program.environment,
         {std::filesystem::canonical(start.program.file), start.facts.commit},
         question["environment"].at("gpus").get<bool>());
+  if (question.contains("devices")) {
+    const AgentDevices devices = devices_of_this_process(question["devices"]);
+    return {{"seen", devices.seen}, {"cause", devices.cause}};
+  }
   if (question.contains("mpi"))
     return peer::why_no_mpi(*value_named<Between>(question["mpi"].get<std::string>()));
   if (question.contains("data")) {

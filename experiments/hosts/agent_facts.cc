@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/processor.h"
 #include "core/base/utf8.h"
+#include "experiments/registry/registry.h"
 #include "experiments/results/data_state.h"
 
 namespace ringside {
@@ -95,6 +96,14 @@ AgentFacts facts_of_this_process(const fs::path& program) {
   facts.memory = std::max(0L, sysconf(_SC_PHYS_PAGES)) * std::max(0L, sysconf(_SC_PAGESIZE));
   facts.program = whole_file(program);
   return facts;
+}
+
+AgentDevices devices_of_this_process(const std::string& kind) {
+  try {
+    return {.seen = find_device(kind).devices()};
+  } catch (const Error& error) {
+    return {.cause = error.what()};
+  }
 }
 
 std::string digest_of(const std::vector<std::string>& files,

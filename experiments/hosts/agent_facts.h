@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,18 @@ struct AgentFacts {
 };
 
 Fields fields_of(AgentFacts& facts);
+
+/// The devices of one kind that an agent's process sees (DeviceRow::devices), or why it has none.
+struct AgentDevices {
+  std::vector<std::string> seen{};
+  std::string cause{};
+};
+
+/// Looks at this process's devices.
+AgentDevices devices_of_this_process(const std::string& kind);
+
+/// Those of all agents, by agent. Throws Error if an agent does not answer.
+using DevicesOfAgents = std::function<std::vector<AgentDevices>(const std::string& kind)>;
 
 /// Facts that this process can find out: process, host, cores, memory and program.
 AgentFacts facts_of_this_process(const std::filesystem::path& program);

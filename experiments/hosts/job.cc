@@ -212,6 +212,21 @@ std::unique_ptr<Attendant> Job::attendant(const RunPlan& plan) {
   return std::make_unique<MpiWorld>(plan, *library, hosts(), environment_);
 }
 
+std::vector<AgentDevices> Job::devices(const std::string& kind) const {
+  std::vector<AgentDevices> out(agents_.size());
+  for (std::size_t agent = 0; agent < agents_.size(); ++agent) {
+    if (agents_[agent].slots == 0) continue;
+    if (agent == 0) {
+      out[agent] = devices_of_this_process(kind);
+      continue;
+    }
+    const auto said = others_[agent - 1]->ask({{"devices", kind}}, environment_timeout_s);
+    said.at("seen").get_to(out[agent].seen);
+    said.at("cause").get_to(out[agent].cause);
+  }
+  return out;
+}
+
 void Job::check_mpi(const std::vector<RunPlan>& runs) const {
   std::set<Between> libraries;
   for (const RunPlan& run : runs)

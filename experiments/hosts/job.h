@@ -46,6 +46,9 @@ class Job {
   std::vector<RankHost*> hosts();
   /// What a run needs beside the ranks that hosts() start; null: nothing. Throws Error.
   std::unique_ptr<Attendant> attendant(const RunPlan& plan);
+  /// Who sees which devices of this kind; blocks until all agents that start ranks have looked.
+  /// Throws Error if one does not answer.
+  std::vector<AgentDevices> devices(const std::string& kind) const;
   /// Throws Error if an agent has no module for the MPI of a run; blocks until all have looked.
   void check_mpi(const std::vector<RunPlan>& runs) const;
   /// Throws Error with both digests if an agent sees other data than this process does; blocks

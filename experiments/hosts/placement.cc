@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
 #include "experiments/hosts/job_hosts.h"
+#include "experiments/registry/rank_devices.h"
 #include "experiments/registry/registry.h"
 #include "experiments/registry/state_formula.h"
 
@@ -77,14 +78,46 @@ std::vector<std::size_t> hosts_of_servers(const RunPlan& run, const std::vector<
   return out;
 }
 
-/// GPUs are counted host by host.
-void number_devices(RunPlan& run) {
-  int count = 0;  // of the GPUs that this host has, which are numbered in turn
-  for (const RankPlan& rank : run.ranks) count = std::max(count, rank.ordinal + 1);
-  std::map<std::string, int> given;
-  for (std::size_t r = 0; r < run.ranks.size() && count > 0; ++r)
-    if (run.ranks[r].ordinal >= 0) run.ranks[r].ordinal = given[run.homes[r].host]++ % count;
-}
+/// Gives ranks devices of those that their agents see.
+class DeviceGiver {
+ public:
+  explicit DeviceGiver(const DevicesOfAgents& ask) : ask_(ask) {}
+
+  void give(RunPlan& run) {
+    number_devices(run, [&](const std::string& kind, int rank) -> const std::vector<std::string>& {
+      if (!known_.contains(kind)) known_[kind] = ask_(kind);
+      const RankHome& home = run.homes[static_cast<std::size_t>(rank)];
+      const AgentDevices& its = known_[kind].at(static_cast<std::size_t>(home.agent));
+      if (its.seen.empty())
+        throw Error("run {}: rank {} cannot be on host {}: {}", run.id, rank, home.host, its.cause);
+      return its.seen;
+    });
+    if (spans_hosts(run) && shares_device(run)) refuse_sharing(run);
+  }
+
+ private:
+  [[noreturn]] static void refuse_sharing(const RunPlan& run) {
+    std::map<std::string, std::pair<int, std::set<std::string>>> by_host;  // ranks and devices
+    for (const RankPlan& rank : run.ranks) {
+      if (rank.ordinal < 0) continue;
+      const RankHome& home = run.homes[static_cast<std::size_t>(rank.rank)];
+      auto& [ranks, devices] = by_host[home.host];
+      ++ranks;
+      devices.insert(home.device);
+    }
+    const auto full = std::find_if(by_host.begin(), by_host.end(), [](const auto& host) {
+      return host.second.first > static_cast<int>(host.second.second.size());
+    });
+    throw Error(
+        "run {}: {} ranks do not fit on the {} GPUs that the job has on host {}; start the job "
+        "with "
+        "a slot for each GPU, or leave this world out (--worlds)",
+        run.id, full->second.first, full->second.second.size(), full->first);
+  }
+
+  const DevicesOfAgents& ask_;
+  std::map<std::string, std::vector<AgentDevices>> known_{};
+};
 
 std::int64_t parameters_of(const ModelConfig& config) {
   const auto device = make_cpu_device(1);
@@ -106,7 +139,8 @@ void check_memory(const RunPlan& run, std::int64_t parameters, const std::vector
   }
 }
 
-void place(RunPlan& run, const std::vector<Host>& hosts, std::int64_t parameters) {
+void place(RunPlan& run, const std::vector<Host>& hosts, std::int64_t parameters,
+           DeviceGiver& devices) {
   const std::vector<int> workers = workers_by_host(run, hosts);
   check_memory(run, parameters, workers, hosts);
   const auto home = [&](std::size_t h, int slot) {
@@ -129,7 +163,8 @@ void place(RunPlan& run, const std::vector<Host>& hosts, std::int64_t parameters
         "scheme {} is run by another program, which runs on one host alone; leave the scheme out "
         "of a job on several hosts (--schemes)",
         run.scheme);
-  number_devices(run);
+  devices.give(run);
+  if (!run.program) set_environments(run);
 }
 
 }  // namespace
@@ -145,13 +180,15 @@ std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents) {
   return out;
 }
 
-void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents) {
+void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents,
+                    const DevicesOfAgents& devices) {
   const std::vector<Host> hosts = hosts_with_slots(agents);
+  DeviceGiver giver(devices);
   std::optional<std::pair<ModelConfig, std::int64_t>> counted;  // runs have few models
   for (RunPlan& run : runs) {
     if (run.cluster) continue;
     if (!counted || counted->first != run.model) counted = {run.model, parameters_of(run.model)};
-    place(run, hosts, counted->second);
+    place(run, hosts, counted->second, giver);
   }
 }
 

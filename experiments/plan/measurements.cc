@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/observe/row.h"
 #include "experiments/config/config.h"
 #include "experiments/plan/one_run.h"
+#include "experiments/registry/rank_devices.h"
 #include "peer/ddp.h"
 
 namespace ringside {
@@ -44,21 +46,33 @@ RunPlan plan_measurement(const RunPlan& run) {
   config.train.timeout_s = run.train.timeout_s;
   config.optimizer = {.kind = "sgd", .lr = 1e-6};  // has no state, and cannot diverge
   config.scheme_options["ddp"] = peer::DdpOptions{.overlap = false};
+  config.hosts = run.hosts;
+  config.in_job = !run.homes.empty() && run.world == setting.workers;
   RunPlan plan = plan_run(config, find_scheme("ddp"), setting.workers, 0);
   plan.id = fmt::format("speeds-w{}", setting.workers);
+  if (config.in_job) {
+    plan.homes.assign(run.homes.begin(), run.homes.begin() + run.world);
+    for (RankPlan& rank : plan.ranks)
+      rank.ordinal = run.ranks[static_cast<std::size_t>(rank.rank)].ordinal;
+    set_environments(plan);
+  }
   return plan;
 }
 
 std::vector<RunPlan> missing_measurements(const std::vector<RunPlan>& runs) {
-  std::vector<RunPlan> out;
-  std::vector<SpeedSetting> known;
+  std::vector<std::pair<SpeedSetting, const RunPlan*>> known;
   for (const RunPlan& run : runs) {
     if (!waits_for_speeds(run)) continue;
     const SpeedSetting setting = speed_setting(run);
-    if (std::find(known.begin(), known.end(), setting) != known.end()) continue;
-    known.push_back(setting);
-    out.push_back(plan_measurement(run));
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& one) { return one.first == setting; });
+    if (same == known.end())
+      known.emplace_back(setting, &run);
+    else if (run.world > same->second->world)
+      same->second = &run;  // a definition has one rank, which says not where workers live
   }
+  std::vector<RunPlan> out;
+  for (const auto& [setting, run] : known) out.push_back(plan_measurement(*run));
   return out;
 }
 

@@ -9,12 +9,13 @@
 
 namespace ringside {
 
-/// Plans the run that measures the speeds for which `run` waits. All workers compute at once, as in
-/// the run: they share the memory and the power of their machine. Every step begins for all at the
-/// same time (they have added up their gradients before), and nothing is sent while they compute.
+/// Plans the run that measures the speeds for which `run` waits. All workers compute at once, on
+/// the hosts of the run: they share the memory and the power of their machine. Every step begins
+/// for all at the same time (they have added up their gradients before), and nothing is sent while
+/// they compute.
 RunPlan plan_measurement(const RunPlan& run);
 
-/// The measurements for which some of the runs wait, each once.
+/// The measurements for which some of the runs wait, each once: where the first such run lives.
 std::vector<RunPlan> missing_measurements(const std::vector<RunPlan>& runs);
 
 /// Samples a second of each worker: of its median step. Equal devices differ in any measurement,

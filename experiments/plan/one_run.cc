@@ -12,6 +12,7 @@
 #include "experiments/plan/checks.h"
 #include "experiments/plan/shares.h"
 #include "experiments/plan/simulated.h"
+#include "experiments/registry/rank_devices.h"
 
 namespace ringside {
 namespace {
@@ -57,9 +58,9 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
     plan.ranks.push_back({plan.world + i, -1, servers.beside + i});
 }
 
-/// Gives every rank its kind of device, the number of its device within that kind, and its
-/// environment.
-void give_devices(RunPlan& plan, const Servers& servers) {
+/// Gives every rank its kind of device, and, unless a job does so, the number of its device within
+/// that kind, and its environment.
+void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
   if (servers.beside == servers.count && !servers.device.empty())
     throw Error(
         "scheme {}: servers beside workers use the device of their worker; leave server_device "
@@ -70,16 +71,17 @@ void give_devices(RunPlan& plan, const Servers& servers) {
         "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
         "server_device out",
         plan.scheme);
-  std::map<std::string, int> counts;  // kept, because looking for GPUs takes a while
-  int given = 0;
   for (RankPlan& rank : plan.ranks) {
     if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
-    const std::string& kind = device_kind(plan, rank);
-    if (!counts.contains(kind)) counts[kind] = find_device(kind).count();
-    if (const int count = counts[kind]; count > 0) rank.ordinal = given++ % count;
+    find_device(device_kind(plan, rank)).check();
   }
-  for (RankPlan& rank : plan.ranks)
-    rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
+  if (in_job && !plan.cluster) return;
+  std::map<std::string, std::vector<std::string>> seen;  // looking for GPUs takes a while
+  number_devices(plan, [&](const std::string& kind, int) -> const std::vector<std::string>& {
+    if (!seen.contains(kind)) seen[kind] = find_device(kind).devices();
+    return seen[kind];
+  });
+  set_environments(plan);
 }
 
 SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
@@ -214,7 +216,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.expendable = row.expendable(plan.options, world);
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
-  give_devices(plan, servers);
+  give_devices(plan, servers, config.in_job);
   if (row.program) {
     plan.program = row.program(plan.options);
     for (RankPlan& rank : plan.ranks) rank.environment = row.environment(plan);

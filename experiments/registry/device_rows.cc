@@ -47,13 +47,6 @@ std::unique_ptr<HostSide> this_host(const RunPlan& plan, int, Device& device) {
   return make_host_side(device, cpu_of(plan));
 }
 
-int any_number() { return 0; }
-
-int any_number_simulated() {
-  sim::require_simgrid();
-  return 0;
-}
-
 std::unique_ptr<HostSide> simulated_host(const RunPlan& plan, int rank, Device& device) {
   sim::SimDevice& simulated = sim::sim_device(device);
   const sim::Place host{place_of(plan, rank).machine, -1};
@@ -63,9 +56,10 @@ std::unique_ptr<HostSide> simulated_host(const RunPlan& plan, int rank, Device& 
 }
 
 /// How ranks on this machine's processor allocate memory and compute. Ranks get as many threads as
-/// they ask for. If all ranks together have more threads than there are cores, threads that wait
-/// for their team sleep: otherwise waiting threads would occupy cores that other threads need.
-std::vector<std::string> cpu_environment(const RunPlan& plan, int) {
+/// they ask for. If all ranks of a host together have more threads than there are cores, threads
+/// that wait for their team sleep: otherwise waiting threads would occupy cores that other threads
+/// need.
+std::vector<std::string> cpu_environment(const RunPlan& plan, int rank) {
   // oneDNN copies operands of a product to aligned memory of up to 16 MB, which it frees again.
   // glibc cuts a small piece off the end of such memory and keeps it apart, 7 pieces of a size, so
   // that the next product does not fit there: BERT-base took 3% more memory.
@@ -73,7 +67,8 @@ std::vector<std::string> cpu_environment(const RunPlan& plan, int) {
   if (plan.device.threads == 1) return out;
   out.emplace_back("OMP_THREAD_LIMIT");
   std::int64_t teams = 0;
-  for (const RankPlan& rank : plan.ranks) teams += (rank.worker >= 0) + (rank.server >= 0);
+  for (const RankPlan& other : plan.ranks)
+    if (share_host(plan, rank, other.rank)) teams += (other.worker >= 0) + (other.server >= 0);
   const std::optional<int> cores = allowed_cores();
   if (cores && teams * plan.device.threads > *cores) out.emplace_back("OMP_WAIT_POLICY=passive");
   return out;
@@ -88,7 +83,7 @@ std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
   return out;
 }
 
-int gpus_here() {
+std::vector<std::string> gpus_here() {
   const cuda::Machine machine = cuda::look_at_machine();
   if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
   for (std::size_t i = 0; i < machine.gpus.size(); ++i)
@@ -97,13 +92,15 @@ int gpus_here() {
           "device.kind = 'cuda': GPU {} ({}) is too old for the kernels; set "
           "CUDA_VISIBLE_DEVICES to the newer GPUs",
           i, machine.gpus[i].name);
-  return static_cast<int>(machine.gpus.size());
+  std::vector<std::string> out;
+  for (const cuda::Gpu& gpu : machine.gpus) out.push_back(gpu.uuid);
+  return out;
 }
 
 /// NCCL refuses two ranks on one GPU, unless the ranks seem to live on two hosts. These variables
 /// make each rank seem to have a host of its own.
 std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
-  if (!shares_device(plan)) return {};
+  if (!shares_device(plan)) return {};  // nor do ranks of several hosts (place_on_hosts())
   return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
           "NCCL_SOCKET_IFNAME=lo",
           "NCCL_NET=Socket",
@@ -172,7 +169,6 @@ const std::vector<DeviceRow>& device_rows() {
   static const std::vector<DeviceRow> rows = {
       {.name = "cpu",
        .summary = "this machine's processor, through oneDNN",
-       .count = any_number,
        .environment = cpu_environment,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .host_side = this_host,
@@ -181,7 +177,7 @@ const std::vector<DeviceRow>& device_rows() {
        .hosts_library = true},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
-       .count = gpus_here,
+       .devices = gpus_here,
        .environment = nccl_environment,
        .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
          const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;
@@ -191,7 +187,7 @@ const std::vector<DeviceRow>& device_rows() {
        .links = {between_gpus, ps::zmq_transport}},
       {.name = "sim",
        .summary = "machines of a cluster file, simulated (device.cluster)",
-       .count = any_number_simulated,
+       .check = sim::require_simgrid,
        .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(

@@ -48,9 +48,12 @@ struct DatasetRow {
 struct DeviceRow {
   std::string_view name;
   std::string_view summary;
-  /// How many devices of this kind the machine has; ranks take them in turn. 0 if the devices need
-  /// no numbers. If none can be used, throws Error that says what is missing.
-  std::function<int()> count;
+  /// Identities of the devices of this kind that this process sees, by number; ranks take them in
+  /// turn. If none can be used, throws Error that says what is missing. None for a kind whose
+  /// devices need no numbers.
+  std::function<std::vector<std::string>()> devices{};
+  /// Throws Error that says what is missing if this program can make no device of this kind.
+  std::function<void()> check = [] {};
   /// Returns RankPlan::environment for a rank of the plan. The plan must say on which device every
   /// rank runs.
   std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;

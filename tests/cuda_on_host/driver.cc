@@ -187,22 +187,24 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   return call(__func__, [&] {
     if (!is_device(device)) return cudaErrorInvalidDevice;
-    *prop = {.name = "CUDA on the host",
-             .totalGlobalMem = static_cast<std::size_t>(driver().memory.load()),
-             .sharedMemPerBlock = 48 << 10,
-             .warpSize = 32,
-             .maxThreadsPerBlock = 1024,
-             .maxThreadsPerMultiProcessor = 2048,
-             .major = 9,
-             .minor = 0,
-             .multiProcessorCount = 4,
-             .pciBusID = device + 1,
-             .pciDeviceID = 0,
-             .pciDomainID = 0,
-             .l2CacheSize = 50 << 20,
-             .memoryPoolsSupported = 1,
-             .sharedMemPerMultiprocessor = 228 << 10,
-             .sharedMemPerBlockOptin = 227 << 10};
+    *prop = {
+        .name = "CUDA on the host",
+        .uuid = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, static_cast<char>(device)}},
+        .totalGlobalMem = static_cast<std::size_t>(driver().memory.load()),
+        .sharedMemPerBlock = 48 << 10,
+        .warpSize = 32,
+        .maxThreadsPerBlock = 1024,
+        .maxThreadsPerMultiProcessor = 2048,
+        .major = 9,
+        .minor = 0,
+        .multiProcessorCount = 4,
+        .pciBusID = device + 1,
+        .pciDeviceID = 0,
+        .pciDomainID = 0,
+        .l2CacheSize = 50 << 20,
+        .memoryPoolsSupported = 1,
+        .sharedMemPerMultiprocessor = 228 << 10,
+        .sharedMemPerBlockOptin = 227 << 10};
     return cudaSuccess;
   });
 }

@@ -44,7 +44,7 @@ TEST(JobHostsTest, ALeaderWithoutSlotsTakesItsNameAllTheSame) {
   runs[0].scheme = "ps";
   runs[0].world = 1;
   runs[0].ranks.push_back({0, 0, -1});
-  place_on_hosts(runs, agents);
+  place_on_hosts(runs, agents, [](const std::string&) { return std::vector<AgentDevices>(); });
   EXPECT_EQ(runs[0].homes.at(0).host, hosts_of(agents).at(1).name);
 }
 

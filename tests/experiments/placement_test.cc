@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "core/models/presets.h"
 #include "experiments/registry/registry.h"
 #include "tests/support/complaint.h"
@@ -34,10 +35,14 @@ RunPlan run_of(int workers, int servers = 0) {
   return run;
 }
 
+std::vector<AgentDevices> nobody_asks(const std::string&) {
+  throw Error("processors have no numbers");
+}
+
 /// The host and the agent of every rank: "a0 a1 b2".
 std::string homes_of(RunPlan run, const std::vector<AgentFacts>& agents) {
   std::vector<RunPlan> runs = {run};
-  place_on_hosts(runs, agents);
+  place_on_hosts(runs, agents, nobody_asks);
   std::string out;
   for (const RankHome& home : runs.front().homes)
     out += (out.empty() ? "" : " ") + home.host + std::to_string(home.agent);
@@ -117,17 +122,79 @@ TEST(PlacementTest, HostsOfOneNameAreTold) {
   EXPECT_EQ(homes_of(run_of(2), agents), "a0 a#21");
 }
 
-TEST(PlacementTest, GpusAreCountedHostByHost) {
-  RunPlan run = run_of(4);
-  for (int w = 0; w < 4; ++w) run.ranks[static_cast<std::size_t>(w)].ordinal = w % 2;
+RunPlan run_on_gpus(int workers) {
+  RunPlan run = run_of(workers);
+  run.device.kind = "cuda";
+  return run;
+}
+
+/// The host and the number of the GPU of every rank, where agents see these GPUs: "a0 b0 b1".
+std::string gpus_of(RunPlan run, const std::vector<AgentFacts>& agents,
+                    const std::vector<std::vector<std::string>>& seen) {
   std::vector<RunPlan> runs = {run};
-  place_on_hosts(runs, agents_on({0, 1, 1, 1}));
-  const auto ordinal = [&](std::size_t rank) { return runs.front().ranks[rank].ordinal; };
-  EXPECT_EQ(ordinal(0), 0);
-  EXPECT_EQ(ordinal(1), 0);
-  EXPECT_EQ(ordinal(2), 1);
-  EXPECT_EQ(ordinal(3), 0);
-  EXPECT_TRUE(shares_device(runs.front()));
+  int asked = 0;
+  place_on_hosts(runs, agents, [&](const std::string& kind) {
+    EXPECT_EQ(kind, "cuda");
+    ++asked;
+    std::vector<AgentDevices> out;
+    for (const auto& gpus : seen)
+      out.push_back({gpus, gpus.empty() ? "device.kind = 'cuda': no driver" : ""});
+    return out;
+  });
+  EXPECT_EQ(asked, 1);
+  std::string out;
+  for (const RankPlan& rank : runs.front().ranks)
+    out += (out.empty() ? "" : " ") + runs.front().homes[static_cast<std::size_t>(rank.rank)].host +
+           std::to_string(rank.ordinal);
+  out += shares_device(runs.front()) ? " shared" : "";
+  EXPECT_EQ(gpus(runs.front()) < run.world, shares_device(runs.front()));
+  return out;
+}
+
+TEST(PlacementTest, RanksTakeTheGpusOfTheirHosts) {
+  const std::vector<std::string> two = {"x", "y"};
+  EXPECT_EQ(gpus_of(run_on_gpus(4), agents_on({0, 0, 1, 1}), {two, two, two, two}), "a0 a1 b0 b1");
+  // Whether all of a host see all its GPUs, or each its own.
+  EXPECT_EQ(gpus_of(run_on_gpus(4), agents_on({0, 0, 1, 1}), {{"x"}, {"y"}, {"x"}, {"y"}}),
+            "a0 a0 b0 b0");
+  EXPECT_EQ(gpus_of(run_on_gpus(2), agents_on({0, 0}), {two, {"x"}}), "a0 a0 shared");
+  EXPECT_EQ(gpus_of(run_on_gpus(3), agents_on({0, 0, 0}), {two, two, two}), "a0 a1 a0 shared");
+}
+
+TEST(PlacementTest, RanksOfSeveralHostsNeedGpusOfTheirOwn) {
+  const std::vector<std::string> two = {"x", "y"};
+  EXPECT_EQ(testing::complaint([&] {
+              gpus_of(run_on_gpus(4), agents_on({0, 1, 1, 1}), {two, two, two, two});
+            }),
+            "run ps-w4-r0: 3 ranks do not fit on the 2 GPUs that the job has on host b; start the "
+            "job with a slot for each GPU, or leave this world out (--worlds)");
+  EXPECT_EQ(testing::complaint([&] {
+              gpus_of(run_on_gpus(2), agents_on({0, 1}), {two, {}});
+            }),
+            "run ps-w4-r0: rank 1 cannot be on host b: device.kind = 'cuda': no driver");
+  // Whoever starts none of the run's ranks needs none.
+  EXPECT_EQ(gpus_of(run_on_gpus(2), agents_on({0, 0, 1}), {two, two, {}}), "a0 a1");
+}
+
+TEST(PlacementTest, ServersOnProcessorsNeedNoGpus) {
+  RunPlan run = run_on_gpus(2);
+  run.ranks.push_back({2, -1, 0, "cpu"});
+  run.hosts.servers = ServerHosts::apart;
+  EXPECT_EQ(gpus_of(run, agents_on({0, 0, 1}), {{"x", "y"}, {"x", "y"}, {}}), "a0 a1 b-1");
+}
+
+TEST(PlacementTest, EnvironmentsFollowFromTheHost) {
+  const auto hosts_of_nccl = [](const std::vector<AgentFacts>& agents) {
+    std::vector<RunPlan> runs = {run_on_gpus(2)};
+    place_on_hosts(runs, agents, [](const std::string&) {
+      return std::vector<AgentDevices>{{{"x"}, ""}, {{"x"}, ""}};
+    });
+    return runs.front().ranks[1].environment;
+  };
+  EXPECT_EQ(hosts_of_nccl(agents_on({0, 1})), std::vector<std::string>{});
+  const auto shared = hosts_of_nccl(agents_on({0, 0}));
+  ASSERT_FALSE(shared.empty());
+  EXPECT_EQ(shared.front(), "NCCL_HOSTID=ringside-1");
 }
 
 TEST(PlacementTest, AnotherProgramRunsOnOneHost) {

@@ -391,6 +391,11 @@ class WhatDoesNotFit(Failing):
         self.begin(world=8)
         self.refused(r"run ddp-w8-r0: 8 workers do not fit into the 4 slots of this job \(host0 2, host1 2\)")
 
+    @unittest.skipIf(pathlib.Path("/proc/driver/nvidia").exists(), "this machine may have GPUs")
+    def test_ranks_without_gpus(self):
+        self.begin(more=("--set", "device.kind=cuda"))
+        self.refused(r"run \S+: rank 0 cannot be on host host0: device\.kind = 'cuda': ")
+
     def test_servers_without_a_host_of_their_own(self):
         self.begin("ps", more=("--set", "hosts.servers=apart"))
         self.refused(r"hosts\.servers = 'apart' needs a host without workers")

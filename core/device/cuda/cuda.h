@@ -14,6 +14,7 @@ namespace ringside::cuda {
 
 struct Gpu {
   std::string name;
+  std::string uuid;          // as nvidia-smi writes it: the same for all processes of the machine
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   std::int64_t memory = 0;  // bytes

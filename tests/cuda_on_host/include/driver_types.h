@@ -70,8 +70,12 @@ enum cudaMemPoolAttr {
   cudaMemPoolAttrUsedMemHigh = 8
 };
 
+struct cudaUUID_t {
+  char bytes[16];
+};
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   std::size_t totalGlobalMem, sharedMemPerBlock;
   int warpSize, maxThreadsPerBlock, maxThreadsPerMultiProcessor;
   int major, minor, multiProcessorCount;

@@ -37,10 +37,21 @@ std::string cause_of(cudaError_t status, int driver, int runtime) {
                      cudaGetErrorName(status), cudaGetErrorString(status));
 }
 
+/// "GPU-01234567-89ab-cdef-0123-456789abcdef"
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string out = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || (i >= 4 && i <= 10 && i % 2 == 0)) out += '-';
+    out += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return out;
+}
+
 Gpu describe(int ordinal) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
   return {properties.name,
+          uuid_text(properties.uuid),
           properties.major,
           properties.minor,
           properties.multiProcessorCount,
