@@ -33,6 +33,8 @@ struct RankContext {
   /// The commit that this rank's program was built from, which servers compare with their own;
   /// empty where all ranks are of one program.
   std::string program{};
+  /// Whether no other rank shares this process, so that the process's memory is the rank's.
+  bool own_process = false;
 
   /// What the plan says about this rank.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }

@@ -101,7 +101,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
   if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
-  if (!context_.plan.cluster) note_process_memory(record);
+  if (context_.own_process) note_process_memory(record);
   record.parameter_hashes = parameter_hashes();
   return record;
 }

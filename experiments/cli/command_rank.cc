@@ -34,7 +34,7 @@ int rank_command(const Arguments& arguments, const Process& process) {
     }
     enter_mpi(link->plan(), link->rank(), link->store());
     const RankRecord record =
-        run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit},
+        run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit, true},
                  {report, [&](const std::string& error) { link->fail(error); }});
     leave_mpi(link->plan());
     link->finish(to_json(record));

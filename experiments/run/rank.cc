@@ -170,7 +170,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                             initial_weights(plan, model),
                             find_device(plan.device.kind).links,
                             host.get(),
-                            site.program};
+                            site.program,
+                            site.own_process};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });

@@ -26,7 +26,8 @@ struct RankListener {
 struct RankSite {
   Store& store;
   sim::World* world = nullptr;  // the world of a simulated rank; null for a real rank
-  std::string program{};        // see RankContext::program
+  std::string program{};        // see RankContext
+  bool own_process = false;     // the same
 };
 
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the

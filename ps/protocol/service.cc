@@ -276,7 +276,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   record.parameters = parameters;
   steps.report(record);
   // Now, as long as the channel keeps the memory of workers mapped.
-  if (!context.plan.cluster) note_process_memory(record);
+  if (context.own_process) note_process_memory(record);
   return record;
 }
 
