@@ -393,7 +393,7 @@ class WhatDoesNotFit(Failing):
 
     @unittest.skipIf(pathlib.Path("/proc/driver/nvidia").exists(), "this machine may have GPUs")
     def test_ranks_without_gpus(self):
-        self.begin(more=("--set", "device.kind=cuda"))
+        self.begin(more=("--set", "device.kind=cuda", "--set", "device.slow=[]"))
         self.refused(r"run \S+: rank 0 cannot be on host host0: device\.kind = 'cuda': ")
 
     def test_servers_without_a_host_of_their_own(self):
