@@ -38,11 +38,12 @@ std::vector<char> from_hex(const std::string& text) {
   return out;
 }
 
-/// The address with which the rank at `index` is to connect; `list` has one for every rank.
-std::string word_of(const std::string& list, int index) {
+/// The address with which the rank at `index` is to connect; `list` has one for every rank, and
+/// those of the second way after all those of the first.
+std::string word_of(const std::string& list, std::size_t index) {
   std::istringstream words(list);
   std::string word;
-  for (int i = 0; i <= index; ++i) words >> word;
+  for (std::size_t i = 0; i <= index; ++i) words >> word;
   return word;
 }
 
@@ -68,7 +69,8 @@ class GlooWire::GlooTransfer : public Transfer {
       : wire_(wire),
         peer_(peer),
         sends_(sends),
-        buffer_(wire.context_->createUnboundBuffer(memory, bytes)) {
+        buffer_((sends ? wire.way(wire.rank_, peer) : wire.way(peer, wire.rank_))
+                    .createUnboundBuffer(memory, bytes)) {
     try {
       if (sends)
         buffer_->send(peer, slot_of(lane, bytes));
@@ -161,7 +163,7 @@ class GlooWire::GlooSum : public Transfer {
   std::span<std::byte> array_;
 };
 
-GlooWire::GlooWire(const GlooRequest& request) {
+GlooWire::GlooWire(const GlooRequest& request) : rank_(request.group.rank) {
   const BatchScheduling of_threads;
   try {
     connect(request);
@@ -182,27 +184,29 @@ GlooWire::~GlooWire() {
   changed_.notify_all();
   watcher_.join();
   connected_.reset();
-  context_.reset();
+  ways_ = {};
 }
 
 void GlooWire::connect(const GlooRequest& request) {
   const auto& [store, group, address, timeout_s] = request;
   const auto key = [&](int rank) { return fmt::format("gloo/{}/{}", request.group.name, rank); };
   device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
-  context_ = device_->createContext(group.rank, group.size);
-  // A pair waits five times as long for its connection.
-  context_->setTimeout(std::max(
-      milliseconds(1), milliseconds(static_cast<std::int64_t>(std::min(timeout_s, 1e6) * 200))));
   std::string own;
-  for (int r = 0; r < group.size; ++r) {
-    if (r != group.rank) {
-      auto& pair = context_->createPair(r);
-      pair->setLocalRank(0);
-      own += as_hex(pair->address().bytes());
-    } else {
-      own += '-';
+  for (auto& way : ways_) {
+    way = device_->createContext(group.rank, group.size);
+    // A pair waits five times as long for its connection.
+    way->setTimeout(std::max(
+        milliseconds(1), milliseconds(static_cast<std::int64_t>(std::min(timeout_s, 1e6) * 200))));
+    for (int r = 0; r < group.size; ++r) {
+      if (r != group.rank) {
+        auto& pair = way->createPair(r);
+        pair->setLocalRank(0);
+        own += as_hex(pair->address().bytes());
+      } else {
+        own += '-';
+      }
+      own += ' ';
     }
-    own += ' ';
   }
   store.set(key(group.rank), own);
   const double end = seconds_now() + timeout_s;
@@ -212,7 +216,7 @@ void GlooWire::connect(const GlooRequest& request) {
     if (r == group.rank) continue;
     try {
       addresses[static_cast<std::size_t>(r)] =
-          word_of(store.get(key(r), std::max(0.01, end - seconds_now())), group.rank);
+          store.get(key(r), std::max(0.01, end - seconds_now()));
     } catch (const Error&) {
       missing.push_back(r);
     }
@@ -225,15 +229,18 @@ void GlooWire::connect(const GlooRequest& request) {
                                                                   r) > 0;
                                               }),
                                    timeout_s));
-  for (int r = 0; r < group.size; ++r) {
-    if (r == group.rank) continue;
-    try {
-      context_->getPair(r)->connect(from_hex(addresses[static_cast<std::size_t>(r)]));
-    } catch (const std::exception& cause) {
-      throw broken(r, cause);
+  for (std::size_t way = 0; way < ways_.size(); ++way)
+    for (int r = 0; r < group.size; ++r) {
+      if (r == group.rank) continue;
+      const auto index = static_cast<std::size_t>(group.rank) + way * addresses.size();
+      try {
+        ways_[way]->getPair(r)->connect(
+            from_hex(word_of(addresses[static_cast<std::size_t>(r)], index)));
+      } catch (const std::exception& cause) {
+        throw broken(r, cause);
+      }
     }
-  }
-  connected_ = std::make_shared<Connected>(group, device_, context_);
+  connected_ = std::make_shared<Connected>(group, device_, ways_.front());
 }
 
 TransferPtr GlooWire::send(int peer, Lane lane, std::span<const std::byte> bytes) {
@@ -252,10 +259,12 @@ TransferPtr GlooWire::all_reduce(DType dtype, std::span<std::byte> array) {
 
 void GlooWire::cut() {
   std::byte none{};
-  const auto buffer = context_->createUnboundBuffer(&none, sizeof none);
-  try {
-    buffer->waitRecv(nullptr, milliseconds(1));
-  } catch (const std::exception&) {  // what is wanted
+  for (const auto& way : ways_) {
+    const auto buffer = way->createUnboundBuffer(&none, sizeof none);
+    try {
+      buffer->waitRecv(nullptr, milliseconds(1));
+    } catch (const std::exception&) {  // what is wanted
+    }
   }
 }
 
