@@ -15,6 +15,7 @@ Fields fields_of(RankPlan& rank) {
           {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
 }
 
+/// Without the device, which only GPUs have: written and read apart.
 Fields fields_of(RankHome& home) {
   return {{"host", &home.host}, {"address", &home.address}, {"agent", &home.agent}};
 }

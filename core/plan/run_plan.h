@@ -30,7 +30,7 @@ struct RankPlan {
   int worker = -1;
   int server = -1;
   std::string device{};  // device kind, if it differs from the kind of the run
-  int ordinal = -1;      // index among the machine's devices of that kind; -1: not numbered
+  int ordinal = -1;      // index among the devices of that kind that its process sees; -1: none
   /// How the environment of the rank's process differs from the launcher's: "NAME=VALUE" sets a
   /// variable, "NAME" removes it. The launcher's GLIBC_TUNABLES are added to those given here.
   std::vector<std::string> environment{};

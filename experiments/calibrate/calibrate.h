@@ -19,7 +19,7 @@ struct CalibrationSite {
   int hosts = 1;           // how many; ranks of a run are spread evenly over them
   std::int64_t cores = 1;  // of each, for all of its ranks together
   std::int64_t slots = 1;  // of each: the most ranks that it may have at once
-  /// Gives the ranks of a run their homes; does nothing on one host.
+  /// Gives the ranks of a run their homes and environments; does nothing on one host.
   std::function<void(RunPlan&)> place = [](RunPlan&) {};
   Between between = Between::gloo;  // several hosts: the library whose collectives are timed
 };

@@ -24,11 +24,14 @@ namespace {
 
 /// The runs on this machine's processor that the experiment files ask for, with as many threads a
 /// rank.
-std::vector<RunPlan> runs_of(const std::vector<std::string>& files, std::int64_t threads) {
+std::vector<RunPlan> runs_of(const std::vector<std::string>& files, std::int64_t threads,
+                             bool in_job) {
   std::vector<RunPlan> out;
   for (const std::string& file : files) {
     const std::size_t before = out.size();
-    for (RunPlan& run : plan_comparison(read_experiment(file, {}), allowed_cores().value_or(0)))
+    Experiment experiment = read_experiment(file, {});
+    experiment.common.in_job = in_job;
+    for (RunPlan& run : plan_comparison(experiment, allowed_cores().value_or(0)))
       if (run.device.kind == "cpu" && run.device.threads == threads &&
           run.purpose == Purpose::asked && run.repeat == 0 && run.train.offload == Offload::none)
         out.push_back(std::move(run));
@@ -83,7 +86,7 @@ int measure(const Arguments& arguments, const Process& process, Job* job) {
     std::error_code failed;
     std::filesystem::create_directories(arguments.results, failed);
     if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
-    runs = runs_of(arguments.calibrated, arguments.threads);
+    runs = runs_of(arguments.calibrated, arguments.threads, job != nullptr);
     site = site_of(job, runs, rank_start(process, errors));
     file = check_output("--results", machine_file(arguments.results, site.hosts)).path;
   } catch (const std::exception& error) {

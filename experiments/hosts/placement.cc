@@ -108,11 +108,12 @@ class DeviceGiver {
     const auto full = std::find_if(by_host.begin(), by_host.end(), [](const auto& host) {
       return host.second.first > static_cast<int>(host.second.second.size());
     });
+    const bool servers = run.ranks.size() > static_cast<std::size_t>(run.world);
     throw Error(
-        "run {}: {} ranks do not fit on the {} GPUs that the job has on host {}; start the job "
-        "with "
-        "a slot for each GPU, or leave this world out (--worlds)",
-        run.id, full->second.first, full->second.second.size(), full->first);
+        "run {}: {} ranks do not fit on the {} GPUs that the job has on host {}; {}start the job "
+        "with one slot for each GPU, or leave this world out (--worlds)",
+        run.id, full->second.first, full->second.second.size(), full->first,
+        servers ? "set server_device = 'cpu' for servers in ranks of their own, " : "");
   }
 
   const DevicesOfAgents& ask_;

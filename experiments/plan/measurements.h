@@ -15,7 +15,8 @@ namespace ringside {
 /// they compute.
 RunPlan plan_measurement(const RunPlan& run);
 
-/// The measurements for which some of the runs wait, each once: where the first such run lives.
+/// The measurements for which some of the runs wait, each once, on the hosts of the run with the
+/// most ranks. Runs that differ in their hosts alone share a measurement.
 std::vector<RunPlan> missing_measurements(const std::vector<RunPlan>& runs);
 
 /// Samples a second of each worker: of its median step. Equal devices differ in any measurement,

@@ -56,9 +56,9 @@ std::unique_ptr<HostSide> simulated_host(const RunPlan& plan, int rank, Device& 
 }
 
 /// How ranks on this machine's processor allocate memory and compute. Ranks get as many threads as
-/// they ask for. If all ranks of a host together have more threads than there are cores, threads
-/// that wait for their team sleep: otherwise waiting threads would occupy cores that other threads
-/// need.
+/// they ask for. If all ranks of a host together have more threads than this process has cores
+/// (hosts are taken to be alike), threads that wait for their team sleep: otherwise waiting threads
+/// would occupy cores that other threads need.
 std::vector<std::string> cpu_environment(const RunPlan& plan, int rank) {
   // oneDNN copies operands of a product to aligned memory of up to 16 MB, which it frees again.
   // glibc cuts a small piece off the end of such memory and keeps it apart, 7 pieces of a size, so

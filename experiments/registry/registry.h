@@ -55,7 +55,7 @@ struct DeviceRow {
   /// Throws Error that says what is missing if this program can make no device of this kind.
   std::function<void()> check = [] {};
   /// Returns RankPlan::environment for a rank of the plan. The plan must say on which device every
-  /// rank runs.
+  /// rank runs, and where.
   std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;
   /// Makes the device of one rank of the plan. A simulated rank lives in `world`; without a world
   /// its device is only good for checking the plan's model. Real devices ignore `world`.

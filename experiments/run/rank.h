@@ -26,8 +26,8 @@ struct RankListener {
 struct RankSite {
   Store& store;
   sim::World* world = nullptr;  // the world of a simulated rank; null for a real rank
-  std::string program{};        // see RankContext
-  bool own_process = false;     // the same
+  std::string program{};        // RankContext::program
+  bool own_process = false;     // RankContext::own_process
 };
 
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the

@@ -62,9 +62,10 @@ void compare_with(const std::vector<Library>& libraries, Store& store, int rank,
     std::vector<std::vector<double>> ours(libraries.size()), theirs(libraries.size());
     for (int round = 0; round < rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random);
-      for (const auto& [i, is_ours] : order) {
+      for (const auto& turn : order) {
+        const std::size_t i = turn.first;
         Communicator& comm = *comms[i];
-        if (is_ours)
+        if (turn.second)
           ours[i].push_back(
               slowest(comm, [&] { comm.complete([&] { return comm.all_reduce(array); }); }));
         else

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/error.h"
 #include "core/models/presets.h"
 #include "experiments/registry/registry.h"
@@ -167,7 +169,7 @@ TEST(PlacementTest, RanksOfSeveralHostsNeedGpusOfTheirOwn) {
               gpus_of(run_on_gpus(4), agents_on({0, 1, 1, 1}), {two, two, two, two});
             }),
             "run ps-w4-r0: 3 ranks do not fit on the 2 GPUs that the job has on host b; start the "
-            "job with a slot for each GPU, or leave this world out (--worlds)");
+            "job with one slot for each GPU, or leave this world out (--worlds)");
   EXPECT_EQ(testing::complaint([&] {
               gpus_of(run_on_gpus(2), agents_on({0, 1}), {two, {}});
             }),
@@ -181,6 +183,27 @@ TEST(PlacementTest, ServersOnProcessorsNeedNoGpus) {
   run.ranks.push_back({2, -1, 0, "cpu"});
   run.hosts.servers = ServerHosts::apart;
   EXPECT_EQ(gpus_of(run, agents_on({0, 0, 1}), {{"x", "y"}, {"x", "y"}, {}}), "a0 a1 b-1");
+  run.ranks.back().device.clear();
+  run.hosts.servers = ServerHosts::all;
+  EXPECT_EQ(testing::complaint([&] {
+              gpus_of(run, agents_on({0, 1}), {{"x"}, {"y"}});
+            }),
+            "run ps-w4-r0: 2 ranks do not fit on the 1 GPUs that the job has on host a; set "
+            "server_device = 'cpu' for servers in ranks of their own, start the job with one slot "
+            "for each GPU, or leave this world out (--worlds)");
+}
+
+TEST(PlacementTest, TheDeviceOfARankIsKeptInItsPlan) {
+  std::vector<RunPlan> runs = {run_on_gpus(2)};
+  place_on_hosts(runs, agents_on({0, 1}), [](const std::string&) {
+    return std::vector<AgentDevices>{{{"x"}, ""}, {{"y"}, ""}};
+  });
+  const auto written = to_json(runs.front());
+  EXPECT_EQ(run_plan_from_json(written, default_options).homes, runs.front().homes);
+  EXPECT_EQ(runs.front().homes[1].device, "y");
+  nlohmann::json old = written;
+  for (nlohmann::json& home : old["homes"]) home.erase("device");
+  EXPECT_EQ(run_plan_from_json(old, default_options).homes[1].device, "");
 }
 
 TEST(PlacementTest, EnvironmentsFollowFromTheHost) {

@@ -93,7 +93,8 @@ int run_one_rank(int socket) {
     const RankListener listener = {
         [&](const Progress& progress) { link.report_progress(to_json(progress)); },
         [&](const std::string& error) { link.fail(error); }};
-    link.finish(to_json(run_rank(link.plan(), link.rank(), {link.store()}, listener, &row)));
+    link.finish(to_json(
+        run_rank(link.plan(), link.rank(), {link.store(), nullptr, "", true}, listener, &row)));
     return 0;
   } catch (const std::exception& error) {
     link.fail(explain(error));

@@ -26,7 +26,7 @@ struct Hosts {
 /// array of one segment. No more bytes move than with halves that are summed and sent back, and
 /// waking a thread twice takes longer than summing the other half. In place of halves, 128 KB took
 /// 0.7 of the time over MPICH and Gloo and 1.1 over Open MPI, and 512 KB to 1 MB 0.93 to 1.02 over
-/// all of them (tests/bench/hosts_bench.h, two hosts).
+/// all of them (in turn in one process, as tests/bench/hosts_bench.h does with other sizes).
 constexpr bool sums_whole(std::size_t bytes, int ranks) {
   return ranks == 2 && bytes <= segment_bytes;
 }

@@ -19,9 +19,9 @@ namespace ringside::peer {
 
 /// A lane and a size make a slot of Gloo, so that ranks that disagree about sizes never meet there:
 /// Gloo would end the process. Gloo's waits cannot be divided, for one that runs out of time closes
-/// all connections; so they have no end of their own, and a thread that looks after them aborts
-/// those that are to be given up. Gloo's all-reduce has waits of its own, which nobody can abort
-/// singly: there that thread lets one more wait run out of time.
+/// all connections of a way; so they have no end of their own, and a thread that looks after them
+/// aborts those that are to be given up. Gloo's all-reduce has waits of its own, which nobody can
+/// abort singly: there that thread lets one more wait of each way run out of time.
 ///
 /// Two ranks have a connection for each way. Who sends holds the lock of the connection while bytes
 /// are copied, and meanwhile Gloo's thread would poll for what arrives on that connection, for a
@@ -48,7 +48,7 @@ class GlooWire : public Wire {
   void connect(const GlooRequest& request);
   gloo::transport::Context& way(int from, int to) const { return *ways_[from < to ? 0 : 1]; }
   void watch();
-  /// Ends all waits: a wait that runs out of time closes all connections.
+  /// Ends all waits: a wait that runs out of time closes all connections of its way.
   void cut();
   /// Runs `wait`, and `watched.abort` on the watching thread once `watched.give_up` is true.
   bool wait(Watched watched, const std::function<bool()>& wait);
