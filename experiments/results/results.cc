@@ -140,14 +140,13 @@ std::string sharing_of_hosts(const RunPlan& plan) {
 
 /// The plan without its positions among the other runs: a comparison that is resumed may have more
 /// schemes or worlds than before. Where it ran is looked at by itself (sharing_of_hosts()), and how
-/// its ranks were to be spread and to speak matters only between hosts. In a job each process may
-/// number the GPUs of its host in its own way; environments tell whether ranks share one.
+/// its ranks were to be spread and to speak matters only between hosts. GPUs may have other numbers
+/// in another job; environments tell whether ranks share one.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
   for (const char* own : {"line", "place", "homes"}) all.erase(own);
   if (!spans_hosts(plan)) all.erase("hosts");
-  if (!plan.homes.empty())
-    for (nlohmann::json& rank : all["ranks"]) rank.erase("ordinal");
+  for (nlohmann::json& rank : all["ranks"]) rank.erase("ordinal");
   return all;
 }
 
