@@ -31,6 +31,9 @@ TEST_F(CudaDevice, SaysWhatItRunsOn) {
   ASSERT_FALSE(machine.gpus.empty());
   EXPECT_GE(machine.gpus[0].major, 8);
   EXPECT_GT(machine.gpus[0].multiprocessors, 0);
+  EXPECT_EQ(machine.gpus[0].uuid.size(),
+            std::string("GPU-01234567-89ab-cdef-0123-456789abcdef").size());
+  EXPECT_EQ(machine.gpus[0].uuid.find("-", 4), 12U) << machine.gpus[0].uuid;
   EXPECT_EQ(device().memory()->capacity, machine.gpus[0].memory);
   EXPECT_EQ(device().ordinal(), 0);
   EXPECT_EQ(&cuda::cuda_device(device()), &device());

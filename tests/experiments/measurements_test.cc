@@ -121,6 +121,28 @@ TEST(RunsWithSharesBySpeed, AreMeasuredAsTheyWillRunWithEqualShares) {
   EXPECT_THAT(measuring.ranks, SizeIs(3));
 }
 
+TEST(RunsWithSharesBySpeed, AreMeasuredWhereTheirWorkersWillLive) {
+  RunPlan run = waiting(2), definition = waiting(2);
+  run.homes = {{"a", "10.0.0.1", 0, ""}, {"b", "10.0.0.2", 1, "x"}};
+  run.ranks[1].ordinal = 3;
+  const RunPlan measuring = plan_measurement(run);
+  EXPECT_EQ(measuring.homes, run.homes);
+  EXPECT_EQ(measuring.ranks[1].ordinal, 3);
+  EXPECT_FALSE(measuring.ranks[1].environment.empty());
+  // The definition of a run waits for the same speeds, with one rank.
+  definition.world = 1;
+  definition.train.weights = {1, 1};
+  definition.homes = {run.homes.front()};
+  definition.ranks.resize(1);
+  run.train.weights = {1, 1};
+  EXPECT_EQ(speed_setting(definition), speed_setting(run));
+  for (const auto& waiting_runs : {std::vector{definition, run}, std::vector{run, definition}}) {
+    const auto measured = missing_measurements(waiting_runs);
+    ASSERT_THAT(measured, SizeIs(1));
+    EXPECT_EQ(measured[0].homes, run.homes);
+  }
+}
+
 TEST(RunsWithSharesBySpeed, OfOneWorldHaveTheSameShares) {
   ExperimentConfig config = by_speed();
   config.compare.schemes = {"ddp", "fsdp", "zero1", "dp", "ps"};
