@@ -8,11 +8,10 @@ TimedDevice::TimedDevice(std::unique_ptr<Device> device)
     : device_(std::move(device)), kernels_(device_->kernels()) {
   for_each_slot(kernels_, [this]<class Op>(const char*, Kernel<Op>& slot) {
     slot = [this, run = std::move(slot)](const Op& op) {
-      const double begin = device_->clock().now();
+      const Mark begin = device_->runs_behind() ? last_end_ : end();
       run(op);
-      const double end = device_->clock().now();
-      ops_.push_back({cost(op), end - begin, begin - last_end_});
-      last_end_ = end;
+      ops_.push_back({cost(op), last_end_, begin, end()});
+      last_end_ = ops_.back().end;
     };
   });
   pause();
@@ -20,11 +19,19 @@ TimedDevice::TimedDevice(std::unique_ptr<Device> device)
 
 TimedDevice::~TimedDevice() = default;
 
-std::vector<TimedOp> TimedDevice::take_ops() { return std::exchange(ops_, {}); }
+Mark TimedDevice::end() {
+  return device_->runs_behind() ? device_->mark() : Mark{device_->clock().now()};
+}
 
-std::string figures_dtype(const OpCost& cost) {
-  const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
-  return std::string(name_of(is_16 ? cost.dtype : DType::f32));
+std::vector<TimedOp> TimedDevice::take_ops() {
+  const auto seconds = [this](const Mark& from, const Mark& to) {
+    return device_->runs_behind() ? device_->seconds(from, to) : to.value - from.value;
+  };
+  std::vector<TimedOp> out;
+  out.reserve(ops_.size());
+  for (const Recorded& op : std::exchange(ops_, {}))
+    out.push_back({op.cost, seconds(op.begin, op.end), seconds(op.before, op.begin)});
+  return out;
 }
 
 std::shared_ptr<Buffer> TimedDevice::allocate(std::size_t bytes, MemoryKind kind) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "core/device/cost.h"
@@ -13,28 +12,30 @@ namespace ringside {
 struct TimedOp {
   OpCost cost;
   double seconds = 0;
-  double before = 0;  // seconds of the host's work since the operation before, or since take_ops()
+  double before = 0;  // seconds of the host's work since the operation before, or since pause()
 };
 
-/// The dtype under which a cluster file keeps the operation's figures: its own for 16-bit floats,
-/// fp32 for all others.
-std::string figures_dtype(const OpCost& cost);
-
-/// Passes every call on to `device`, and keeps the operations in order with their times. `device`
-/// must run an operation before its kernel returns. For use by one thread.
+/// Passes every call on to `device`, and keeps the operations in order with their times. On a
+/// device that runs behind the host, an operation takes from the end of the operation before it
+/// until its own end in the device's queue: the host's time counts only where the device waited for
+/// it. The host does not wait for such a device before take_ops(). For use by one thread.
 class TimedDevice : public Device {
  public:
   explicit TimedDevice(std::unique_ptr<Device> device);
   ~TimedDevice() override;
 
-  /// The operations that have run since the last call of take_ops().
+  /// The number of operations that have been called since the last take_ops().
+  std::size_t recorded() const { return ops_.size(); }
+  /// Returns these operations. Blocks until the device has run them.
   std::vector<TimedOp> take_ops();
-  /// What the host has done since the last operation is of no operation.
-  void pause() { last_end_ = device_->clock().now(); }
+  /// What has passed since the last operation is of no operation.
+  void pause() { last_end_ = end(); }
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;
   std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                 std::function<void()> release) override;
+  bool has_values() const override { return device_->has_values(); }
+  bool runs_behind() const override { return device_->runs_behind(); }
   const Kernels& kernels() const override { return kernels_; }
   Mark mark() override { return device_->mark(); }
   double time(const Mark& mark) override { return device_->time(mark); }
@@ -42,11 +43,25 @@ class TimedDevice : public Device {
   void write(const Tensor& to, std::span<const std::byte> from) override;
   void read(const Tensor& from, std::span<std::byte> to) override;
   const Clock& clock() const override { return device_->clock(); }
+  std::unique_ptr<Staging> staging() override { return device_->staging(); }
+  std::unique_ptr<Upload> upload() override { return device_->upload(); }
+  std::optional<DeviceMemory> memory() const override { return device_->memory(); }
+  void begin_step(std::int64_t step) override { device_->begin_step(step); }
+  void host_work(const OpCost& cost, const std::function<void()>& work) override {
+    device_->host_work(cost, work);
+  }
 
  private:
+  struct Recorded {
+    OpCost cost;
+    Mark before, begin, end;  // `before`: the end of the operation before it, or pause()
+  };
+  /// Now, or on a device that runs behind, when it will have done what is enqueued so far.
+  Mark end();
+
   std::unique_ptr<Device> device_;
-  std::vector<TimedOp> ops_;
-  double last_end_ = 0;
+  std::vector<Recorded> ops_;
+  Mark last_end_;
   Kernels kernels_;
 };
 

@@ -27,7 +27,7 @@ std::vector<TimedOp> time_training(const RunPlan& plan, std::int64_t threads) {
     steps.end(progress.step > repeated.train.warmup);
     steps.begin();
   });
-  return steps.medians();
+  return steps.take_medians();
 }
 
 }  // namespace ringside

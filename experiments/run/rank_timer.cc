@@ -2,21 +2,16 @@
 
 #include <fmt/format.h>
 
-#include "core/device/cost.h"
+#include "core/device/sim/timed_operations.h"
 #include "experiments/run/timed_flats.h"
 
 namespace ringside {
 namespace {
 
-std::vector<sim::TimedOperation> as_recorded(const std::vector<TimedOp>& ops) {
+std::vector<sim::TimedOperation> as_recorded(const std::vector<TimedOp>& ops, bool tf32) {
   std::vector<sim::TimedOperation> out;
   for (const TimedOp& op : ops)
-    out.push_back({.training = {},
-                   .dtype = figures_dtype(op.cost),
-                   .kind = std::string(name_of(op.cost.kind)),
-                   .operations = op.cost.operations,
-                   .bytes = op.cost.bytes,
-                   .us = 1e6 * (op.seconds + op.before)});
+    out.push_back(sim::timed_operation(op.cost, op.seconds + op.before, tf32));
   return out;
 }
 
@@ -28,9 +23,11 @@ void RankTimer::begin_step(std::int64_t done) {
 }
 
 void RankTimer::finish(RankRecord& record) {
-  record.operations = as_recorded(steps_.medians());
+  const bool tf32 = plan_.device.tf32;
+  record.operations = as_recorded(steps_.take_medians(), tf32);
   if (plan_.repeat == 0)
-    record.pieces = as_recorded(time_flats(plan_, device_, record.parameters, [this] { meet(); }));
+    record.pieces =
+        as_recorded(time_flats(plan_, device_, record.parameters, [this] { meet(); }), tf32);
 }
 
 void RankTimer::meet() {

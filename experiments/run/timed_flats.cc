@@ -63,19 +63,24 @@ std::vector<TimedOp> repeat(Flats& flats, std::int64_t count,
                             const std::function<void(std::int64_t begin)>& piece) {
   constexpr double enough = 0.006;  // seconds
   constexpr int least = 4;
+  constexpr std::size_t most_pending = 16;  // operations of a device that runs behind the host
   using Cost = std::tuple<OpClass, double, double, DType>;
   std::map<Cost, std::vector<double>> times;
   const Clock& clock = flats.device().clock();
+  const auto take = [&] {
+    for (const TimedOp& op : flats.device().take_ops())
+      times[{op.cost.kind, op.cost.operations, op.cost.bytes, op.cost.dtype}].push_back(op.seconds +
+                                                                                        op.before);
+  };
   flats.device().take_ops();
   const double begin = clock.now();
   for (std::int64_t at = 0, done = 0; done < least || clock.now() < begin + enough; ++done) {
     flats.device().pause();
     piece(at);
-    for (const TimedOp& op : flats.device().take_ops())
-      times[{op.cost.kind, op.cost.operations, op.cost.bytes, op.cost.dtype}].push_back(op.seconds +
-                                                                                        op.before);
+    if (flats.device().recorded() >= most_pending) take();
     at = at + 2 * count <= flats.count() ? at + count : 0;
   }
+  take();
   std::vector<TimedOp> out;
   for (auto& [cost, seconds] : times) {
     const auto& [kind, operations, bytes, dtype] = cost;

@@ -24,13 +24,16 @@ void leave_out_short(std::vector<std::vector<TimedOp>>& steps) {
   std::erase_if(steps, [&](const auto& step) { return step.size() < whole; });
 }
 
-void TimedSteps::end(bool is_measured) {
-  auto ops = device_.take_ops();
-  if (is_measured) steps_.push_back(std::move(ops));
-}
-
-std::vector<TimedOp> TimedSteps::medians() const {
-  auto steps = steps_;
+std::vector<TimedOp> TimedSteps::take_medians() {
+  const std::vector<TimedOp> ops = device_.take_ops();
+  std::vector<std::vector<TimedOp>> steps;
+  std::size_t begin = 0;
+  for (const End& end : std::exchange(ends_, {})) {
+    const auto from =
+        ops.begin() + static_cast<std::ptrdiff_t>(std::exchange(begin, end.operations));
+    if (end.is_measured)
+      steps.emplace_back(from, ops.begin() + static_cast<std::ptrdiff_t>(end.operations));
+  }
   leave_out_short(steps);
   if (steps.empty()) return {};
   std::vector<TimedOp> out = steps.front();

@@ -12,21 +12,27 @@ namespace ringside {
 /// no update.
 void leave_out_short(std::vector<std::vector<TimedOp>>& steps);
 
-/// Collects the operations of steps. For the device's thread.
+/// Collects the operations of steps. Does not wait for the device within or between steps. For the
+/// device's thread.
 class TimedSteps {
  public:
   explicit TimedSteps(TimedDevice& device) : device_(device) {}
 
   /// A step has ended; it counts if it `is_measured`.
-  void end(bool is_measured);
+  void end(bool is_measured) { ends_.push_back({device_.recorded(), is_measured}); }
   /// What the host has done since end() belongs to no operation.
   void begin() { device_.pause(); }
-  /// The operations of one step in order, each with the medians of its times.
-  std::vector<TimedOp> medians() const;
+  /// The operations of one step in order, each with the medians of its times. Blocks until the
+  /// device has run them, and begins anew.
+  std::vector<TimedOp> take_medians();
 
  private:
+  struct End {
+    std::size_t operations;  // of this step and of all before it
+    bool is_measured;
+  };
   TimedDevice& device_;
-  std::vector<std::vector<TimedOp>> steps_;
+  std::vector<End> ends_;
 };
 
 }  // namespace ringside

@@ -75,8 +75,9 @@ std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* wo
 /// Seconds that an operation of this cost takes on the device. Throws Error if the device has no
 /// figures for the operation.
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32 = false);
-/// Seconds on the device's roofline alone, without efficiency and launch.
-double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device);
+/// Seconds of an operation that was timed on the device's roofline alone, without efficiency and
+/// launch. Throws Error if the device has no peak of the operation's dtype.
+double ideal_seconds_of(const TimedOperation& timed, const DeviceSpec& device);
 
 /// Returns `device` as a SimDevice. Throws Error if it is not simulated.
 SimDevice& sim_device(Device& device);

@@ -7,14 +7,28 @@
 
 namespace ringside::sim {
 
+TimedOperation timed_operation(const OpCost& cost, double seconds, bool tf32) {
+  const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
+  std::string dtype(name_of(is_16 ? cost.dtype : DType::f32));
+  if (tf32 && !is_16 && is_product(cost.kind)) dtype = "tf32";
+  return {.training = {},
+          .dtype = std::move(dtype),
+          .kind = std::string(name_of(cost.kind)),
+          .operations = cost.operations,
+          .bytes = cost.bytes,
+          .us = 1e6 * seconds};
+}
+
+OpClass class_of(const TimedOperation& timed) {
+  if (const auto kind = value_named<OpClass>(timed.kind)) return *kind;
+  throw Error("an operation that was timed is of class '{}'; there are {}", timed.kind,
+              one_of(names_of(OpClass{})));
+}
+
 TimedOperations::TimedOperations(const std::vector<TimedOperation>& timed) {
   std::unordered_map<Key, std::pair<OpTime, int>, Hash> sums;
   for (const TimedOperation& one : timed) {
-    const auto kind = value_named<OpClass>(one.kind);
-    if (!kind)
-      throw Error("an operation that was timed is of class '{}'; there are {}", one.kind,
-                  one_of(names_of(OpClass{})));
-    auto& [time, count] = sums[{*kind, one.dtype, one.operations, one.bytes}];
+    auto& [time, count] = sums[{class_of(one), one.dtype, one.operations, one.bytes}];
     time.all += 1e-6 * one.us;
     time.memory += 1e-6 * one.memory_us;
     ++count;

@@ -14,6 +14,13 @@
 
 namespace ringside::sim {
 
+/// What a cluster file says of an operation that took so long: its figures are those of its dtype
+/// for 16-bit floats; for all others of fp32, or for products of tf32 where the device multiplies
+/// fp32 so.
+TimedOperation timed_operation(const OpCost& cost, double seconds, bool tf32 = false);
+/// The class of an operation that was timed. Throws Error if there is no class of that name.
+OpClass class_of(const TimedOperation& timed);
+
 /// How long an operation takes on one core, in seconds.
 struct OpTime {
   double all = 0;

@@ -84,9 +84,10 @@ double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {
   return with_efficiency(ideal, efficiency_of(cost.kind, dtype, device), device);
 }
 
-double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device) {
-  const std::string dtype = figures_name(cost.kind, cost.dtype, device, false);
-  return ideal_seconds(cost, peak_of(cost.kind, dtype, device), device);
+double ideal_seconds_of(const TimedOperation& timed, const DeviceSpec& device) {
+  const OpClass kind = class_of(timed);
+  return ideal_seconds({kind, timed.operations, timed.bytes}, peak_of(kind, timed.dtype, device),
+                       device);
 }
 
 }  // namespace ringside::sim
