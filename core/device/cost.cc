@@ -61,6 +61,7 @@ bool is_product(OpClass kind) {
 std::optional<OpClass> stand_in(OpClass kind) {
   if (kind == OpClass::grouped_convolution) return OpClass::convolution;
   if (kind == OpClass::convolution) return OpClass::linear;
+  if (kind == OpClass::batch_normalisation) return OpClass::normalisation;
   if (kind == OpClass::pooling) return OpClass::elementwise;
   return std::nullopt;
 }
@@ -242,26 +243,27 @@ OpCost cost(const ConvolutionBackward& op) {
 }
 
 OpCost cost(const BatchNormStatistics& op) {
-  return {OpClass::normalisation, 4 * count(op.x), bytes(op.x, op.mean, op.variance), op.x.dtype()};
+  return {OpClass::batch_normalisation, 4 * count(op.x), bytes(op.x, op.mean, op.variance),
+          op.x.dtype()};
 }
 
 OpCost cost(const BatchNormMerge& op) {
-  return {OpClass::normalisation, 4 * count(op.groups), bytes(op.groups, op.mean, op.variance),
-          op.mean.dtype()};
+  return {OpClass::batch_normalisation, 4 * count(op.groups),
+          bytes(op.groups, op.mean, op.variance), op.mean.dtype()};
 }
 
 OpCost cost(const BatchNormForward& op) {
-  return {OpClass::normalisation, (op.residual ? 5 : 4) * count(op.x),
+  return {OpClass::batch_normalisation, (op.residual ? 5 : 4) * count(op.x),
           bytes(op.x, op.residual, op.mean, op.variance, op.weight, op.bias, op.y), op.x.dtype()};
 }
 
 OpCost cost(const BatchNormReduce& op) {
-  return {OpClass::normalisation, 5 * count(op.x),
+  return {OpClass::batch_normalisation, 5 * count(op.x),
           bytes(op.dy, op.x, op.y, op.mean, op.variance, op.sums), op.x.dtype()};
 }
 
 OpCost cost(const BatchNormBackward& op) {
-  return {OpClass::normalisation, 7 * count(op.x),
+  return {OpClass::batch_normalisation, 7 * count(op.x),
           bytes(op.dy, op.x, op.y, op.mean, op.variance, op.weight, op.sums, op.dx, op.dresidual),
           op.x.dtype()};
 }

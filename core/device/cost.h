@@ -16,8 +16,9 @@ namespace ringside {
 enum class OpClass : std::uint8_t {
   linear,  // matrix products of layers
   attention,
-  normalisation,
-  elementwise,  // add, copy, copies of columns, dropout, swiglu, rotary
+  normalisation,        // in rows: layer norm, RMS norm
+  batch_normalisation,  // in columns, whose statistics are a pass of their own
+  elementwise,          // add, copy, copies of columns, dropout, swiglu, rotary
   optimizer,
   embedding,
   loss,
@@ -25,9 +26,9 @@ enum class OpClass : std::uint8_t {
   grouped_convolution,  // with several groups of channels
   pooling
 };
-inline constexpr std::size_t op_classes = 10;
+inline constexpr std::size_t op_classes = 11;
 inline constexpr std::string_view op_class_names[op_classes] = {
-    "linear",    "attention", "normalisation", "elementwise",         "optimizer",
+    "linear",    "attention", "normalisation", "batch_normalisation", "elementwise", "optimizer",
     "embedding", "loss",      "convolution",   "grouped_convolution", "pooling"};
 constexpr EnumNames names_of(OpClass) { return op_class_names; }
 
@@ -36,8 +37,8 @@ constexpr EnumNames names_of(OpClass) { return op_class_names; }
 /// whatever dtype their operands have.
 bool is_product(OpClass kind);
 /// The class whose efficiency is used if that of `kind` was not measured: a convolution with groups
-/// counts as one without, a convolution as a product of matrices, pooling as an elementwise
-/// operation. None for other classes.
+/// counts as one without, a convolution as a product of matrices, a batch norm as another norm,
+/// pooling as an elementwise operation. None for other classes.
 std::optional<OpClass> stand_in(OpClass kind);
 
 /// Floating-point operations, and bytes that must be read or written at least once. For linear

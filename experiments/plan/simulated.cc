@@ -46,8 +46,9 @@ void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config,
     for (const auto& [dtype, rate] : device.tflops) device.error[dtype] = known.error.value_or(0);
   for (auto& [dtype, classes] : device.efficiency)
     for (auto& [name, curve] : classes) {
-      const bool fusible =
-          name == name_of(OpClass::normalisation) || name == name_of(OpClass::elementwise);
+      const bool fusible = name == name_of(OpClass::normalisation) ||
+                           name == name_of(OpClass::batch_normalisation) ||
+                           name == name_of(OpClass::elementwise);
       for (auto& [time, share] : curve.points)
         share *= known.factor * config.efficiency / (fusible ? config.unfused : 1);
     }
