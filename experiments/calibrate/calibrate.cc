@@ -17,17 +17,23 @@ std::string calibration_name(std::int64_t threads, int hosts, Between between) {
                      hosts > 1 ? fmt::format(", {} between hosts", name_of(between)) : "");
 }
 
+sim::DeviceSpec processor(std::int64_t ranks) {
+  sim::DeviceSpec out;
+  out.name = "processor";
+  out.kind = sim::DeviceKind::cpu;
+  out.cores = ranks;
+  out.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                  static_cast<double>(sysconf(_SC_PAGESIZE));
+  return out;
+}
+
 sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& runs,
                            const CalibrationSite& site,
                            const std::function<void(const std::string&)>& told) {
   sim::ClusterSpec cluster;
   cluster.name = calibration_name(threads, site.hosts, site.between);
   cluster.source = "measured by `ringside calibrate`";
-  cluster.device.name = "processor";
-  cluster.device.kind = sim::DeviceKind::cpu;
-  cluster.device.cores = std::max<std::int64_t>(1, site.cores / threads);
-  cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                             static_cast<double>(sysconf(_SC_PAGESIZE));
+  cluster.device = processor(std::max<std::int64_t>(1, site.cores / threads));
   told("operations");
   std::set<Precision> precisions = {Precision::fp32};
   for (const RunPlan& run : runs) precisions.insert(run.train.precision);
@@ -42,7 +48,7 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
   told("collectives");
   measure_collectives(cluster, threads);
   told("messages");
-  measure_messages(cluster, threads);
+  measure_messages(cluster, "cpu");
   if (site.hosts > 1) {
     told("the network");
     measure_network(cluster, threads, site);

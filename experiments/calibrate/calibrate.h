@@ -1,8 +1,9 @@
-// Measures this machine, so that a simulation can predict runs on it.
+// Measurement of this machine, from which a simulation predicts runs on it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,13 +14,27 @@
 
 namespace ringside {
 
+/// The trainings that are timed, each several times as rounds that lie apart.
+struct TimedTrainings {
+  double warming_s = 0.05, timed_s = 0.15;  // of each round; caches and clocks are warm by then
+  int rounds = 3;
+  /// Whether operations share the time of a step that does not time them: on a GPU the marks
+  /// between operations take time themselves.
+  bool plain_steps = false;
+};
+/// Those of a GPU, whose clocks take longer to settle, and which no other work disturbs.
+inline constexpr TimedTrainings trainings_of_gpus{
+    .warming_s = 0.5, .timed_s = 1, .rounds = 1, .plain_steps = true};
+
 /// Where a calibration makes its runs.
 struct CalibrationSite {
   RankStart start;
   int hosts = 1;           // how many; ranks of a run are spread evenly over them
   std::int64_t cores = 1;  // of each, for all of its ranks together
   std::int64_t slots = 1;  // of each: the most ranks that it may have at once
-  /// Gives the ranks of a run their homes and environments; does nothing on one host.
+  TimedTrainings trainings{};
+  /// Gives the ranks of a run their homes, devices and environments; does nothing for the
+  /// processor of one host.
   std::function<void(RunPlan&)> place = [](RunPlan&) {};
   Between between = Between::gloo;  // several hosts: the library whose collectives are timed
 };
@@ -41,12 +56,30 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
                            const CalibrationSite& site,
                            const std::function<void(const std::string&)>& told);
 
+/// Returns the machine of the GPU on which `runs` compute: its device with the operations of their
+/// models timed as they are, and efficiencies that follow from these (experiments/calibrate/
+/// curves.h). With `around`, all else is that machine's: its host, links, collectives, messages and
+/// number of GPUs, and also the peaks and the bandwidth, of which efficiencies are shares. Without
+/// one the machine has a single GPU; its peaks are the fastest products, and its host, the link to
+/// it and messages are measured too, on this process's processor. What neither shows is taken from
+/// a class or a dtype that was measured, and is marked as assumed.
+///
+/// Blocks for about ten seconds for each training of the runs, and for twenty more without
+/// `around`; nothing else should run on the GPU. Throws Error as calibrate() does. `runs` is not
+/// empty.
+sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const CalibrationSite& site,
+                               const std::optional<sim::ClusterSpec>& around,
+                               const std::function<void(const std::string&)>& told);
+
 /// The name of a calibration's cluster. It names the machine, the threads of a rank and, of several
 /// hosts, how many there are and what moves values between them, since the figures hold for these
-/// alone.
+/// alone. That of a GPU's is the GPU's name (DeviceRow::describe).
 std::string calibration_name(std::int64_t threads, int hosts = 1, Between between = Between::gloo);
 
 // ---- the parts of calibrate()
+
+/// This machine's processor for so many ranks at once, of which nothing has been measured.
+sim::DeviceSpec processor(std::int64_t ranks);
 
 /// Measures peak, bandwidth, launch cost and efficiencies of the CPU device. Operations are timed
 /// where they usually run: within training steps of small models.
@@ -57,16 +90,19 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
 /// computes what a worker of the run computes, first alone on its host, and then beside as many
 /// that do the same as the run has ranks and the host has cores. All of them are processes, as the
 /// ranks of the run will be. What they take longer together is put down to the memory, whose width
-/// cores share.
-void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
-                    const CalibrationSite& site);
+/// cores share. Of a device that belongs to one rank (`slots` and cores are 1), only a rank alone.
+/// Returns the operations of a step of each training, each as often as the step has it, and pieces
+/// of the model once.
+std::vector<sim::TimedOperation> measure_models(sim::ClusterSpec& cluster,
+                                                const std::vector<RunPlan>& runs,
+                                                const CalibrationSite& site);
 
 /// Measures collectives between processes through shared memory.
 void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads);
 
-/// Measures messages between a worker and a server, as they travel by default: through shared
-/// memory, to a receiver that sleeps.
-void measure_messages(sim::ClusterSpec& cluster, std::int64_t threads);
+/// Measures messages between a worker and a server, as they travel between ranks on devices of this
+/// kind (DeviceRow::links), to a receiver that sleeps.
+void measure_messages(sim::ClusterSpec& cluster, std::string_view device);
 
 /// Measures collectives and messages between the hosts, by a run with a worker on each.
 void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const CalibrationSite& site);
@@ -77,6 +113,7 @@ struct Repetition {
   std::int64_t warmup = 2;  // steps that are not timed
   std::int64_t steps = 9;   // that are timed
   int repeat = 0;           // the first one times pieces of the model too
+  bool timed = true;        // whether operations are timed; else only steps are
 };
 
 /// A run in which so many ranks of every host do a lone training at once, each by itself, and time

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "core/device/cpu/cpu_device.h"
-#include "core/device/sim/sim_device.h"
+#include "core/device/sim/timed_operations.h"
 #include "core/observe/row.h"
 #include "experiments/calibrate/calibrate.h"
+#include "experiments/calibrate/curves.h"
 #include "experiments/calibrate/timed_training.h"
 
 namespace ringside {
@@ -15,7 +15,7 @@ constexpr double micro = 1e-6;
 
 /// What was measured: the operations, and the mean time between two of them.
 struct Measurements {
-  std::vector<TimedOp> ops;
+  std::vector<sim::TimedOperation> ops;
   std::vector<double> gaps;  // seconds; one value for each plan
 };
 
@@ -38,7 +38,7 @@ void measure_training(Measurements& out, const RunPlan& plan, std::int64_t threa
   const std::vector<TimedOp> ops = time_training(plan, threads);
   double gaps = 0;
   for (const TimedOp& op : ops) {
-    out.ops.push_back(op);
+    out.ops.push_back(sim::timed_operation(op.cost, op.seconds));
     gaps += op.before;
   }
   out.gaps.push_back(gaps / static_cast<double>(ops.size()));
@@ -76,7 +76,7 @@ void measure_flat(Measurements& out, Device& device, std::int64_t count, const K
     kernel(op);
     times.push_back(device.clock().now() - start);
   }
-  out.ops.push_back({cost(piece(0)), quantiles(std::move(times)).median, 0});
+  out.ops.push_back(sim::timed_operation(cost(piece(0)), quantiles(std::move(times)).median));
 }
 
 void measure_flats(Measurements& out, std::int64_t threads) {
@@ -115,49 +115,6 @@ void measure_flats(Measurements& out, std::int64_t threads) {
         },
         whole);
   }
-}
-
-/// Sets the peak from the fastest product of each dtype, and the bandwidth from the elementwise
-/// operation that moves the most bytes.
-void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
-  double most_bytes = 0;
-  for (const TimedOp& op : ops) {
-    if (op.cost.kind == OpClass::linear) {
-      double& fastest = device.tflops[figures_dtype(op.cost)];
-      fastest = std::max(fastest, op.cost.operations / op.seconds * 1e-12);
-    }
-    if (op.cost.kind == OpClass::elementwise && op.cost.bytes >= most_bytes) {
-      most_bytes = op.cost.bytes;
-      device.bandwidth_gbs = op.cost.bytes / op.seconds * 1e-9;
-    }
-  }
-}
-
-/// Groups operations of one class, one dtype and about the same ideal time. The efficiency of a
-/// group is the sum of its ideal times divided by the sum of its measured times, so that a
-/// simulation of all its operations takes the measured time.
-void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
-  struct Bin {
-    double ideal = 0, taken = 0, logarithms = 0;
-    int count = 0;
-  };
-  std::map<std::string, std::map<std::string, std::map<int, Bin>>> bins;
-  for (const TimedOp& op : ops) {
-    const double ideal = sim::ideal_seconds_of(op.cost, device);
-    const double us = ideal / micro;
-    Bin& bin = bins[figures_dtype(op.cost)][std::string(name_of(op.cost.kind))]
-                   [static_cast<int>(std::floor(std::log2(us)))];
-    bin.ideal += ideal;
-    bin.taken += op.seconds;
-    bin.logarithms += std::log(us);
-    ++bin.count;
-  }
-  for (const auto& [dtype, classes] : bins)
-    for (const auto& [name, of_class] : classes) {
-      auto& points = device.efficiency[dtype][name].points;
-      for (const auto& [number, bin] : of_class)
-        points.emplace_back(std::exp(bin.logarithms / bin.count), bin.ideal / bin.taken);
-    }
 }
 
 }  // namespace

@@ -78,10 +78,15 @@ RunPlan echo_plan() {
 
 /// One rank of a run with a worker and a server.
 struct EchoRank {
-  EchoRank(const RunPlan& plan, int rank, Store& store)
+  EchoRank(const RunPlan& plan, int rank, Store& store, const Links& links)
       : device(make_cpu_device(1)),
         timeline(*device),
-        context{plan, rank, *device, store, timeline} {}
+        context{.plan = plan,
+                .rank = rank,
+                .device = *device,
+                .store = store,
+                .timeline = timeline,
+                .links = links} {}
 
   std::unique_ptr<Device> device;
   Timeline timeline;
@@ -90,13 +95,13 @@ struct EchoRank {
 
 /// Returns the medians of several tries: waking the other end up costs a few microseconds or
 /// several times as many, as the system finds its core asleep, for as long as a try lasts.
-EchoTimes echo(const EchoSeries& series) {
+EchoTimes echo(const EchoSeries& series, const Links& links) {
   constexpr int tries = 9;
   const RunPlan plan = echo_plan();
   std::vector<double> wall, sending;
   for (int i = 0; i < tries; ++i) {
     MemoryStore store;
-    const EchoRank server(plan, 1, store), worker(plan, 0, store);
+    const EchoRank server(plan, 1, store, links), worker(plan, 0, store, links);
     std::jthread serving([&] { Echo(server.context).answer(series); });
     const EchoTimes now = Echo(worker.context).ask(series);
     wall.push_back(now.wall_s);
@@ -133,9 +138,10 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
   measure(cluster.collective.copy, {all_gather});
 }
 
-void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
+void measure_messages(sim::ClusterSpec& cluster, std::string_view device) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const EchoTimes of_small = echo({200, small}), of_large = echo({200, large});
+  const Links& links = find_device(device).links;
+  const EchoTimes of_small = echo({200, small}, links), of_large = echo({200, large}, links);
   // Both ends do about the same work. The rest of the time the receiver wakes up.
   cluster.message.send_us = cluster.message.receive_us = of_small.send_s / micro;
   const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / mega);

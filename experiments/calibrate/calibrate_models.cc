@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -45,12 +46,12 @@ OpTimes mean_times(const Row& row, std::vector<sim::TimedOperation> RankRecord::
 
 /// The operations of a training. In a step of many operations some are always held up, which
 /// medians of single operations do not show, and of several ranks the slowest counts: so the
-/// operations get shares of what a step of all ranks takes.
-OpTimes times_in_steps(const Row& row) {
+/// operations get shares of what a step of all ranks takes, `step` seconds.
+OpTimes times_in_steps(const Row& row, double step) {
   OpTimes out = mean_times(row, &RankRecord::operations);
   double sum = 0;
   for (const auto& [key, mean] : out) sum += mean.count * mean.us;
-  for (auto& [key, mean] : out) mean.us *= 1e6 * step_of(row) / sum;
+  for (auto& [key, mean] : out) mean.us *= 1e6 * step / sum;
   return out;
 }
 
@@ -77,9 +78,16 @@ const Row& middle(const std::vector<Row>& rows) {
   return **at;
 }
 
-/// What was measured of one training on some number of ranks at once.
-OpTimes times_of(const std::vector<Row>& rounds) {
-  OpTimes out = times_in_steps(middle(rounds));
+/// Runs of one training on some number of ranks at once.
+struct Rounds {
+  std::vector<Row> timed, plain;  // plain: whose operations were not timed
+};
+
+/// What was measured in them.
+OpTimes times_of(const Rounds& all) {
+  const std::vector<Row>& rounds = all.timed;
+  OpTimes out =
+      times_in_steps(middle(rounds), step_of(middle(all.plain.empty() ? rounds : all.plain)));
   // What a training does itself is known better from its steps.
   out.merge(times_of_pieces(rounds.front()));
   return out;
@@ -131,7 +139,7 @@ Row timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
               const CalibrationSite& site) {
   RunPlan plan = training;
   plan.id = "timing";
-  plan.purpose = Purpose::timing;
+  plan.purpose = repetition.timed ? Purpose::timing : Purpose::asked;
   plan.scheme = "independent";
   plan.options = default_options(plan.scheme);
   plan.promise = Promise::own_algorithm;
@@ -146,17 +154,16 @@ Row timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
               fmt::format("a training of model {} that is timed", training.model.kind));
 }
 
-void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
-                    const CalibrationSite& site) {
-  // Of each training: longer ones are more precise, and caches and clocks are warm by then.
-  constexpr double warming = 0.05, timed = 0.15;  // seconds
-  constexpr int rounds = 3;
+std::vector<sim::TimedOperation> measure_models(sim::ClusterSpec& cluster,
+                                                const std::vector<RunPlan>& runs,
+                                                const CalibrationSite& site) {
   struct Training {
     RunPlan plan;
-    int ranks = 1;                             // the most that compute so at once
-    double step = 0;                           // seconds, about
-    std::map<int, std::vector<Row>> rounds{};  // by the number of ranks
+    int ranks = 1;                   // the most that compute so at once
+    double step = 0;                 // seconds, about
+    std::map<int, Rounds> rounds{};  // by the number of ranks
   };
+  const TimedTrainings& lengths = site.trainings;
   std::map<std::string, Training> trainings;
   const auto cores = static_cast<int>(cluster.device.cores);
   const auto most = static_cast<int>(std::min(cluster.device.cores, site.slots));
@@ -168,16 +175,20 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
         training.ranks, std::clamp(static_cast<int>(run.ranks.size()), std::min(2, most), most));
   }
   // Other work on the machine lasts for seconds: the rounds of a training lie apart.
-  for (int round = 0; round < rounds; ++round)
+  for (int round = 0; round < lengths.rounds; ++round)
     for (auto& [name, training] : trainings)
       for (const int ranks : std::set{1, training.ranks}) {
         if (training.step == 0)
           training.step = step_of(timed_run(training.plan, 1, {1, 2, 1}, site));
-        const std::int64_t warmup = steps_in(warming, training.step, 1, 30);
-        const std::int64_t steps = steps_in(timed, training.step, 3, 150);
-        training.rounds[ranks].push_back(
-            timed_run(training.plan, ranks, {warmup, steps, round}, site));
+        const std::int64_t warmup = steps_in(lengths.warming_s, training.step, 1, 30);
+        const std::int64_t steps = steps_in(lengths.timed_s, training.step, 3, 150);
+        Rounds& made = training.rounds[ranks];
+        made.timed.push_back(timed_run(training.plan, ranks, {warmup, steps, round}, site));
+        if (lengths.plain_steps)
+          made.plain.push_back(
+              timed_run(training.plan, ranks, {warmup, steps, round, false}, site));
       }
+  std::vector<sim::TimedOperation> steps;
   for (const auto& [name, training] : trainings) {
     const OpTimes alone = times_of(training.rounds.at(1));
     std::map<OpKey, double> memory;
@@ -187,8 +198,11 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
     for (const auto& [op, mean] : alone) {
       const auto& [dtype, kind, operations, bytes] = op;
       cluster.timed.push_back({name, dtype, kind, operations, bytes, mean.us, memory[op]});
+      steps.insert(steps.end(), std::max<std::size_t>(1, std::llround(mean.count)),
+                   cluster.timed.back());
     }
   }
+  return steps;
 }
 
 }  // namespace ringside

@@ -29,13 +29,24 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
       ->excludes(threads)
       ->excludes(calibrated);
   calibrate
+      ->add_option(
+          "--device", arguments.device,
+          "cuda: the models of FILES are timed on a GPU, as if device.kind were cuda there")
+      ->type_name("KIND")
+      ->capture_default_str()
+      ->excludes("--from");
+  calibrate
       ->add_option("--cluster", arguments.cluster,
-                   "with --from: the cluster file whose figures count, where there are several")
+                   "with --device cuda: the cluster file of the machine in which the GPU is, whose "
+                   "links, host, peaks and number of GPUs count; with --from: the cluster file "
+                   "whose figures count, where there are several")
       ->type_name("FILE");
   calibrate
-      ->add_option("--results", arguments.results,
-                   "write DIR/machine.toml, or DIR/hosts.toml for several hosts, which `compare` "
-                   "with the same --results finds; with --from, DIR/CLUSTER-fitted.toml")
+      ->add_option(
+          "--results", arguments.results,
+          "write DIR/machine.toml, DIR/cuda.toml with --device cuda, or DIR/hosts.toml for "
+          "several hosts, which `compare` with the same --results finds; with --from, "
+          "DIR/CLUSTER-fitted.toml")
       ->type_name("DIR")
       ->capture_default_str();
 

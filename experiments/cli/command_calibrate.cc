@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
@@ -17,32 +18,72 @@
 #include "experiments/hosts/placement.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
+#include "experiments/registry/rank_devices.h"
 
 namespace ringside {
 
 namespace {
 
-/// The runs on this machine's processor that the experiment files ask for, with as many threads a
-/// rank.
-std::vector<RunPlan> runs_of(const std::vector<std::string>& files, std::int64_t threads,
-                             bool in_job) {
+const std::string processor_kind = "cpu";
+
+/// The runs of an experiment file that can be predicted on this kind of device.
+std::vector<RunPlan> runs_of(const std::string& file, const Arguments& arguments, bool in_job) {
+  const bool on_processor = arguments.device == processor_kind;
+  Experiment experiment =
+      read_experiment(file, on_processor ? std::vector<std::string>{}
+                                         : std::vector{"device.kind=" + arguments.device});
+  experiment.common.in_job = in_job;
   std::vector<RunPlan> out;
-  for (const std::string& file : files) {
-    const std::size_t before = out.size();
-    Experiment experiment = read_experiment(file, {});
-    experiment.common.in_job = in_job;
-    for (RunPlan& run : plan_comparison(experiment, allowed_cores().value_or(0)))
-      if (run.device.kind == "cpu" && run.device.threads == threads &&
-          run.purpose == Purpose::asked && run.repeat == 0 && run.train.offload == Offload::none)
-        out.push_back(std::move(run));
-    if (out.size() == before)
-      throw Error(
-          "{}: no run of it computes on this machine's processor with {} thread{} a rank; leave "
-          "the file out, or give --threads as its device.threads",
-          file, threads, threads == 1 ? "" : "s");
-  }
+  for (RunPlan& run : plan_comparison(experiment, allowed_cores().value_or(0)))
+    if (run.device.kind == arguments.device &&
+        (!on_processor || run.device.threads == arguments.threads) &&
+        run.purpose == Purpose::asked && run.repeat == 0 && run.train.offload == Offload::none)
+      out.push_back(std::move(run));
+  if (!out.empty()) return out;
+  if (!on_processor)
+    throw Error("{}: no run of it computes on device '{}' without offload; leave the file out",
+                file, arguments.device);
+  throw Error(
+      "{}: no run of it computes on this machine's processor with {} thread{} a rank; leave "
+      "the file out, or give --threads as its device.threads",
+      file, arguments.threads, arguments.threads == 1 ? "" : "s");
+}
+
+std::vector<RunPlan> runs_of(const Arguments& arguments, bool in_job) {
+  std::vector<RunPlan> out;
+  for (const std::string& file : arguments.calibrated)
+    for (RunPlan& run : runs_of(file, arguments, in_job)) out.push_back(std::move(run));
   check_inputs(out);
   return out;
+}
+
+/// Checks what a calibration of another device than the processor needs besides.
+void check_device(const Arguments& arguments, const Job* job) {
+  const DeviceRow& row = find_device(arguments.device);
+  if (!row.describe)
+    throw Error("--device {}: such devices cannot be measured; choose cpu or cuda", row.name);
+  if (arguments.device == processor_kind) {
+    if (!arguments.cluster.empty())
+      throw Error("--cluster is for --from and for --device cuda; leave it out");
+    return;
+  }
+  if (job)
+    throw Error("--device {}: calibrate runs on one host; leave --host and --hosts out", row.name);
+  if (arguments.calibrated.empty())
+    throw Error("--device {}: name the experiment files whose models are to be timed", row.name);
+  row.describe();  // that there is one
+}
+
+/// This host for ranks on its devices of this kind.
+CalibrationSite site_of_devices(const std::string& kind, RankStart start) {
+  CalibrationSite site{.start = std::move(start), .trainings = trainings_of_gpus};
+  site.cores = site.slots = allowed_cores().value_or(1);
+  site.place = [devices = find_device(kind).devices()](RunPlan& run) {
+    number_devices(
+        run, [&](const std::string&, int) -> const auto& { return devices; });
+    set_environments(run);
+  };
+  return site;
 }
 
 /// The hosts of the job, or this one. `runs` say what moves values between hosts.
@@ -75,8 +116,10 @@ CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart st
 }
 
 int measure(const Arguments& arguments, const Process& process, Job* job) {
+  const bool on_processor = arguments.device == processor_kind;
   std::filesystem::path file;
   std::vector<RunPlan> runs;
+  std::optional<sim::ClusterSpec> around;
   CalibrationSite site;
   process.catch_interrupts();
   OutputStream errors(STDERR_FILENO, process.interrupted);
@@ -86,20 +129,30 @@ int measure(const Arguments& arguments, const Process& process, Job* job) {
     std::error_code failed;
     std::filesystem::create_directories(arguments.results, failed);
     if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
-    runs = runs_of(arguments.calibrated, arguments.threads, job != nullptr);
-    site = site_of(job, runs, rank_start(process, errors));
-    file = check_output("--results", machine_file(arguments.results, site.hosts)).path;
+    check_device(arguments, job);
+    if (!arguments.cluster.empty()) around = read_cluster(arguments.cluster);
+    runs = runs_of(arguments, job != nullptr);
+    site = on_processor ? site_of(job, runs, rank_start(process, errors))
+                        : site_of_devices(arguments.device, rank_start(process, errors));
+    file = check_output("--results", machine_file(arguments.results, site.hosts, arguments.device))
+               .path;
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
   try {
-    const sim::ClusterSpec cluster = calibrate(
-        arguments.threads, runs, site,
-        [&](const std::string& what) { errors << "measuring " << what << " ..." << std::endl; });
+    const auto told = [&](const std::string& what) {
+      errors << "measuring " << what << " ..." << std::endl;
+    };
+    const sim::ClusterSpec cluster = on_processor ? calibrate(arguments.threads, runs, site, told)
+                                                  : calibrate_gpu(runs, site, around, told);
     write_whole(file, cluster_text(cluster, fmt::format("{}. Measured by `ringside calibrate`.",
                                                         cluster.name)));
-    std::cout << fmt::format("{}: {:.0f} GFLOP/s a rank, {:.1f} GB/s", cluster.name,
-                             1e3 * cluster.device.tflops.at("fp32"), cluster.device.bandwidth_gbs);
+    std::cout << fmt::format("{}: ", cluster.name);
+    for (const auto& [dtype, tflops] : cluster.device.tflops)
+      if (on_processor ? dtype == "fp32" : tflops > 0)
+        std::cout << fmt::format("{:.4g} {}FLOP/s {}, ", on_processor ? 1e3 * tflops : tflops,
+                                 on_processor ? "G" : "T", on_processor ? "a rank" : dtype);
+    std::cout << fmt::format("{:.1f} GB/s", cluster.device.bandwidth_gbs);
     if (site.hosts > 1)
       std::cout << fmt::format(", {:.2f} GB/s between hosts, {:.0f} us a step", cluster.nic.gbs,
                                cluster.nic.step_us);

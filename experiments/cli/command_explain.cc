@@ -45,7 +45,7 @@ void find_machine(const std::vector<Row>& rows, const std::filesystem::path& res
   sim::ClusterSpec cluster = read_cluster(file);
   for (const std::int64_t number : threads)
     if (cluster.name == calibration_name(number)) {
-      ground.machine = {std::move(cluster), number};
+      ground.machine = {.cluster = std::move(cluster), .threads = number};
       return;
     }
   ground.no_machine = fmt::format(

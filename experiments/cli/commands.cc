@@ -89,7 +89,8 @@ void say_shares(const std::vector<RunPlan>& runs, const Process& process) {
            << std::endl;
 }
 
-std::string machine_file(const std::string& results, int hosts) {
+std::string machine_file(const std::string& results, int hosts, const std::string& device) {
+  if (device != "cpu") return fmt::format("{}/{}.toml", results, device);
   return results + (hosts > 1 ? "/hosts.toml" : "/machine.toml");
 }
 

@@ -135,8 +135,9 @@ bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
 /// Says on standard error how many samples each worker has of a step, once for each way in which
 /// the steps of `runs` are divided unequally.
 void say_shares(const std::vector<RunPlan>& runs, const Process& process);
-/// The file that `calibrate` writes for this machine and `compare` looks for, in the folder of
-/// results.
-std::string machine_file(const std::string& results, int hosts = 1);
+/// The file that `calibrate` writes for devices of this kind on this machine and `compare` looks
+/// for, in the folder of results.
+std::string machine_file(const std::string& results, int hosts = 1,
+                         const std::string& device = "cpu");
 
 }  // namespace ringside

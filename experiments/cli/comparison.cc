@@ -25,6 +25,7 @@
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/registry/mpi_of.h"
+#include "experiments/registry/registry.h"
 #include "experiments/report/readable_json.h"
 #include "experiments/report/report.h"
 #include "experiments/report/report_page.h"
@@ -53,37 +54,39 @@ struct Comparison {
 };
 
 /// This machine, or the hosts of the job, as `ringside calibrate` measured them; none if no such
-/// measurement is there, or if no ranks run on CPUs. Throws Error if device.cluster names a file
+/// measurement is there, or if all ranks are simulated. Throws Error if device.cluster names a file
 /// that cannot be used.
 std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
                                                     const std::string& results, const Job* job) {
-  const RunPlan* on_cpu = nullptr;
-  for (const RunPlan& run : runs) {
-    if (run.cluster) continue;
-    if (run.device.kind == "cpu" && run.purpose == Purpose::asked && !on_cpu) on_cpu = &run;
-    if (run.device.kind != "cpu" && !run.device.cluster.empty())
-      throw Error(
-          "device.cluster: runs on device '{}' cannot be predicted; leave device.cluster out, or "
-          "set device.kind=sim",
-          run.device.kind);
-  }
-  if (!on_cpu) return {};
-  const DeviceConfig& cpu = on_cpu->device;
   const int hosts = job ? static_cast<int>(rooms_of(job->agents()).size()) : 1;
-  const bool named = !cpu.cluster.empty();
-  const std::string file = named ? cpu.cluster : machine_file(results, hosts);
-  if (!named && !std::filesystem::exists(file)) return {};
+  const auto file_of = [&](const DeviceConfig& device) {
+    return device.cluster.empty() ? machine_file(results, hosts, device.kind) : device.cluster;
+  };
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
+    return !run.cluster && run.purpose == Purpose::asked &&
+           (!run.device.cluster.empty() || std::filesystem::exists(file_of(run.device)));
+  });
+  if (found == runs.end()) return {};
+  const DeviceConfig& device = found->device;
+  const DeviceRow& row = find_device(device.kind);
+  const bool named = !device.cluster.empty();
+  const std::string file = file_of(device);
   sim::require_simgrid();
   sim::ClusterSpec machine = read_cluster(file);
-  const Between between = on_cpu->hosts.between;
-  const auto here = calibration_name(cpu.threads, hosts, between);
-  if (machine.name == here) return CalibratedMachine{std::move(machine), cpu.threads, between};
+  const Between between = found->hosts.between;
+  const bool on_processor = device.kind == "cpu";
+  const auto here =
+      on_processor ? calibration_name(device.threads, hosts, between) : row.describe();
+  if (machine.name == here)
+    return CalibratedMachine{std::move(machine), device.kind, device.threads, between};
   if (named)
     throw Error(
         "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
         "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
-        "calibrate --threads {}` writes",
-        file, machine.name, here, cpu.threads);
+        "calibrate {}` writes",
+        file, machine.name, here,
+        on_processor ? fmt::format("--threads {}", device.threads)
+                     : fmt::format("--device {} FILES", device.kind));
   std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
                            machine.name, here)
             << std::endl;

@@ -83,9 +83,16 @@ std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
   return out;
 }
 
-std::vector<std::string> gpus_here() {
-  const cuda::Machine machine = cuda::look_at_machine();
+cuda::Machine machine_with_gpus() {
+  cuda::Machine machine = cuda::look_at_machine();
   if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
+  return machine;
+}
+
+std::string first_gpu() { return machine_with_gpus().gpus.front().name; }
+
+std::vector<std::string> gpus_here() {
+  const cuda::Machine machine = machine_with_gpus();
   for (std::size_t i = 0; i < machine.gpus.size(); ++i)
     if (!machine.gpus[i].usable)
       throw Error(
@@ -169,6 +176,7 @@ const std::vector<DeviceRow>& device_rows() {
   static const std::vector<DeviceRow> rows = {
       {.name = "cpu",
        .summary = "this machine's processor, through oneDNN",
+       .describe = processor_name,
        .environment = cpu_environment,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .host_side = this_host,
@@ -178,6 +186,7 @@ const std::vector<DeviceRow>& device_rows() {
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
        .devices = gpus_here,
+       .describe = first_gpu,
        .environment = nccl_environment,
        .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
          const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;

@@ -54,6 +54,10 @@ struct DeviceRow {
   std::function<std::vector<std::string>()> devices{};
   /// Throws Error that says what is missing if this program can make no device of this kind.
   std::function<void()> check = [] {};
+  /// The first device of this kind on this machine, as its driver or the system calls it: what
+  /// `ringside calibrate` measured holds for this alone. Throws Error where there is none. None for
+  /// a kind that cannot be calibrated.
+  std::function<std::string()> describe{};
   /// Returns RankPlan::environment for a rank of the plan. The plan must say on which device every
   /// rank runs, and where.
   std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;

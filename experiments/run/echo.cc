@@ -7,7 +7,6 @@
 
 #include "core/base/error.h"
 #include "core/observe/row.h"
-#include "ps/wires/host_transport.h"
 
 namespace ringside {
 namespace {
@@ -21,7 +20,8 @@ double thread_seconds() {
 
 }  // namespace
 
-Echo::Echo(const RankContext& context) : device_(context.device), transport_(ps::host_transport()) {
+Echo::Echo(const RankContext& context)
+    : device_(context.device), transport_(context.links.transport<ps::Transport>()) {
   const ps::TransportOptions options{.timeout_s = echo_timeout_s};
   connection_ = context.self().server >= 0 ? transport_->listen(context, options)
                                            : transport_->connect(context, options);

@@ -25,8 +25,8 @@ struct EchoSeries {
 /// The deadline of every wait for a message.
 inline constexpr double echo_timeout_s = 30;
 
-/// One end of a connection of one worker and one server, by the way that messages between
-/// processes go by default. The context outlives the end.
+/// One end of a connection of one worker and one server, by the links of the context, which
+/// outlives the end.
 class Echo {
  public:
   /// Listens if this rank is a server, and else connects to server 0. Blocks until both have come.

@@ -78,8 +78,12 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
 }
 
 bool Predictor::describes(const RunPlan& measured) const {
-  return machine_ && !measured.cluster && measured.device.kind == "cpu" &&
-         measured.device.threads == machine_->threads;
+  if (!machine_ || measured.cluster || measured.device.kind != machine_->device) return false;
+  const sim::ClusterSpec& cluster = machine_->cluster;
+  if (cluster.device.kind == sim::DeviceKind::cpu)
+    return measured.device.threads == machine_->threads;
+  return !shares_device(measured) && !spans_hosts(measured) &&
+         measured.world <= cluster.machines * cluster.devices;
 }
 
 std::optional<Peak> Predictor::peak(const RunPlan& measured) const {
@@ -88,6 +92,8 @@ std::optional<Peak> Predictor::peak(const RunPlan& measured) const {
   const std::string dtype = products_dtype(measured);
   const auto found = device.tflops.find(dtype);
   if (found == device.tflops.end()) return {};
+  if (device.kind == sim::DeviceKind::gpu)
+    return Peak{1e12 * found->second, dtype, "of the machine that `ringside calibrate` wrote"};
   return Peak{1e12 * found->second, dtype,
               fmt::format("the fastest product of {} thread{} that `ringside calibrate` measured",
                           machine_->threads, machine_->threads == 1 ? "" : "s")};

@@ -23,11 +23,13 @@ std::vector<RunPlan> bound_plans(const RunPlan& simulated);
 std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
                                     const std::vector<RunOutcome>& outcomes);
 
-/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs of ranks with
-/// other threads, or between whose hosts something else moves values, cannot be predicted.
+/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs of ranks on
+/// other devices, with other threads, or between whose hosts something else moves values, cannot be
+/// predicted.
 struct CalibratedMachine {
   sim::ClusterSpec cluster;
-  std::int64_t threads = 1;
+  std::string device = "cpu";  // the kind of its devices
+  std::int64_t threads = 1;    // of a rank on a CPU
   Between between = Between::gloo;
 };
 
@@ -37,14 +39,13 @@ class Predictor {
   /// `machine` is the calibrated machine; without one nothing is predicted.
   Predictor(std::optional<CalibratedMachine> machine, RankStart start);
   /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
-  /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, run
-  /// on another device than the CPU, that the machine does not describe (see there), have
-  /// workers that are slowed for a trial (device.slow), or offload: their host is the processor on
-  /// which they compute.
+  /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, that
+  /// the machine does not describe (see there), whose ranks share a GPU or need more GPUs than the
+  /// machine has, that have workers that are slowed for a trial (device.slow), or offload: their
+  /// host is the processor on which they compute.
   std::optional<Prediction> predict(const RunPlan& measured);
   /// The fastest product of one worker of the run on the calibrated machine. Returns nothing
-  /// without a machine, and nothing for runs that are simulated, that run on another device than
-  /// the CPU, or that have other threads than the machine was calibrated with.
+  /// without a machine, and nothing for runs that are simulated or that it does not describe.
   std::optional<Peak> peak(const RunPlan& measured) const;
   /// Returns the interval of the step of a simulated run: the run is simulated twice more, on the
   /// fastest and on the slowest cluster that the errors of its cluster allow. Blocks for that time

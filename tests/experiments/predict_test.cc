@@ -15,7 +15,7 @@ TEST(Predictions, AreNotMadeOfWorkersThatAreSlowed) {
   RankStart start;
   start.program.file = "/nowhere/ringside";
   start.interrupted = [] { return false; };
-  Predictor predictor(CalibratedMachine{testing::small_cluster(2), 1}, start);
+  Predictor predictor(CalibratedMachine{testing::small_cluster(2)}, start);
   RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
   plan.device.slow = {1, 3};
   EXPECT_FALSE(predictor.predict(plan));
@@ -41,7 +41,7 @@ TEST(Predictions, OfRunsOnSeveralHostsHaveAMachineForEachHost) {
 TEST(Predictions, AreNotMadeOfRunsBetweenWhoseHostsAnotherLibraryMovesValues) {
   RankStart start;
   start.interrupted = [] { return false; };
-  Predictor predictor(CalibratedMachine{testing::small_cluster(2), 1, Between::gloo}, start);
+  Predictor predictor(CalibratedMachine{testing::small_cluster(2)}, start);
   RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
   plan.homes = {{"a", "10.0.0.1", 0}, {"b", "10.0.0.2", 1}};
   plan.hosts.between = Between::openmpi;

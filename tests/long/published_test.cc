@@ -52,6 +52,20 @@ TEST_P(Published, FiguresComeOut) {
   EXPECT_GT(published, 0);
 }
 
+/// Steps of models whose operations were timed on an H100, and from which its efficiencies follow:
+/// in bf16 through fused attention, in TF32 and fp32 through the plain one.
+TEST(MeasuredSteps, OfAnH100ComeOut) {
+  int seen = 0;
+  for (const char* experiment : {"h100-gpt2", "h100-resnet-50", "h100-bert-large"})
+    for (const auto& one : cases_of(experiment)) {
+      const std::string label = one.at("label");
+      EXPECT_LT(std::abs(deviation(one)), label.ends_with("bf16") ? 0.05 : 0.1)
+          << label << ": " << deviation(one);
+      ++seen;
+    }
+  EXPECT_EQ(seen, 5);
+}
+
 // What remains: AMP on 32 GPUs, whose scaling steps wait for the host; TensorFlow's servers, fewer
 // than machines; Llama 13B, which fills its GPUs; and BERT's gain by overlap, whose batch was not
 // published.
