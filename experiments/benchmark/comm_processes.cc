@@ -39,8 +39,8 @@ class Contest {
     groups_.push_back(
         fork_ranks({"bench comm: " + own_name_, world}, patience, [&](int socket, int rank) {
           SharedStore store(*shared_);
-          // This process looks at the GPUs, not the bench: CUDA does not work in a fork of a process
-          // that has used it.
+          // This process looks at the GPUs, not the bench: CUDA does not work in a fork of a
+          // process that has used it.
           if (bench.device == "cuda") set_environment_of_gpu(rank, world);
           const auto own = make_own_rank(bench.device, bench.algorithms, *shared_, store, rank,
                                          world, bench.timeout_s);

@@ -109,8 +109,7 @@ std::string notes_of(const std::vector<CommRow>& rows) {
       "(n-1)/n for reduce_scatter, all_gather and all_to_all, 1 for broadcast.\n"
       "# Out of bounds values : {}\n",
       out, beside ? "" : " algorithm",
-      beside ? fmt::format("ratio = time / that of {}.\n", who(rows[0])) : "",
-      fmt::join(notes, ""),
+      beside ? fmt::format("ratio = time / that of {}.\n", who(rows[0])) : "", fmt::join(notes, ""),
       checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED")
               : "N/A (a simulation moves no values)");
 }

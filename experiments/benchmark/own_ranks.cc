@@ -131,8 +131,7 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
     communicators.emplace_back(name, connect(*made, store, group, timeout_s));
   }
   return std::make_unique<OwnRank>(std::move(made), std::move(communicators),
-                                   Meeting(shared, ranks, timeout_s), rank, ranks,
-                                   std::move(note));
+                                   Meeting(shared, ranks, timeout_s), rank, ranks, std::move(note));
 }
 
 }  // namespace ringside
