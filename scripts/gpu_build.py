@@ -1,5 +1,5 @@
-"""The build of scripts/gpu-check. Finds compilers and libraries on the machine, in Python's
-packages, and in the bundle that scripts/bundle made."""
+"""The programs of scripts/gpu-check: built here, or elsewhere and brought along. Finds compilers and
+libraries on the machine, in Python's packages, and in the bundle that scripts/bundle made."""
 
 import importlib.util
 import os
@@ -10,7 +10,18 @@ import subprocess
 import tarfile
 import time
 
+from gpu_job import Failed, program
 from gpu_report import Check
+
+
+def unpacked(given, into):
+    """The folder that scripts/bundle made, out of its archive if it is one."""
+    if given.is_dir():
+        return given.resolve()
+    into.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(given) as archive:
+        archive.extractall(into)
+        return into / archive.getnames()[0].split("/")[0]
 
 
 def unpack_bundle(given, root, build):
@@ -20,11 +31,7 @@ def unpack_bundle(given, root, build):
         if not found:
             return None
         given = found[0]
-    if given.is_dir():
-        return given.resolve()
-    with tarfile.open(given) as archive:
-        archive.extractall(build)
-        return build / archive.getnames()[0].split("/")[0]
+    return unpacked(given, build)
 
 
 def compiler():
@@ -101,3 +108,40 @@ def build(job, bundle, gpu):
     job.run("build", ["cmake", "--build", job.build, "--parallel", str(os.cpu_count()), "--target",
                       "ringside", "gpu_test", "gpu_bench", "--", *go_on], 240)
     return Check("build", True, f"{time.monotonic() - began:.0f} s with {os.cpu_count()} cores")
+
+
+def versions(programs):
+    """What `scripts/bundle --programs` wrote down of the programs, such as their commit."""
+    lines = (programs / "VERSIONS").read_text().splitlines()
+    return {name.strip(): told.strip() for name, _, told in (line.partition("  ") for line in lines)}
+
+
+def missing_libraries(job):
+    """Names of shared libraries that the programs and their modules do not find."""
+    modules = sorted(job.programs.glob("libringside_*.so"))
+    told = subprocess.run(["ldd", program(job, "ringside"), *modules], env=job.environment,
+                          capture_output=True, text=True)
+    return sorted(set(re.findall(r"(\S+) => not found", told.stdout)))
+
+
+def places_of_libraries():
+    """Folders in which CUDA's libraries, cuDNN or NCCL may lie without the loader knowing."""
+    yield from (path for path in map(pathlib.Path, ("/usr/local/cuda/lib64", "/opt/cuda/lib64")))
+    nvidia = importlib.util.find_spec("nvidia")
+    for place in nvidia.submodule_search_locations if nvidia else ():
+        yield from sorted(pathlib.Path(place).glob("*/lib"))
+
+
+def carried(job):
+    """Checks programs that were built elsewhere, and tells the loader where this machine has CUDA's
+    libraries, if it does not know. Throws Failed if one is missing."""
+    for place in places_of_libraries():
+        if any((place / name).exists() for name in missing_libraries(job)):
+            job.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (
+                job.environment.get("LD_LIBRARY_PATH"), str(place))))
+    if missing := missing_libraries(job):
+        raise Failed(f"{', '.join(missing)}: not found on this machine, and not in {job.programs}; "
+                     "install what has them (CUDA's runtime, cuDNN, NCCL)")
+    told = versions(job.programs)
+    return Check("programs", True, f"built elsewhere: commit {told.get('commit', 'not known')}, "
+                                   f"{told.get('built for', 'no word of what for')}")

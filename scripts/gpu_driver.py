@@ -17,6 +17,7 @@ class Gpu:
     memory: int  # bytes
     driver: str  # its version; empty if not known
     bus: str  # its PCI bus id
+    count: int = 1  # of GPUs on this machine
 
 
 def look():
@@ -40,7 +41,7 @@ def look():
     cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
     cuda.cuDeviceGetPCIBusId(bus, len(bus), device)
     return Gpu(name.value.decode(), (major.value, minor.value), memory.value, _driver_version(),
-               bus.value.decode())
+               bus.value.decode(), count.value)
 
 
 def _management():

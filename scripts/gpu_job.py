@@ -1,5 +1,6 @@
 """The steps of scripts/gpu-check: runs programs with limits of time, and keeps their results."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,6 +8,8 @@ import subprocess
 import time
 
 from gpu_report import Check
+
+SAY_EVERY_S = 20  # how often a step that is running says how far it has come
 
 
 class Failed(Exception):
@@ -22,13 +25,62 @@ def stop(process):
     process.wait()
 
 
+@dataclasses.dataclass
+class Program:
+    """A program to run; its output goes to logs/LOG.log."""
+    log: str
+    argv: list
+    environment: dict = dataclasses.field(default_factory=dict)  # beside the job's
+
+
+def last_line(outputs):
+    """What programs printed last: how far a step has come, where nothing better is known."""
+    lines = [line for text in outputs for line in text.splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else "nothing was printed yet"
+
+
+class _Running:
+    def __init__(self, job, program):
+        self.log = program.log
+        self.path = job.logs / f"{program.log}.log"
+        with self.path.open("a") as out:
+            out.write(f"$ {' '.join(map(str, program.argv))}\n")
+            out.flush()
+            self.begin = out.tell()
+            self.process = subprocess.Popen(
+                program.argv, cwd=job.root, env={**job.environment, **program.environment},
+                stdout=out, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+                start_new_session=True)
+
+    def output(self):
+        with self.path.open("rb") as file:
+            file.seek(self.begin)
+            return file.read().decode(errors="replace")
+
+
+def _wait(running, limit_s, far):
+    """Waits for all to end, and says now and then how far they are. Throws Failed."""
+    began, next_s = time.monotonic(), SAY_EVERY_S
+    while left := [one.log for one in running if one.process.poll() is None]:
+        past = time.monotonic() - began
+        if past >= min(next_s, limit_s):
+            so_far = far([one.output() for one in running])
+            if past >= limit_s:
+                logs = ", ".join(f"logs/{log}.log" for log in left)
+                raise Failed(f"stopped after {limit_s:.0f} s: {so_far}; see {logs}")
+            say(f"  after {past:.0f} s: {so_far}")
+            next_s += SAY_EVERY_S
+        time.sleep(0.05)
+
+
 class Job:
     """One run of scripts/gpu-check: its time, its folders, and its checks."""
 
-    def __init__(self, root, build, folder, minutes):
+    def __init__(self, root, build, folder, minutes, programs=None):
         self.began = time.monotonic()
         self.end = self.began + 60 * minutes
         self.root, self.build = root, build
+        self.programs = programs or build  # the folder in which programs are looked for
         self.folder, self.logs = folder, folder / "logs"
         self.work = self.build / "gpu-check"
         self.environment = dict(os.environ)
@@ -37,32 +89,33 @@ class Job:
     def left(self):
         return self.end - time.monotonic()
 
-    def run(self, log, argv, limit_s):
-        """Runs a program in the repository's root. Blocks until it ends, at most `limit_s` seconds;
-        its output goes to logs/LOG.log. Throws Failed."""
+    def run(self, log, argv, limit_s, far=last_line):
+        """Runs a program in the repository's root. Blocks until it ends, at most `limit_s` seconds.
+        Returns its output, which also goes to logs/LOG.log. Throws Failed."""
+        return self.run_beside([Program(log, argv)], limit_s, far)[0]
+
+    def run_beside(self, programs, limit_s, far=last_line):
+        """Runs programs beside each other, as run() does one; all are stopped when the time is over.
+        `far` makes of their outputs a text about how far they came."""
         limit_s = min(limit_s, self.left())
         if limit_s <= 1:
             raise Failed("not run: the time was over")
-        path = self.logs / f"{log}.log"
-        with path.open("a") as out:
-            out.write(f"$ {' '.join(map(str, argv))}\n")
-            out.flush()
-            process = subprocess.Popen(argv, cwd=self.root, env=self.environment, stdout=out,
-                                       stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT,
-                                       start_new_session=True)
-            try:
-                status = process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                raise Failed(f"stopped after {limit_s:.0f} s; see logs/{log}.log") from None
-            finally:
-                stop(process)
-        if status:
-            last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-            raise Failed(f"ended with status {status}: {last[-1][:200]} (logs/{log}.log)")
+        running = []
+        try:
+            running += [_Running(self, program) for program in programs]
+            _wait(running, limit_s, far)
+        finally:
+            for one in running:
+                stop(one.process)
+        for one in running:
+            if one.process.returncode:
+                raise Failed(f"ended with status {one.process.returncode}: "
+                             f"{last_line([one.output()])} (logs/{one.log}.log)")
+        return [one.output() for one in running]
 
     def check(self, name, make):
         """Adds the check or the checks that make() returns, or a failed check if it throws."""
-        say(f"{name} ...")
+        say(f"{time.monotonic() - self.began:4.0f} s  {name} ...")
         try:
             made = make()
         except Failed as error:
@@ -75,7 +128,7 @@ class Job:
 
 
 def program(job, name):
-    for path in job.build.rglob(name):
+    for path in job.programs.rglob(name):
         if path.is_file() and os.access(path, os.X_OK):
             return path
     raise Failed(f"{name} was not built")

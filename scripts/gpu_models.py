@@ -17,6 +17,7 @@ class Model:
     shape: dict  # with names as in [model] of experiment files
     runs: dict  # of Ringside: {precision: (steps, warm-up, overrides)}, a few seconds each
     minutes: float  # that scripts/gpu-check takes for it
+    prepare_s: float  # of these for PyTorch's compiler, which needs most of a minute for a variant
 
 
 MODELS = {
@@ -24,16 +25,16 @@ MODELS = {
         "GPT-2 124M", "gpt2-124m.toml", "tokens", 1.0, 32,
         {"layers": 12, "heads": 12, "width": 768, "context": 1024, "vocabulary": 50304},
         {"bf16": (40, 10, ["train.precision=bf16"]), "tf32": (20, 5, ["device.tf32=true"]),
-         "fp32": (8, 2, [])}, 2.5),
+         "fp32": (8, 2, [])}, 7, 240),
     "resnet-50": Model(
         "ResNet-50", "resnet-50.toml", "images", 0.9, 256,
         {"layers": 50, "image": 224, "channels": 3, "filters": 64, "classes": 1000},
-        {"bf16": (60, 20, [])}, 2.5),
+        {"bf16": (60, 20, [])}, 3.5, 110),
     "bert-large": Model(
         "BERT-Large", "bert-large.toml", "sequences", 1.0, 256,
         {"layers": 24, "heads": 16, "width": 1024, "context": 128, "positions": 512,
          "vocabulary": 30528, "segments": 2, "masked": 20, "dropout": 0.1},
-        {"bf16": (25, 5, [])}, 3),
+        {"bf16": (25, 5, [])}, 4, 110),
 }
 
 

@@ -22,7 +22,7 @@ struct CommBench {
   std::vector<std::int64_t> sizes;  // bytes of the whole array
   /// Simulated ranks on the first devices of this cluster; none: processes of this host.
   std::optional<sim::ClusterSpec> cluster{};
-  std::string device = "cpu";    // of the processes; "cuda": a GPU for each, and NCCL
+  std::string device = "cpu";    // of the processes; "cuda": GPUs, and NCCL
   std::vector<Beside> beside{};  // other libraries, measured beside the processes
   int rounds = 0;                // turns of each; 0: as many as the size allows
   double timeout_s = 60;         // for a rank that does not come
@@ -43,6 +43,7 @@ struct CommRow : CallTimes {
   std::optional<double> bound_us{};
   /// Of another library: its median time as a multiple of ours with the first algorithm.
   std::optional<double> ratio{};
+  std::string note{};  // what a reader of the figures has to know of the ranks; mostly empty
 };
 
 /// Throws Error for operations, algorithms, worlds and sizes that cannot be measured.

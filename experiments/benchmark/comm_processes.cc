@@ -1,15 +1,27 @@
 // Ranks that are processes of this host: ours, and those of other libraries.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "core/base/error.h"
+#include "core/device/cuda/cuda.h"
 #include "experiments/benchmark/beside.h"
 #include "experiments/benchmark/comm_measured.h"
 #include "experiments/benchmark/forked_ranks.h"
 #include "experiments/benchmark/own_ranks.h"
+#include "peer/comm/nccl/communicator.h"
 
 namespace ringside {
 namespace {
+
+/// Sets what NCCL needs in the process of a rank of several that share a GPU.
+void set_environment_of_gpu(int rank, int world) {
+  if (static_cast<int>(cuda::look_at_machine().gpus.size()) >= world) return;
+  for (const std::string& variable : peer::nccl_environment_of_shared_gpu(rank)) {
+    const std::size_t equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+  }
+}
 
 struct CommContender : Contender {
   std::string communicator{};
@@ -27,6 +39,9 @@ class Contest {
     groups_.push_back(
         fork_ranks({"bench comm: " + own_name_, world}, patience, [&](int socket, int rank) {
           SharedStore store(*shared_);
+          // This process looks at the GPUs, not the bench: CUDA does not work in a fork of a
+          // process that has used it.
+          if (bench.device == "cuda") set_environment_of_gpu(rank, world);
           const auto own = make_own_rank(bench.device, bench.algorithms, *shared_, store, rank,
                                          world, bench.timeout_s);
           serve(socket, rank, *own);
@@ -82,6 +97,7 @@ class Contest {
         continue;
       }
       row.communicator = one.communicator;
+      row.note = one.group->note();
       row.wrong = one.wrong;
       rows.push_back(row);
     }

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -41,6 +42,7 @@ nlohmann::ordered_json to_json(const CommRow& row) {
   if (row.algorithm) out["algorithm"] = name_of(*row.algorithm);
   if (row.bound_us) out["bound_us"] = *row.bound_us;
   if (row.ratio) out["ratio"] = *row.ratio;
+  if (!row.note.empty()) out["note"] = row.note;
   return out;
 }
 
@@ -94,18 +96,20 @@ std::string notes_of(const std::vector<CommRow>& rows) {
   }
   std::int64_t wrong = 0;
   bool checked = false, beside = false;
+  std::set<std::string> notes;
   for (const CommRow& row : rows) {
     wrong += row.wrong.value_or(0);
     checked = checked || row.wrong;
     beside = beside || row.ratio;
+    if (!row.note.empty()) notes.insert(row.note + ".\n");
   }
   return fmt::format(
-      "{}\nThe fastest{}; in brackets, the time of the second as a multiple of its time.\n{}"
+      "{}\nThe fastest{}; in brackets, the time of the second as a multiple of its time.\n{}{}"
       "algbw = size / time, GB/s (1 GB = 1e9 bytes); busbw = algbw x 2(n-1)/n for all_reduce, "
       "(n-1)/n for reduce_scatter, all_gather and all_to_all, 1 for broadcast.\n"
       "# Out of bounds values : {}\n",
       out, beside ? "" : " algorithm",
-      beside ? fmt::format("ratio = time / that of {}.\n", who(rows[0])) : "",
+      beside ? fmt::format("ratio = time / that of {}.\n", who(rows[0])) : "", fmt::join(notes, ""),
       checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED")
               : "N/A (a simulation moves no values)");
 }

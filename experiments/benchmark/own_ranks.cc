@@ -45,12 +45,13 @@ WorkPtr begin(Communicator& comm, const CommOperation& operation, const Operands
 }
 
 OwnRank::OwnRank(std::unique_ptr<Device> device, Communicators communicators, Meeting meeting,
-                 int rank, int ranks)
+                 int rank, int ranks, std::string note)
     : device_(std::move(device)),
       communicators_(std::move(communicators)),
       meeting_(meeting),
       rank_(rank),
-      ranks_(ranks) {}
+      ranks_(ranks),
+      note_(std::move(note)) {}
 
 void OwnRank::prepare(const CommOperation& operation, std::int64_t count) {
   operation_ = &operation;
@@ -112,10 +113,16 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
                                        double timeout_s) {
   const bool on_gpu = device == "cuda";
   std::unique_ptr<Device> made;
-  if (on_gpu)
-    made = cuda::make_cuda_device({.ordinal = rank});
-  else
+  std::string note;
+  if (on_gpu) {
+    const int gpus = std::max(1, static_cast<int>(cuda::look_at_machine().gpus.size()));
+    made = cuda::make_cuda_device({.ordinal = rank % gpus});
+    if (gpus < ranks)
+      note = fmt::format("{} ranks share {} GPU{}: not a performance figure", ranks, gpus,
+                         gpus == 1 ? "" : "s");
+  } else {
     made = make_cpu_device(1);
+  }
   const auto connect = on_gpu ? peer::make_nccl_communicator : peer::make_shm_communicator;
   OwnRank::Communicators communicators;
   for (const Algorithm algorithm : algorithms) {
@@ -124,7 +131,7 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
     communicators.emplace_back(name, connect(*made, store, group, timeout_s));
   }
   return std::make_unique<OwnRank>(std::move(made), std::move(communicators),
-                                   Meeting(shared, ranks, timeout_s), rank, ranks);
+                                   Meeting(shared, ranks, timeout_s), rank, ranks, std::move(note));
 }
 
 }  // namespace ringside

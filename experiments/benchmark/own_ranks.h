@@ -33,7 +33,7 @@ class OwnRank : public CommRank {
   /// `communicators` have the device's memory, and a name each.
   using Communicators = std::vector<std::pair<std::string, std::unique_ptr<Communicator>>>;
   OwnRank(std::unique_ptr<Device> device, Communicators communicators, Meeting meeting, int rank,
-          int ranks);
+          int ranks, std::string note = {});
 
   void prepare(const CommOperation& operation, std::int64_t count) override;
   void fill() override;
@@ -41,6 +41,7 @@ class OwnRank : public CommRank {
   /// On a GPU: returns when the GPU has the result, so the time includes the launch.
   void call(const std::string& way) override;
   std::int64_t count_wrong() override;
+  std::string note() const override { return note_; }
 
  private:
   void sum_alone() const;
@@ -49,13 +50,15 @@ class OwnRank : public CommRank {
   Communicators communicators_;
   Meeting meeting_;
   int rank_, ranks_;
+  std::string note_;
   const CommOperation* operation_ = nullptr;
   Operands operands_;
   std::vector<float> host_;  // copies of a GPU's arrays
 };
 
-/// A rank of one process: device "cpu" through shared memory, or GPU `rank` of this machine
-/// ("cuda") through NCCL. Throws Error that says what is missing.
+/// A rank of one process: device "cpu" through shared memory, or a GPU of this machine ("cuda")
+/// through NCCL. Ranks take the GPUs in turn; where there are fewer than ranks, each process needs
+/// peer::nccl_environment_of_shared_gpu() before. Throws Error that says what is missing.
 std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
                                        const std::vector<Algorithm>& algorithms,
                                        SharedRanks& shared, Store& store, int rank, int ranks,

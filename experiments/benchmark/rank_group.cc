@@ -70,6 +70,7 @@ void RankGroup::order_by_rank() {
     if (!(words >> rank) || rank >= sockets_.size() || by_rank[rank] >= 0)
       throw Error("{}: {} ranks, of which one says 'hello {}'", name_, sockets_.size(), ranks[i]);
     by_rank[rank] = sockets_[i];
+    if (note_.empty()) std::getline(words >> std::ws, note_);
   }
   sockets_ = by_rank;
 }

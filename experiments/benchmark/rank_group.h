@@ -52,6 +52,8 @@ class RankGroup {
   /// any rank from its own begin.
   enum class From : std::uint8_t { last_begin, first_begin, own_begin };
   std::vector<double> turn(const std::string& way, int calls, From from = From::last_begin);
+  /// The note of the first rank that has one (see serve.h); empty if none has.
+  const std::string& note() const { return note_; }
   /// The number of wrong elements after the last call, of all ranks together.
   std::int64_t count_wrong();
   /// Lets the ranks end in good order.
@@ -68,6 +70,7 @@ class RankGroup {
   void close_sockets();
 
   std::string name_;
+  std::string note_;
   std::vector<std::string> ranks_;
   std::unique_ptr<RankProcesses> processes_;
   Patience patience_;

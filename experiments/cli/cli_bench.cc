@@ -53,7 +53,7 @@ void add_bench_commands(CLI::App& app, Arguments& arguments, const Process& proc
   bench_comm
       ->add_option(
           "--device", arguments.device,
-          "cpu, or cuda: NCCL between GPUs of this machine, one for each rank; default: cpu")
+          "cpu, or cuda: NCCL between GPUs of this machine, which ranks take in turn; default: cpu")
       ->type_name("KIND");
   add_common("algorithm and library");
   bench_comm

@@ -104,16 +104,9 @@ std::vector<std::string> gpus_here() {
   return out;
 }
 
-/// NCCL refuses two ranks on one GPU, unless the ranks seem to live on two hosts. These variables
-/// make each rank seem to have a host of its own.
 std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
   if (!shares_device(plan)) return {};  // nor do ranks of several hosts (place_on_hosts())
-  return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
-          "NCCL_SOCKET_IFNAME=lo",
-          "NCCL_NET=Socket",
-          "NCCL_IB_DISABLE=1",
-          "NCCL_MNNVL_ENABLE=0",
-          "NCCL_MAX_NCHANNELS=2"};
+  return peer::nccl_environment_of_shared_gpu(rank);
 }
 
 /// The hosts of a group's ranks, as numbers. Every rank says where it lives, since the plan knows

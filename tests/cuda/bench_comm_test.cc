@@ -20,11 +20,13 @@ class Threads : public RankProcesses {
 class CudaBench : public OnGpu {
  protected:
   void TearDown() override { cuda_on_host::set_device_count(1); }
+
+  /// Measures all operations between ranks on as many GPUs; returns the note of the ranks.
+  std::string measure_all(int ranks, int gpus);
 };
 
-TEST_F(CudaBench, HasRightResultsOfAllOperations) {
-  const int ranks = 3;
-  cuda_on_host::set_device_count(ranks);
+std::string CudaBench::measure_all(int ranks, int gpus) {
+  cuda_on_host::set_device_count(gpus);
   const auto shared = make_shared_ranks();
   SharedStore store(*shared);
   std::vector<int> sockets;
@@ -46,9 +48,17 @@ TEST_F(CudaBench, HasRightResultsOfAllOperations) {
   }
   group.close();
   for (std::thread& thread : threads) thread.join();
+  return group.note();
 }
 
-TEST_F(CudaBench, AMachineWithFewerGpusSaysSo) {
+TEST_F(CudaBench, HasRightResultsOfAllOperations) { EXPECT_EQ(measure_all(3, 3), ""); }
+
+TEST_F(CudaBench, RanksShareGpusWhereThereAreFewer) {
+  EXPECT_EQ(measure_all(3, 2), "3 ranks share 2 GPUs: not a performance figure");
+}
+
+TEST_F(CudaBench, AMachineWithoutGpusSaysSo) {
+  cuda_on_host::set_device_count(0);
   const auto shared = make_shared_ranks();
   SharedStore store(*shared);
   EXPECT_NE(testing::complaint([&] {

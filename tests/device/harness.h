@@ -23,6 +23,9 @@ struct DeviceCase {
   std::string name;
   std::unique_ptr<Device> (*make)();
   std::vector<DType> layer_dtypes = {DType::f32};
+  /// Whether a convolution of another shape, bias or relu costs the device a plan of its own, which
+  /// takes up to half a second (cuDNN compiles it). Tests then try fewer of these together.
+  bool plans_convolutions = false;
   /// Why the device is not on this machine; empty if it is.
   std::string (*missing)() = [] { return std::string(); };
 };

@@ -1,4 +1,6 @@
 // Convolutions and batch norms on every device against float64 references.
+#include <algorithm>
+
 #include "tests/device/harness.h"
 #include "tests/device/windows.h"
 
@@ -71,26 +73,41 @@ constexpr Windows convolutions[] = {
     {2, 4, 4, 24, 16, 1, 1, 1, 0, 8},
     {1, 6, 6, 16, 32, 1, 1, 2, 0, 4}};
 
+/// What follows the products of a convolution's forward.
+struct Epilogue {
+  bool bias, relu;
+};
+constexpr Epilogue epilogues[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+
+/// The epilogues to try with the convolution of this index: all, or, on a device that makes a plan
+/// for each, one in turn, and another one in every dtype.
+std::vector<Epilogue> epilogues_of(const KernelCase& on, std::size_t index) {
+  if (!on.device.plans_convolutions) return {std::begin(epilogues), std::end(epilogues)};
+  const auto& dtypes = on.device.layer_dtypes;
+  const auto place = std::find(dtypes.begin(), dtypes.end(), on.dtype) - dtypes.begin();
+  return {epilogues[(index + static_cast<std::size_t>(place)) % std::size(epilogues)]};
+}
+
 TEST_P(ImageKernels, ConvolutionForwardAgreesWithReference) {
-  for (const auto& o : convolutions)
-    for (const bool with_bias : {true, false})
-      for (const bool with_relu : {true, false}) {
-        const Values x = normal(o.x_count()), weight = normal(o.weight_count());
-        const Values bias = normal(o.K);
-        ConvolutionForward op{.x = upload(x_shape(o), x),
-                              .weight = upload(weight_shape(o), weight),
-                              .relu = with_relu,
-                              .stride = o.stride,
-                              .padding = o.padding,
-                              .y = output(y_shape(o))};
-        if (with_bias) op.bias = upload({o.K}, bias);
-        kernels().convolution_forward(op);
-        Values y = reference::convolution(x, weight, o);
-        if (with_bias)
-          for (std::size_t i = 0; i < y.size(); ++i) y[i] += bias[i % bias.size()];
-        SCOPED_TRACE(text(o));
-        EXPECT_CLOSE(op.y, with_relu ? relu(y) : y);
-      }
+  for (std::size_t i = 0; i < std::size(convolutions); ++i)
+    for (const auto [with_bias, with_relu] : epilogues_of(GetParam(), i)) {
+      const Windows& o = convolutions[i];
+      const Values x = normal(o.x_count()), weight = normal(o.weight_count());
+      const Values bias = normal(o.K);
+      ConvolutionForward op{.x = upload(x_shape(o), x),
+                            .weight = upload(weight_shape(o), weight),
+                            .relu = with_relu,
+                            .stride = o.stride,
+                            .padding = o.padding,
+                            .y = output(y_shape(o))};
+      if (with_bias) op.bias = upload({o.K}, bias);
+      kernels().convolution_forward(op);
+      Values y = reference::convolution(x, weight, o);
+      if (with_bias)
+        for (std::size_t j = 0; j < y.size(); ++j) y[j] += bias[j % bias.size()];
+      SCOPED_TRACE(text(o));
+      EXPECT_CLOSE(op.y, with_relu ? relu(y) : y);
+    }
 }
 
 TEST_P(ImageKernels, ConvolutionBackwardAgreesWithReference) {

@@ -9,6 +9,7 @@ run, with two steps and one repeat. Files of the reader's own (mine.toml) are ma
 
 import concurrent.futures
 import functools
+import json
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ PROGRAM = os.environ.get("RINGSIDE_PROGRAM", str(ROOT / "build/ringside"))
 RUNS = os.environ.get("RINGSIDE_WORDS") == "run"
 FOLDERS = ("core", "ps", "peer", "experiments", "tests", "scripts", "results")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/peers/README.md",
+         ROOT / "results/gpu/README.md",
          *sorted((ROOT / "experiments/hosts").glob("*.md")),
          *(page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")))]
 NOWHERE = "/dev/null/nowhere"  # nothing can be written there
@@ -210,6 +212,23 @@ class Words(unittest.TestCase):
             self.assertRegex(entry, r"\n    \S", "it has no command")
             for name in re.findall(r"experiments/[\w./-]+\.toml", entry):
                 self.assertTrue((ROOT / name).exists(), f"results/README.md: no {name}")
+
+    def test_every_folder_of_results_on_gpus_is_in_their_page(self):
+        text = (ROOT / "results/gpu/README.md").read_text()
+        folders = {path.parent.relative_to(ROOT / "results/gpu").as_posix()
+                   for path in (ROOT / "results/gpu").rglob("summary.json")}
+        self.assertEqual(folders, set(re.findall(r"(?m)^\| `([\w./+-]+)` ", text)) & folders)
+        self.assertGreater(len(folders), 4)
+
+    def test_the_first_page_has_the_figures_of_the_gpu_as_they_were_written(self):
+        told = json.loads((ROOT / "results/gpu/nvidia-h100-80gb-hbm3/gpt2-124m+resnet-50+bert-large/summary.json")
+                          .read_text())
+        row = next(line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| GPT-2 124M"))
+        bf16 = told["speeds"]["gpt2-124m"][0]
+        peak = next(check["figures"]["ledger"] for check in told["checks"] if check["name"] == "memory, bf16")
+        self.assertEqual([cell.strip() for cell in row.split("|")[2:-1]],
+                         ["bf16", f"{bf16['step_ms']:.1f}", f"{bf16['rate']:,.0f}", f"{bf16['share']:.1%}",
+                          f"{peak / 1e9:.1f}", f"{bf16['rate'] / bf16['compiled']:.2f}"])
 
     def test_the_readme_of_a_folder_names_what_is_there(self):
         for folder in FOLDERS:

@@ -94,7 +94,7 @@ std::string answer(BenchRank& rank, const std::string& line) {
 
 bool serve(int socket, int rank, BenchRank& served) {
   Lines lines(socket);
-  lines.send(fmt::format("hello {}", rank));
+  lines.send(fmt::format("hello {} {}", rank, served.note()));
   try {
     const bool looks = !served.is_timed();
     for (std::string line;; lines.send(answer(served, line))) {

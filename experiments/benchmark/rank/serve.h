@@ -1,7 +1,8 @@
 // A rank's end of `ringside bench`, which tells its ranks by lines of text when to do what:
 //
 //     the rank            the bench
-//     hello RANK                                at first
+//     hello RANK NOTE                           at first; the note, which may be empty, says what a
+//                                               reader of the figures has to know of the rank
 //                         array OPERATION COUNT
 //     ready
 //                         turn WAY CALLS
@@ -32,6 +33,8 @@ class BenchRank {
   /// Whether the calls of this rank are timed. The rest is called only if they are: a rank that
   /// serves the others does so beside the lines of text.
   virtual bool is_timed() const { return true; }
+  /// The note of the first line; empty if there is nothing to say.
+  virtual std::string note() const { return {}; }
   /// Called ten times a second while a rank that is not timed waits for a command. Throws what has
   /// gone wrong in what the rank does beside: the bench is told at once.
   virtual void look() {}

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
@@ -29,6 +30,11 @@ namespace ringside::peer {
 /// the store outlive the communicator.
 std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
                                                      const Group& group, double timeout_s);
+
+/// Variables ("NAME=VALUE") for the process of a rank that shares its GPU with other ranks, which
+/// NCCL refuses unless they seem to live on several hosts: each rank seems to have a host of its
+/// own.
+std::vector<std::string> nccl_environment_of_shared_gpu(int rank);
 
 /// NCCL's version ("2.28.9"), or an empty version and a `cause` that says why NCCL cannot be used.
 struct NcclFound {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "core/base/error.h"
 #include "core/base/module.h"
 #include "peer/comm/nccl/nccl_module.h"
@@ -25,6 +27,15 @@ std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& stor
   load<MakeNccl>(nccl_module_make)({cuda::cuda_device(device), store, group, timeout_s},
                                    communicator);
   return communicator;
+}
+
+std::vector<std::string> nccl_environment_of_shared_gpu(int rank) {
+  return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
+          "NCCL_SOCKET_IFNAME=lo",
+          "NCCL_NET=Socket",
+          "NCCL_IB_DISABLE=1",
+          "NCCL_MNNVL_ENABLE=0",
+          "NCCL_MAX_NCHANNELS=2"};
 }
 
 NcclFound look_for_nccl() {
