@@ -32,7 +32,7 @@ STEPS = {
     "comm": {"collectives of 2 ranks": lambda job, gpu: gpu_steps.collectives(job, [2], "comm")},
     "torch-schemes": {"schemes of PyTorch on GPUs": gpu_steps.torch_schemes},
     "offload": {"offload of GPT-2 1.5B": lambda job, gpu: gpu_steps.offload(job)},
-    "calibration": {"calibration of the GPU": lambda job, gpu: gpu_steps.calibration(job)},
+    "calibration": {"calibration of the GPU": gpu_steps.calibration},
 }
 # The parts that --only and --skip name, and how many minutes each may take.
 PARTS = {"tests": 1, "schemes": 2, "several-gpus": 4, "comm": 1, "torch-schemes": 2, "offload": 3,

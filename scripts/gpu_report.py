@@ -123,6 +123,23 @@ def offload(cases):
                  {"step_ms": [plain["step_ms"], moved["step_ms"]], "peak": peaks})
 
 
+def predictions(rows):
+    """Steps beside what was predicted of them before they were measured."""
+    title, limit = "steps as predicted", 0.1
+    if not rows:
+        return Check(title, None, "nothing was predicted")
+    says, values = [], {}
+    for row in rows:
+        name = f"{row['experiment']} {row['label']}"
+        if row["status"] != "ok" or not row["predicted"]:
+            return Check(title, False, f"{name}: {row['error'] or 'no prediction'}")
+        here, there = row["predicted"]["step_ms"], row["step_ms"]["median"]
+        values[name] = [here, there]
+        says.append(f"{name}: {here:.1f} ms, measured {there:.1f} ({here / there - 1:+.1%})")
+    good = all(abs(here / there - 1) <= limit for here, there in values.values())
+    return Check(title, good, "; ".join(says), values)
+
+
 def finished(rows, scheme, world):
     for row in rows:
         if row["scheme"] == scheme and row["world"] == world and row["status"] == "ok":

@@ -5,12 +5,10 @@ import json
 import os
 import shutil
 import sys
-import tomllib
 
 import gpu_beside
 import gpu_report
 from gpu_job import Failed, Program, program, read
-from gpu_models import MODELS
 from gpu_report import Check
 
 COLLECTIVES = "all_reduce,reduce_scatter,all_gather,broadcast,all_to_all"
@@ -142,43 +140,30 @@ def offload(job):
     return gpu_report.offload(summary["cases"])
 
 
-def experiments_to_predict(job):
-    """A file for each model and precision that throughput measures, `single` alone: `calibrate`
-    reads files as they are, without overrides."""
-    files = []
-    for name, model in MODELS.items():
-        given = tomllib.loads((job.root / "experiments/gpu" / model.file).read_text())
-        for precision, (steps, warm_up, changes) in model.runs.items():
-            told = {table: dict(keys) for table, keys in given.items() if isinstance(keys, dict)}
-            told["train"] |= {"steps": steps, "warmup": warm_up}
-            told["compare"] = {"schemes": ["single"], "worlds": [1], "repeats": 1}
-            for change in changes:
-                key, value = change.split("=")
-                table, key = key.split(".")
-                told[table][key] = True if value == "true" else value
-            files.append(job.work / f"{name}-{precision}.toml")
-            files[-1].write_text(toml(f"{name}-{precision}", told))
-    return files
+# The machines of experiments/clusters in which such GPUs stand: peaks of the data sheet, links, hosts.
+MACHINES = {"H100": "dgx-h100.toml", "H200": "hgx-h200.toml", "A100": "dgx-a100.toml"}
+PREDICTED = {"gpt2-124m-precisions.toml": [], "resnet-50.toml": ["--schemes=single"],
+             "bert-large.toml": ["--schemes=single"]}  # with what their comparisons are limited to
 
 
-def toml(name, tables):
-    """An experiment file. Numbers, strings, true, false and lists are written as in JSON."""
-    lines = [f"name = {json.dumps(name)}"]
-    for table, keys in tables.items():
-        lines += ["", f"[{table}]"] + [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
-    return "\n".join(lines) + "\n"
-
-
-def calibration(job):
-    """`calibrate --device cuda`, which predicts a step of each model and then measures it. Its
-    cluster file and its output stay in the results."""
-    told = job.run("calibration",
-                   [program(job, "ringside"), "calibrate", "--device", "cuda", "--output",
-                    job.folder / "calibrated.toml", *experiments_to_predict(job)], 300)
-    (job.folder / "calibration.txt").write_text(told)
-    lines = [line.strip() for line in told.splitlines() if any(name in line for name in MODELS)]
-    return Check("calibration of the GPU", (job.folder / "calibrated.toml").exists(),
-                 "; ".join(lines) or "see calibration.txt")
+def calibration(job, gpu):
+    """Times the operations of the models that throughput measures; `compare` then predicts each of
+    their steps before it measures it. The cluster file and the tables stay in the results."""
+    around = [file for name, file in MACHINES.items() if name in gpu.name]
+    files = [job.root / "experiments/gpu" / file for file in PREDICTED]
+    job.run("calibration",
+            [program(job, "ringside"), "calibrate", "--device", "cuda", "--results", job.work,
+             *(x for file in around[:1]
+               for x in ("--cluster", job.root / "experiments/clusters" / file)), *files], 200)
+    shutil.copy(job.work / "cuda.toml", job.folder / "cuda.toml")
+    rows = []
+    for file, limits in PREDICTED.items():
+        name = "predicted-" + file.removesuffix(".toml")
+        compare(job, file, name, [*limits, "--set", "compare.repeats=1"], 90)
+        keep(job, name, f"{name}.md")
+        shutil.copy(job.work / name / "rows.jsonl", job.folder / f"{name}.jsonl")
+        rows += map(json.loads, (job.work / name / "rows.jsonl").read_text().splitlines())
+    return gpu_report.predictions(rows)
 
 
 def bench(job):
