@@ -33,7 +33,7 @@ TEST_F(CalibratedGpu, PredictsTheStepsOfTheModelsThatWereTimed) {
   const testing::Ended measured = run({"calibrate", "trial.toml", "--device", "cuda", "--cluster",
                                        RINGSIDE_CLUSTERS "/dgx-h100.toml"});
   ASSERT_EQ(measured.status, 0) << measured.err;
-  EXPECT_THAT(measured.out, HasSubstr("written to results/cuda.toml"));
+  EXPECT_THAT(measured.out, HasSubstr("/results/cuda.toml"));
   const sim::ClusterSpec machine = read_cluster(folder_.path() / "results" / "cuda.toml");
   const sim::ClusterSpec around = read_cluster(RINGSIDE_CLUSTERS "/dgx-h100.toml");
   EXPECT_EQ(machine.name, cuda::look_at_machine().gpus.front().name);
