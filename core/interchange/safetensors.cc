@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/interchange/untrusted_json.h"
 
 namespace ringside {
 namespace {
@@ -14,65 +15,21 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t longest_header = 100'000'000;
-/// Depth of {"name": {"shape": [1]}}: no valid header is deeper.
-constexpr int deepest = 3;
+/// Depth of {"name": {"shape": [1]}}: no valid header is deeper. An index may say more of a model
+/// in its metadata.
+constexpr std::size_t deepest_header = 3, deepest_index = 64;
 
 struct ElementSize {
   std::string_view dtype;
-  std::uint64_t bytes;
+  std::uint64_t bits;
 };
+/// All dtypes of the format.
 constexpr ElementSize element_sizes[] = {
-    {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-    {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1},
+    {"BOOL", 8},    {"U8", 8},   {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
+    {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},
+    {"I32", 32},    {"U32", 32}, {"F32", 32}, {"F64", 64},    {"I64", 64},
+    {"U64", 64},    {"C64", 64}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6},
 };
-
-/// Looks through JSON before it is parsed. Throws Error if it is nested too deep, or if a name
-/// comes twice, which the parsed value would not show. (A callback of json::parse() could check
-/// this too, but makes the parser take time that is quadratic in the number of names.)
-class Looker final : public json::json_sax_t {
- public:
-  explicit Looker(const std::string& path) : path_(path) {}
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(json::number_integer_t) override { return true; }
-  bool number_unsigned(json::number_unsigned_t) override { return true; }
-  bool number_float(json::number_float_t, const json::string_t&) override { return true; }
-  bool string(json::string_t&) override { return true; }
-  bool binary(json::binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return enter(); }
-  bool end_object() override { return leave(); }
-  bool start_array(std::size_t) override { return enter(); }
-  bool end_array() override { return leave(); }
-  bool key(json::string_t& name) override {
-    if (depth_ == 1 && !names_.insert(name).second)
-      throw Error("{}: its JSON names '{}' twice", path_, name);
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    throw Error("{}: its JSON cannot be read: {}", path_, error.what());
-  }
-
- private:
-  bool enter() {
-    if (++depth_ > deepest) throw Error("{}: its JSON is nested too deep", path_);
-    return true;
-  }
-  bool leave() {
-    --depth_;
-    return true;
-  }
-
-  const std::string& path_;
-  int depth_ = 0;
-  std::set<std::string> names_;
-};
-
-json parse_json(const std::string& path, std::string_view text) {
-  Looker looker(path);
-  json::sax_parse(text, &looker);
-  return json::parse(text);
-}
 
 class Header {
  public:
@@ -93,17 +50,21 @@ class Header {
     StoredTensor out;
     out.dtype = dtype.get<std::string>();
     out.file = path_;
-    std::uint64_t bytes = element_bytes(name, out.dtype);
+    std::uint64_t bits = element_bits(name, out.dtype);
     bool nothing = false;
     for (const json& extent : shape) {
       const std::uint64_t n = number(name, extent);
       out.extents.push_back(static_cast<std::int64_t>(n));
       nothing = nothing || n == 0;
-      if (n > 0 && bytes > std::numeric_limits<std::uint64_t>::max() / n)
+      if (n > 0 && bits > std::numeric_limits<std::uint64_t>::max() / n)
         refuse(name, "has a shape that is too large");
-      bytes *= std::max<std::uint64_t>(n, 1);
+      bits *= std::max<std::uint64_t>(n, 1);
     }
-    if (nothing) bytes = 0;
+    if (nothing) bits = 0;
+    if (bits % 8 != 0)
+      refuse(name, fmt::format("has {} bits in shape {} and dtype {}, which fill no whole bytes",
+                               bits, text_of(out.extents), out.dtype));
+    const std::uint64_t bytes = bits / 8;
     const std::uint64_t begin = number(name, offsets[0]), end = number(name, offsets[1]);
     if (begin > end || end > data_.size())
       refuse(name, fmt::format("has data_offsets [{}, {}] that do not lie within {} bytes", begin,
@@ -146,9 +107,9 @@ class Header {
     return value.get<std::uint64_t>();
   }
 
-  std::uint64_t element_bytes(const std::string& name, const std::string& dtype) const {
+  std::uint64_t element_bits(const std::string& name, const std::string& dtype) const {
     for (const ElementSize& size : element_sizes)
-      if (size.dtype == dtype) return size.bytes;
+      if (size.dtype == dtype) return size.bits;
     refuse(name, fmt::format("has the unknown dtype '{}'", dtype));
   }
 
@@ -163,11 +124,12 @@ class Header {
   std::vector<Range> ranges_;
 };
 
-void check_metadata(const std::string& path, const json& metadata) {
+std::map<std::string, std::string> metadata_of(const std::string& path, const json& metadata) {
   const bool strings =
       metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
                                           [](const json& value) { return value.is_string(); });
   if (!strings) throw Error("{}: __metadata__ must be an object whose values are strings", path);
+  return metadata.get<std::map<std::string, std::string>>();
 }
 
 bool is_index(const std::string& path) { return path.ends_with(".index.json"); }
@@ -177,7 +139,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   const auto file = map_weights(path);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
                               file->bytes().size());
-  const json index = parse_json(path, text);
+  const json index = parse_json(path, text, deepest_index);
   const json map = index.is_object() ? index.value("weight_map", json()) : json();
   if (!map.is_object() || map.empty()) throw Error("{}: the index has no weight_map", path);
   std::map<std::string, std::string> out;
@@ -193,7 +155,9 @@ std::map<std::string, std::string> read_index(const std::string& path) {
 
 void add_file(StoredTensors& out, const std::string& path) {
   auto file = map_weights(path);
-  for (auto& [name, tensor] : parse_safetensors(path, file->bytes()))
+  ParsedSafetensors parsed = parse_safetensors(path, file->bytes());
+  out.metadata.merge(parsed.metadata);
+  for (auto& [name, tensor] : parsed.tensors)
     if (!out.tensors.emplace(name, tensor).second)
       throw Error("{}: tensor '{}' occurs in {} as well", path, name, out.tensors[name].file);
   out.files.push_back(std::move(file));
@@ -201,8 +165,7 @@ void add_file(StoredTensors& out, const std::string& path) {
 
 }  // namespace
 
-std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
-                                                      std::span<const std::byte> bytes) {
+ParsedSafetensors parse_safetensors(const std::string& path, std::span<const std::byte> bytes) {
   std::uint64_t length = 0;
   if (bytes.size() < sizeof length)
     throw Error("{}: a file of {} bytes is too short for safetensors", path, bytes.size());
@@ -213,16 +176,16 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
         "safetensors, or was cut off",
         path, length, bytes.size());
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length, length);
-  const json header = parse_json(path, text);
+  const json header = parse_json(path, text, deepest_header);
   if (!header.is_object()) throw Error("{}: the header is not a JSON object", path);
 
   Header reader(path, bytes.subspan(sizeof length + length));
-  std::map<std::string, StoredTensor> out;
+  ParsedSafetensors out;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__")
-      check_metadata(path, entry);
+      out.metadata = metadata_of(path, entry);
     else
-      out.emplace(name, reader.tensor(name, entry));
+      out.tensors.emplace(name, reader.tensor(name, entry));
   }
   reader.check_cover();
   return out;

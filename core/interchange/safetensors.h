@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,12 +18,16 @@
 
 namespace ringside {
 
+struct ParsedSafetensors {
+  std::map<std::string, StoredTensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
 /// Parses a file without copying: the result's spans point into `bytes`. Throws Error that names
 /// `path`, the tensor and what is wrong: a header that is too long or not JSON, a name that occurs
-/// twice, an unknown dtype, or offsets that do not match the shape, overlap, leave gaps or do not
-/// end at the end of the file.
-std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
-                                                      std::span<const std::byte> bytes);
+/// twice, a dtype that the format does not have, or offsets that do not match the shape, overlap,
+/// leave gaps or do not end at the end of the file.
+ParsedSafetensors parse_safetensors(const std::string& path, std::span<const std::byte> bytes);
 
 /// Maps the file, or the files in the folder of a "*.index.json" that this index names. Throws
 /// Error as parse_safetensors() does, or if the index and its files disagree.
@@ -42,11 +47,15 @@ class SafetensorsWriter {
     std::size_t element_bytes = 4;
   };
 
+  using Metadata = std::map<std::string, std::string>;
+
   /// This and all other functions throw Error with the system's reason if the file cannot be
-  /// written.
-  SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors);
+  /// written. `metadata` is added to what readers for PyTorch want.
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors,
+                    const Metadata& metadata = {});
   /// Resizes `bytes`, which must outlive the writer, and writes there instead of to a file.
-  SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<Tensor> tensors);
+  SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<Tensor> tensors,
+                    const Metadata& metadata = {});
 
   /// Writes all bytes of tensors[index], row-major.
   void write(std::size_t index, std::span<const std::byte> bytes);
@@ -56,7 +65,7 @@ class SafetensorsWriter {
 
  private:
   /// Takes the tensors, finds their offsets, and returns what stands before them.
-  std::vector<std::byte> begin(std::vector<Tensor> tensors);
+  std::vector<std::byte> begin(std::vector<Tensor> tensors, const Metadata& metadata);
   void put(std::span<const std::byte> bytes, std::size_t offset);
 
   std::optional<WholeFile> file_;

@@ -20,21 +20,24 @@ std::size_t size_of(const SafetensorsWriter::Tensor& tensor) {
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors)
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors,
+                                     const Metadata& metadata)
     : file_(path), name_(path.string()) {
-  put(begin(std::move(tensors)), 0);
+  put(begin(std::move(tensors), metadata), 0);
 }
 
-SafetensorsWriter::SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<Tensor> tensors)
+SafetensorsWriter::SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<Tensor> tensors,
+                                     const Metadata& metadata)
     : memory_(&bytes), name_("safetensors") {
-  const std::vector<std::byte> header = begin(std::move(tensors));
+  const std::vector<std::byte> header = begin(std::move(tensors), metadata);
   std::size_t end = header.size();
   for (const Tensor& tensor : tensors_) end += size_of(tensor);
   bytes.resize(end);
   put(header, 0);
 }
 
-std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors) {
+std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors,
+                                                const Metadata& metadata) {
   tensors_ = std::move(tensors);
   offsets_.resize(tensors_.size());
   written_.resize(tensors_.size());
@@ -45,6 +48,7 @@ std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors) {
     return tensors_[a].element_bytes > tensors_[b].element_bytes;
   });
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  for (const auto& [name, value] : metadata) header["__metadata__"][name] = value;
   std::size_t end = 0;
   for (const std::size_t i : order) {
     const Tensor& tensor = tensors_[i];

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +10,28 @@
 #include "core/base/error.h"
 
 namespace ringside {
+namespace {
+
+/// Parts of names that stand wherever a module was wrapped. DistributedDataParallel wraps only the
+/// whole model; elsewhere "module" is a name that models give.
+constexpr std::string_view wrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
+                                         "_checkpoint_wrapped_module."};
+constexpr std::string_view outermost = "module.";
+
+std::string unwrapped(const std::string& name) {
+  std::string out;
+  for (std::size_t at = 0; at < name.size();) {
+    const std::size_t end = std::min(name.find('.', at), name.size() - 1) + 1;
+    const std::string_view part = std::string_view(name).substr(at, end - at);
+    if (std::find(std::begin(wrappers), std::end(wrappers), part) == std::end(wrappers))
+      out += part;
+    at = end;
+  }
+  while (out.starts_with(outermost)) out.erase(0, outermost.size());
+  return out;
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const std::string& path) : file_(path, "train.initial_weights") {
   if (file_.size() == 0) return;
@@ -20,6 +43,20 @@ MappedFile::MappedFile(const std::string& path) : file_(path, "train.initial_wei
 
 MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), file_.size());
+}
+
+void remove_wrappers(StoredTensors& stored) {
+  std::map<std::string, StoredTensor> tensors;
+  std::map<std::string, std::string> taken;  // the name in the file
+  for (const auto& [name, tensor] : stored.tensors) {
+    const std::string plain = unwrapped(name);
+    if (const auto [other, is_new] = taken.emplace(plain, name); !is_new)
+      throw Error(
+          "{}: tensors '{}' and '{}' are both '{}' without the names of wrappers; leave one out",
+          stored.path, other->second, name, plain);
+    tensors.emplace(plain, tensor);
+  }
+  stored.tensors = std::move(tensors);
 }
 
 std::shared_ptr<const MappedFile> map_weights(const std::string& path) {

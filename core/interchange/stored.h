@@ -46,6 +46,7 @@ struct StoredTensor {
 struct StoredTensors {
   std::string path;
   std::map<std::string, StoredTensor> tensors;
+  std::map<std::string, std::string> metadata;           // of the first file that has a key
   std::vector<std::shared_ptr<const MappedFile>> files;  // own the tensors' bytes
 
   /// Throws Error if somebody has changed a file.
@@ -53,6 +54,12 @@ struct StoredTensors {
     for (const auto& file : files) file->check_unchanged();
   }
 };
+
+/// Takes the names that wrappers of modules add out of the tensors' names: those of PyTorch's
+/// DistributedDataParallel ("module."), compile ("_orig_mod."), FSDP ("_fsdp_wrapped_module.") and
+/// checkpointing ("_checkpoint_wrapped_module."), in any order. Throws Error if two tensors would
+/// have one name.
+void remove_wrappers(StoredTensors& stored);
 
 /// Maps a file of weights; the mapping ends with its last owner. Throws Error if the file cannot be
 /// read.

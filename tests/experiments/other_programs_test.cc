@@ -148,7 +148,7 @@ TEST(FeedTest, ARankGetsItsMicroBatchesAsOurLoaderMakesThem) {
       for (int m = 0; m < 2; ++m, ++at) {
         const Message& message = messages[at];
         EXPECT_EQ(message.line["kind"], kind);
-        const auto tensors = parse_safetensors("message", message.bytes);
+        const auto tensors = parse_safetensors("message", message.bytes).tensors;
         const Batch batch = loader->read(slice_of(plan, 1, step, m));
         for (const auto& [name, tensor] :
              {std::pair("inputs", batch.inputs), std::pair("targets", batch.targets)}) {
@@ -174,7 +174,7 @@ TEST(FeedTest, ItBeginsWithInitialValuesAndWhatARecordKnowsAlready) {
   EXPECT_EQ(record.tokens_per_sample, 4);
   EXPECT_EQ(record.minimum_bytes_per_step, 4.0 * static_cast<double>(record.parameters));
   std::int64_t elements = 0;
-  for (const auto& [name, tensor] : parse_safetensors("start", start.bytes))
+  for (const auto& [name, tensor] : parse_safetensors("start", start.bytes).tensors)
     elements += static_cast<std::int64_t>(tensor.bytes.size() / 4);
   EXPECT_EQ(elements, record.parameters);
 }

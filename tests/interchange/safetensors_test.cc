@@ -31,8 +31,9 @@ TEST(Safetensors, ReadsWhatItsDescriptionSays) {
                        {"empty", entry("I64", {0, 7}, 16, 16)},
                        {"__metadata__", {{"format", "pt"}}}};
   const std::string file = safetensors(header.dump() + "   ", "0123456789abcdef");
-  const auto tensors = parse_safetensors("f", bytes_of(file));
+  const auto [tensors, metadata] = parse_safetensors("f", bytes_of(file));
   ASSERT_EQ(tensors.size(), 3u);
+  EXPECT_EQ(metadata.at("format"), "pt");
   EXPECT_EQ(tensors.at("a").extents, std::vector<std::int64_t>());
   EXPECT_EQ(tensors.at("b").dtype, "BF16");
   EXPECT_EQ(tensors.at("b").extents, (std::vector<std::int64_t>{2, 3}));
@@ -48,7 +49,7 @@ TEST(Safetensors, OfManyTensorsAreReadSoon) {
     header["tensor." + std::to_string(i)] = entry("F32", {1}, 4 * i, 4 * i + 4);
   const std::string file = safetensors(header.dump(), std::string(4 * many, 'x'));
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(parse_safetensors("f", bytes_of(file)).size(), many);
+  EXPECT_EQ(parse_safetensors("f", bytes_of(file)).tensors.size(), many);
   // If the time grew with the square of the number of tensors, it would be many times as long.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
@@ -69,6 +70,23 @@ TEST(Safetensors, RefusesOffsetsThatAreNotTheTensors) {
   EXPECT_TRUE(contains(
       error_of_header({{"a", entry("F32", {2}, 0, 8)}, {"b", entry("F32", {2}, 4, 12)}}, 12),
       "tensor 'b' overlaps another tensor at byte 4"));
+}
+
+TEST(Safetensors, KnowsEveryDtypeOfTheFormat) {
+  // Bytes of a tensor of 4 x 2 elements.
+  const std::map<std::string, std::size_t> dtypes = {
+      {"BOOL", 8},    {"U8", 8},   {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
+      {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},    {"BF16", 16},
+      {"I32", 32},    {"U32", 32}, {"F32", 32}, {"F64", 64},    {"I64", 64},
+      {"U64", 64},    {"C64", 64}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}};
+  for (const auto& [dtype, bytes] : dtypes) {
+    EXPECT_EQ(error_of_header({{"a", entry(dtype, {4, 2}, 0, bytes)}}, bytes), "nothing") << dtype;
+    EXPECT_TRUE(contains(error_of_header({{"a", entry(dtype, {4, 2}, 0, 1)}}, 1),
+                         "needs " + std::to_string(bytes) + " bytes"));
+  }
+  EXPECT_TRUE(
+      contains(error_of_header({{"a", entry("F4", {3}, 0, 2)}}, 2),
+               "tensor 'a' has 12 bits in shape 3 and dtype F4, which fill no whole bytes"));
 }
 
 TEST(Safetensors, RefusesEntriesThatAreNone) {
@@ -136,7 +154,7 @@ TEST(Safetensors, SurvivesAnyHeader) {
     const auto bytes = std::as_bytes(std::span(exact));
     try {
       std::size_t sum = 0;
-      for (const auto& [name, tensor] : parse_safetensors("f", bytes)) {
+      for (const auto& [name, tensor] : parse_safetensors("f", bytes).tensors) {
         EXPECT_GE(tensor.bytes.data(), bytes.data());
         EXPECT_LE(tensor.bytes.data() + tensor.bytes.size(), bytes.data() + bytes.size());
         sum += tensor.bytes.size();
@@ -218,6 +236,26 @@ TEST_F(Sharded, IsReadAsOne) {
   EXPECT_EQ(all.tensors.size(), 2u);
   EXPECT_EQ(all.tensors.at("a").bytes.size(), 2u);
   EXPECT_EQ(all.files.size(), 2u);
+}
+
+TEST_F(Sharded, ItsIndexMaySayAnythingInItsMetadata) {
+  const json map = {{"a", "1.safetensors"}, {"b", "2.safetensors"}};
+  const json nested =
+      json::parse(R"({"total_size": 3, "quant": {"groups": {"0": {"bits": [4]}}}})");
+  for (const json& metadata : {nested, json(7), json::array({nested}), json()})
+    EXPECT_EQ(
+        open_safetensors(folder_.write("x.safetensors.index.json",
+                                       json{{"metadata", metadata}, {"weight_map", map}}.dump()))
+            .tensors.size(),
+        2u)
+        << metadata;
+  const std::string deep = R"({"metadata": )" + std::string(1 << 20, '[');
+  EXPECT_TRUE(contains(complaint([&] { open_safetensors(folder_.write("deep.index.json", deep)); }),
+                       "too deep"));
+  const std::string twice =
+      R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors", "a": "2.safetensors"}})";
+  EXPECT_TRUE(contains(
+      complaint([&] { open_safetensors(folder_.write("twice.index.json", twice)); }), "'a' twice"));
 }
 
 TEST_F(Sharded, IsRefusedWhereIndexAndFilesDisagree) {
