@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/models/bert_head.h"
+#include "core/models/model_defaults.h"
 #include "core/nn/attention.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layer_tensors.h"
@@ -10,7 +11,6 @@
 namespace ringside {
 namespace {
 
-using bert::epsilon;
 using bert::normal;
 using layer::zeros;
 
@@ -23,7 +23,7 @@ class EmbeddingUnit final : public Unit {
         asked_(std::move(asked)),
         table_(*this, "table", c.vocabulary, rows_of_positions(c), c.width, normal),
         segments_(*this, "segments", c.segments, 0, c.width, normal),
-        norm_(*this, "norm", c.width, epsilon),
+        norm_(*this, "norm", c.width, epsilon_of(c)),
         dropout_(*this, "dropout", c.dropout) {}
 
   std::shared_ptr<TiedTable> share() { return table_.share(); }
@@ -75,11 +75,11 @@ class Block final : public Unit {
                     .qkv = normal,
                     .out = normal}),
         attention_dropout_(*this, "attention.dropout", c.dropout),
-        norm1_(*this, "norm1", c.width, epsilon),
-        expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu_erf),
+        norm1_(*this, "norm1", c.width, epsilon_of(c)),
+        expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, activation_of(c)),
         contract_(*this, "mlp.out", 4 * c.width, c.width, normal, zeros),
         mlp_dropout_(*this, "mlp.dropout", c.dropout),
-        norm2_(*this, "norm2", c.width, epsilon) {}
+        norm2_(*this, "norm2", c.width, epsilon_of(c)) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const std::int64_t samples = input.shape()[0];

@@ -11,11 +11,11 @@ namespace ringside {
 /// positions, and 2 logits for whether the second segment follows the first (0) or not (1).
 ///
 /// Units: "embedding" (tokens, positions and segments, norm, dropout), "block.0".. (attention, MLP
-/// of 4 x width with GELU), "head" (for the first position a pooler and a linear layer; for the
-/// masked positions a transform, a norm and a product with the embedding's table). Attention has no
-/// dropout of its own. Initial values are BERT's: weights N(0, 0.02), biases 0. Norms have epsilon
-/// 1e-12. Throws Error for sizes below 1, a `dropout` outside [0, 1), heads that do not divide the
-/// width and more masked positions than a sample can have.
+/// of 4 x width with `activation`, GELU), "head" (for the first position a pooler and a linear
+/// layer; for the masked positions a transform, a norm and a product with the embedding's table).
+/// Attention has no dropout of its own. Initial values are BERT's: weights N(0, 0.02), biases 0.
+/// Norms have `epsilon`, 1e-12. Throws Error for sizes below 1, a `dropout` outside [0, 1), heads
+/// that do not divide the width and more masked positions than a sample can have.
 Model make_bert(const ModelConfig& config, Device& device);
 
 }  // namespace ringside

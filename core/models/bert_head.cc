@@ -1,5 +1,6 @@
 #include "core/models/bert_head.h"
 
+#include "core/models/model_defaults.h"
 #include "core/nn/layer_tensors.h"
 #include "core/nn/layers.h"
 #include "core/nn/take_rows.h"
@@ -21,8 +22,8 @@ class Head final : public Unit {
         pooler_(*this, "pooler", c.width, c.width, normal, zeros, Activation::tanh),
         follows_(*this, "follows", c.width, 2, normal, zeros),
         masked_(*this),
-        transform_(*this, "transform", c.width, c.width, normal, zeros, Activation::gelu_erf),
-        norm_(*this, "norm", c.width, epsilon),
+        transform_(*this, "transform", c.width, c.width, normal, zeros, activation_of(c)),
+        norm_(*this, "norm", c.width, epsilon_of(c)),
         tokens_(*this, "tokens", std::move(table), zeros) {}
 
   const Unit* lender() const override { return &lender_; }

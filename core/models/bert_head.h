@@ -7,7 +7,6 @@
 namespace ringside::bert {
 
 inline constexpr Init normal{Init::Kind::normal, 0.02f};
-inline constexpr float epsilon = 1e-12f;
 
 /// The positions of the tokens to predict. The embedding sets them in its forward pass, and the
 /// head takes them out; the blocks in between do not see them.

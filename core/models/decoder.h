@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/models/model.h"
+#include "core/models/model_defaults.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layers.h"
 
@@ -56,7 +57,7 @@ class DecoderHead final : public Unit {
   DecoderHead(const ModelConfig& c, DecoderEmbedding& embedding, Init init, Device& device)
       : Unit("head", device),
         lender_(c.tied ? &embedding : nullptr),
-        norm_(*this, "norm", c.width),
+        norm_(*this, "norm", c.width, epsilon_of(c)),
         logits_(c.tied ? Linear(*this, "logits", embedding.share(), std::nullopt)
                        : Linear(*this, "logits", c.width, c.vocabulary, init, std::nullopt)) {}
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/models/decoder.h"
+#include "core/models/model_defaults.h"
 #include "core/models/pre_norm_block.h"
 
 namespace ringside {
@@ -20,6 +21,8 @@ class Block final : public PreNormBlock {
                      {.width = c.width,
                       .heads = c.heads,
                       .hidden = 4 * c.width,
+                      .activation = activation_of(c),
+                      .epsilon = epsilon_of(c),
                       .dropout = c.dropout,
                       .inner = normal,
                       .branch = branch(c)},

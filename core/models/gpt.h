@@ -5,7 +5,8 @@
 
 namespace ringside {
 
-/// Pre-norm blocks with learned positions and GELU (Radford et al. 2019). Units: "embedding"
+/// Pre-norm blocks with learned positions and GELU in its tanh form (Radford et al. 2019), unless
+/// `activation` says otherwise. Units: "embedding"
 /// (tokens, positions), "block.0".. (attention, and an MLP with 4 * width hidden elements), "head"
 /// (norm and a linear layer to the vocabulary). With `tied` the weight of this linear layer is the
 /// embedding's token table, as in GPT-2. Dropout with probability `dropout` is applied to the

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/models/llama.h"
+#include "core/models/model_defaults.h"
 #include "core/models/pre_norm_block.h"
 #include "core/nn/convolution.h"
 #include "core/nn/decoder_layers.h"
@@ -161,7 +162,7 @@ class Head final : public Unit {
         lender_(c.tied ? &connector : nullptr),
         visual_(Extents(c).visual * c.width),
         text_(c.context * c.width),
-        norm_(*this, "norm", c.width),
+        norm_(*this, "norm", c.width, epsilon_of(c)),
         logits_(c.tied ? Linear(*this, "logits", connector.share(), std::nullopt)
                        : Linear(*this, "logits", c.width, c.vocabulary, normal, std::nullopt)) {}
 

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/models/decoder.h"
+#include "core/models/model_defaults.h"
 #include "core/nn/attention.h"
 #include "core/nn/decoder_layers.h"
 
@@ -13,30 +14,25 @@ namespace {
 constexpr float deviation = 0.02f;
 constexpr Init normal{Init::Kind::normal, deviation};
 
-std::int64_t kv_heads_of(const ModelConfig& c) { return c.kv_heads == 0 ? c.heads : c.kv_heads; }
-
-std::int64_t hidden_of(const ModelConfig& c) {
-  return c.hidden == 0 ? (c.width * 8 / 3 + 255) / 256 * 256 : c.hidden;
-}
-
 /// x += attention(norm(x)); x += mlp(norm(x)).
 class Block final : public Unit {
  public:
+  /// `c` is completed.
   Block(std::string name, const ModelConfig& c, Device& device)
       : Unit(std::move(name), device),
-        norm1_(*this, "norm1", c.width),
+        norm1_(*this, "norm1", c.width, epsilon_of(c)),
         attention_(*this, "attention",
                    {.width = c.width,
                     .heads = c.heads,
-                    .key_heads = kv_heads_of(c),
+                    .key_heads = c.kv_heads,
                     .bias = false,
                     .rotary = RotaryPositions{c.rope_base, c.rope_factor},
                     .qkv = normal,
                     .out = branch(c)}),
-        norm2_(*this, "norm2", c.width),
-        expand_(*this, "mlp.in", c.width, 2 * hidden_of(c), normal, std::nullopt),
-        gate_(*this, hidden_of(c)),
-        contract_(*this, "mlp.out", hidden_of(c), c.width, branch(c), std::nullopt) {}
+        norm2_(*this, "norm2", c.width, epsilon_of(c)),
+        expand_(*this, "mlp.in", c.width, 2 * c.hidden, normal, std::nullopt),
+        gate_(*this, c.hidden),
+        contract_(*this, "mlp.out", c.hidden, c.width, branch(c), std::nullopt) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     Tensor x = norm1_.forward(input, {}, pass);
@@ -84,7 +80,7 @@ void check_llama(const ModelConfig& c) {
   used.dropout = 0;
   used.positions = 0;
   check_transformer(used);
-  if (c.kv_heads < 0 || c.heads % kv_heads_of(c) != 0)
+  if (c.kv_heads < 0 || c.heads % completed(c).kv_heads != 0)
     throw Error("model.kv_heads = {} does not divide model.heads = {}; choose a divisor, or 0",
                 c.kv_heads, c.heads);
   if (c.width / c.heads % 2 != 0)
@@ -97,6 +93,8 @@ void check_llama(const ModelConfig& c) {
                 c.width / c.heads);
   if (c.hidden < 0)
     throw Error("model.hidden = {} is too small; it has to be 1 or more, or 0", c.hidden);
+  check_activation(c);
+  epsilon_of(c);  // refuses what is out of range
   if (!(c.rope_base >= 1) || !std::isfinite(c.rope_base))
     throw Error("model.rope_base = {} is out of range; it has to be 1 or more", c.rope_base);
   if (!(c.rope_factor >= 1) || !std::isfinite(c.rope_factor))
@@ -105,14 +103,14 @@ void check_llama(const ModelConfig& c) {
 
 std::unique_ptr<Unit> make_llama_block(std::string name, const ModelConfig& config,
                                        Device& device) {
-  return std::make_unique<Block>(std::move(name), config, device);
+  return std::make_unique<Block>(std::move(name), completed(config), device);
 }
 
 Model make_llama(const ModelConfig& config, Device& device) {
   check_llama(config);
   auto embedding =
       std::make_unique<DecoderEmbedding>(config, /*positions=*/0, /*dropout=*/0, normal, device);
-  return make_decoder<Block, RmsNorm>(config, std::move(embedding), normal, device);
+  return make_decoder<Block, RmsNorm>(completed(config), std::move(embedding), normal, device);
 }
 
 }  // namespace ringside

@@ -6,7 +6,7 @@
 namespace ringside {
 
 /// Pre-norm blocks as in Llama 2 and 3 (Touvron et al. 2023, Grattafiori et al. 2024): RMS norms
-/// with epsilon 1e-5, rotary positions, `kv_heads` heads of keys and values (0: as many as
+/// with `epsilon` (1e-5), rotary positions, `kv_heads` heads of keys and values (0: as many as
 /// `heads`), and an MLP with SwiGLU and `hidden` hidden elements (0: 8/3 of the width, rounded up
 /// to a multiple of 256, as in Llama 2 7B). Rotary positions have base `rope_base`, and their long
 /// waves are stretched by `rope_factor`. There are no biases and no dropout. Units: "embedding",

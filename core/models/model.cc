@@ -116,6 +116,13 @@ Fields fields_of(ModelConfig& config) {
        "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
       {"relative_distance", &config.relative_distance,
        "t5: distance from which on all are in one bucket"},
+      {"epsilon", &config.epsilon,
+       "gpt, llama, bert, idefics3, t5: epsilon of the norms, but for those of idefics3's vision; "
+       "0 "
+       "means 1e-5 in gpt, llama and idefics3, 1e-12 in bert, 1e-6 in t5"},
+      {"activation", &config.activation,
+       "gpt, bert, t5: activation of the MLP; 'auto' means gelu_tanh in gpt, gelu in bert, relu in "
+       "t5; llama, idefics3: silu"},
       {"vocabulary", &config.vocabulary,
        "gpt, llama, bert, idefics3, t5, mlp: number of different tokens; 256 if tokens are bytes"},
       {"tied", &config.tied,

@@ -21,6 +21,19 @@ enum class StemShape : std::uint8_t { imagenet, cifar };
 inline constexpr std::string_view stem_names[] = {"imagenet", "cifar"};
 constexpr EnumNames names_of(StemShape) { return stem_names; }
 
+/// The activation of the hidden elements of an MLP.
+enum class ModelActivation : std::uint8_t {
+  published,  // the one with which the kind of model was published
+  relu,
+  gelu,       // x times the normal distribution function of x
+  gelu_tanh,  // its approximation by tanh (Hendrycks 2016)
+  tanh,
+  silu
+};
+inline constexpr std::string_view activation_names[] = {"auto",      "relu", "gelu",
+                                                        "gelu_tanh", "tanh", "silu"};
+constexpr EnumNames names_of(ModelActivation) { return activation_names; }
+
 /// The [model] table of an experiment file. The header of each kind of model says what the fields
 /// mean for that kind.
 struct ModelConfig {
@@ -38,6 +51,8 @@ struct ModelConfig {
   double rope_factor = 1;
   std::int64_t relative_buckets = 32;
   std::int64_t relative_distance = 128;
+  double epsilon = 0;
+  ModelActivation activation = ModelActivation::published;
   std::int64_t vocabulary = 256;
   bool tied = false;
   double dropout = 0;

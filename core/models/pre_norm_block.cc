@@ -18,7 +18,7 @@ PreNormBlock::PreNormBlock(std::string name, const PreNormOptions& o, Device& de
                   .out = o.branch}),
       attention_dropout_(*this, "attention.dropout", o.dropout),
       norm2_(*this, "norm2", o.width, o.epsilon),
-      expand_(*this, "mlp.in", o.width, o.hidden, o.inner, zeros, Activation::gelu),
+      expand_(*this, "mlp.in", o.width, o.hidden, o.inner, zeros, o.activation),
       contract_(*this, "mlp.out", o.hidden, o.width, o.branch, zeros),
       mlp_dropout_(*this, "mlp.dropout", o.dropout) {}
 

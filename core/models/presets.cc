@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/models/model_defaults.h"
 
 namespace ringside {
 namespace {
@@ -200,7 +201,7 @@ const Preset* preset_of(const ModelConfig& config) {
       published.target_context = config.target_context;
     }
     if (published.kind == "idefics3") published.classes = config.classes;  // of synthetic captions
-    if (published == config) return &preset;
+    if (completed(published) == completed(config)) return &preset;
   }
   return nullptr;
 }

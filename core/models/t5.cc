@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/models/model_defaults.h"
 #include "core/models/t5_blocks.h"
 #include "core/nn/decoder_layers.h"
 #include "core/nn/dropout.h"
@@ -13,7 +14,6 @@
 namespace ringside {
 namespace {
 
-using t5::epsilon;
 using t5::Shared;
 constexpr Init unit_normal{Init::Kind::normal, 1};
 constexpr std::int64_t most_elements_of_heads = 1 << 20;
@@ -33,7 +33,7 @@ void check_t5(const ModelConfig& c) {
         "model.heads = {} does not divide model.width = {}; choose a divisor, or set "
         "model.head_width",
         c.heads, c.width);
-  if (c.heads * t5::complete(c).head_width > most_elements_of_heads)
+  if (c.heads * completed(c).head_width > most_elements_of_heads)
     throw Error("model.heads = {} heads of model.head_width = {} have more than {} elements",
                 c.heads, c.head_width, most_elements_of_heads);
   if (c.relative_buckets < 4 || c.relative_buckets % 2 != 0)
@@ -121,7 +121,7 @@ class Bridge final : public Unit {
   Bridge(const ModelConfig& c, std::shared_ptr<Shared> shared, Device& device)
       : Unit("bridge", device),
         shared_(std::move(shared)),
-        norm_(*this, "norm", c.width, epsilon),
+        norm_(*this, "norm", c.width, epsilon_of(c)),
         dropout_(*this, "dropout", c.dropout) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
@@ -159,7 +159,7 @@ class Head final : public Unit {
         lender_(embedding),
         shared_(std::move(shared)),
         scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(c.width)))),
-        norm_(*this, "norm", c.width, epsilon),
+        norm_(*this, "norm", c.width, epsilon_of(c)),
         dropout_(*this, "dropout", c.dropout),
         logits_(*this, "logits", embedding.share(), std::nullopt) {}
 
@@ -195,7 +195,7 @@ class Head final : public Unit {
 
 Model make_t5(const ModelConfig& config, Device& device) {
   check_t5(config);
-  const ModelConfig c = t5::complete(config);
+  const ModelConfig c = completed(config);
   Model model;
   const auto shared = std::make_shared<Shared>();
   auto embedding = std::make_unique<EmbeddingUnit>(c, shared, device);

@@ -5,11 +5,11 @@
 
 namespace ringside {
 
-/// The encoder-decoder of Raffel et al. 2020 (version 1.0): pre-norm blocks with RMS norms (epsilon
-/// 1e-6) and linear layers without biases, an MLP with relu, and attention that does not scale its
-/// scores but, within a sequence, adds a learned bias for each head and bucket of distances. One
-/// table serves both sequences of tokens and the logits, which are computed from the decoder's
-/// output times width^-0.5.
+/// The encoder-decoder of Raffel et al. 2020 (version 1.0): pre-norm blocks with RMS norms
+/// (`epsilon`, 1e-6) and linear layers without biases, an MLP with `activation` (relu), and
+/// attention that does not scale its scores but, within a sequence, adds a learned bias for each
+/// head and bucket of distances. One table serves both sequences of tokens and the logits, which
+/// are computed from the decoder's output times width^-0.5.
 ///
 /// `layers`: blocks of the encoder, and as many of the decoder. `context`: source tokens of a
 /// sample; `target_context`: target tokens (0: as many). `head_width`: width of a head (0: `width`

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/models/model_defaults.h"
 #include "core/nn/cross_attention.h"
 #include "core/nn/decoder_layers.h"
 #include "core/nn/dropout.h"
@@ -112,7 +113,7 @@ class Mlp {
  public:
   Mlp(Unit& unit, const ModelConfig& c)
       : expand_(unit, "mlp.in", c.width, c.hidden, deviating(c.width), std::nullopt,
-                Activation::relu),
+                activation_of(c)),
         hidden_dropout_(unit, "mlp.hidden.dropout", c.dropout),
         contract_(unit, "mlp.out", c.hidden, c.width, deviating(c.hidden), std::nullopt),
         dropout_(unit, "mlp.dropout", c.dropout) {}
@@ -137,9 +138,9 @@ class EncoderBlock final : public Unit {
  public:
   EncoderBlock(std::int64_t index, const ModelConfig& c, const Shared& shared, Device& device)
       : Unit(fmt::format("encoder.{}", index), device),
-        norm1_(*this, "norm1", c.width, epsilon),
+        norm1_(*this, "norm1", c.width, epsilon_of(c)),
         attention_(*this, c, index == 0, c.context, /*causal=*/false, shared.encoder_bias),
-        norm2_(*this, "norm2", c.width, epsilon),
+        norm2_(*this, "norm2", c.width, epsilon_of(c)),
         mlp_(*this, c) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
@@ -171,11 +172,11 @@ class DecoderBlock final : public Unit {
   DecoderBlock(std::int64_t index, const ModelConfig& c, std::shared_ptr<Shared> shared,
                Device& device)
       : Unit(fmt::format("decoder.{}", index), device),
-        norm1_(*this, "norm1", c.width, epsilon),
+        norm1_(*this, "norm1", c.width, epsilon_of(c)),
         attention_(*this, c, index == 0, c.target_context, /*causal=*/true, shared->decoder_bias),
-        norm2_(*this, "norm2", c.width, epsilon),
+        norm2_(*this, "norm2", c.width, epsilon_of(c)),
         cross_(*this, c, shared),
-        norm3_(*this, "norm3", c.width, epsilon),
+        norm3_(*this, "norm3", c.width, epsilon_of(c)),
         mlp_(*this, c) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
@@ -209,13 +210,6 @@ class DecoderBlock final : public Unit {
 };
 
 }  // namespace
-
-ModelConfig complete(ModelConfig c) {
-  if (c.target_context == 0) c.target_context = c.context;
-  if (c.head_width == 0) c.head_width = c.width / c.heads;
-  if (c.hidden == 0) c.hidden = 4 * c.width;
-  return c;
-}
 
 std::unique_ptr<Unit> make_encoder_block(std::int64_t index, const ModelConfig& config,
                                          const Shared& shared, Device& device) {

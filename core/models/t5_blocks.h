@@ -8,11 +8,6 @@
 
 namespace ringside::t5 {
 
-inline constexpr float epsilon = 1e-6f;
-
-/// The config with what 0 stands for in its place.
-ModelConfig complete(ModelConfig config);
-
 /// Tensors that more than one unit reads, for one micro-batch. Values are set in forward. In
 /// training the same unit's backward lets go of them, so that all that lies between may read them
 /// again when it is recomputed; in evaluation the last reader lets go of them. Gradients are made
@@ -27,7 +22,7 @@ struct Shared {
 };
 
 /// Block `index` of the encoder, which maps [B, context, width] to the same:
-/// x += attention(norm(x)); x += mlp(norm(x)). `config` is complete.
+/// x += attention(norm(x)); x += mlp(norm(x)). `config` is completed.
 std::unique_ptr<Unit> make_encoder_block(std::int64_t index, const ModelConfig& config,
                                          const Shared& shared, Device& device);
 /// Block `index` of the decoder, which maps [B, target_context, width] to the same: between the two

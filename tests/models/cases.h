@@ -62,6 +62,8 @@ inline std::vector<Case> cases() {
                                      c.tied = true;
                                      c.dropout = 0.3;
                                      c.positions = 7;
+                                     c.epsilon = 1e-2;
+                                     c.activation = ModelActivation::gelu;
                                    })},
       {"llama", of("llama",
                    [](ModelConfig& c) {
@@ -70,12 +72,17 @@ inline std::vector<Case> cases() {
                      c.hidden = 12;
                      c.rope_factor = 8;
                    })},
-      {"tied_llama", of("llama", [](ModelConfig& c) { c.tied = true; })},
+      {"tied_llama", of("llama",
+                        [](ModelConfig& c) {
+                          c.tied = true;
+                          c.epsilon = 1e-2;
+                        })},
       {"bert", of("bert",
                   [](ModelConfig& c) {
                     c.dropout = 0.3;
                     c.masked = 2;
                     c.segments = 3;
+                    c.activation = ModelActivation::tanh;
                   })},
       {"idefics3", idefics3(false)},
       {"tied_idefics3", idefics3(true)},
@@ -87,6 +94,7 @@ inline std::vector<Case> cases() {
                   c.hidden = 12;
                   c.relative_buckets = 8;
                   c.relative_distance = 5;
+                  c.activation = ModelActivation::gelu_tanh;
                 })},
       {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},
       {"resnet_14_of_small_images", images("resnet", 14, StemShape::cifar, 10)},
