@@ -24,9 +24,7 @@ std::string listed(const std::vector<std::string>& items, std::string_view what)
 
 bool same_extents(const NamedTensor& tensor, const std::vector<std::int64_t>& stored) {
   if (!tensor.tokens || stored.size() != tensor.extents.size()) return stored == tensor.extents;
-  const std::int64_t rows = tensor.extents[0];
-  const std::int64_t padded = (rows + padded_to - 1) / padded_to * padded_to;
-  return stored[0] >= rows && stored[0] <= padded &&
+  return is_padded(tensor.extents[0], stored[0]) &&
          std::equal(stored.begin() + 1, stored.end(), tensor.extents.begin() + 1);
 }
 
@@ -104,6 +102,10 @@ class Fitting {
 };
 
 }  // namespace
+
+bool is_padded(std::int64_t rows, std::int64_t stored) {
+  return stored >= rows && stored <= (rows + padded_to - 1) / padded_to * padded_to;
+}
 
 std::vector<const StoredTensor*> fit(const StoredTensors& file, const Model& model,
                                      const Names& names) {

@@ -8,6 +8,9 @@
 
 namespace ringside {
 
+/// Whether a file's table with `stored` rows may be that of `rows` tokens.
+bool is_padded(std::int64_t rows, std::int64_t stored);
+
 /// Returns the stored tensor for each of names.tensors; null only for counters (see names.h) that
 /// the file lacks. The pointers point into `file`. Throws Error, one line that lists missing and
 /// unknown tensors, tensors with other extents or with a dtype that no parameter has, and tied

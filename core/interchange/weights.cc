@@ -10,6 +10,7 @@
 #include "core/device/write_values.h"
 #include "core/interchange/fit.h"
 #include "core/interchange/llmc.h"
+#include "core/interchange/stated_model.h"
 
 namespace ringside {
 namespace {
@@ -166,6 +167,30 @@ std::vector<SafetensorsWriter::Tensor> declared(const Names& names, DType dtype)
   return out;
 }
 
+/// Throws Error if the file says that its weights are of another model.
+void hold(const StatedModel& stated, ModelConfig here) {
+  if (is_padded(here.vocabulary, stated.model.vocabulary))
+    here.vocabulary = stated.model.vocabulary;
+  std::vector<std::string> texts;
+  for (const Disagreement& one : disagreements(stated, here)) texts.push_back(one.text);
+  if (!texts.empty())
+    throw Error("train.initial_weights: {}; choose the [model] that the weights were made for",
+                fmt::join(texts, "; "));
+}
+
+/// Holds the model against what the file of weights, and a config.json beside it, say of theirs.
+void hold_against_files(const StoredTensors& stored, const ModelConfig& config) {
+  if (const auto saved = model_of_metadata(stored)) hold(*saved, config);
+  const auto beside = std::filesystem::path(stored.path).parent_path() / "config.json";
+  std::error_code error;
+  if (has_hugging_face_config(config.kind) && std::filesystem::exists(beside, error))
+    hold(read_hugging_face_config(beside, "train.initial_weights"), config);
+}
+
+SafetensorsWriter::Metadata metadata_of(const ModelConfig& config) {
+  return {stating_metadata(config)};
+}
+
 std::vector<std::byte> read(Device& device, const Tensor& values) {
   std::vector<std::byte> out(values.bytes());
   device.read(values, out);
@@ -178,7 +203,10 @@ std::shared_ptr<const InitialValues> open_weights(const std::string& path, const
                                                   const ModelConfig& config) {
   if (config.kind == "gpt" && is_llmc_model(path))
     return std::make_shared<FromFile>(open_llmc_model(path, config), model, llmc_names_of(model));
-  return std::make_shared<FromFile>(open_safetensors(path), model, names_of(model, config));
+  StoredTensors stored = open_safetensors(path);
+  hold_against_files(stored, config);
+  remove_wrappers(stored);
+  return std::make_shared<FromFile>(std::move(stored), model, names_of(model, config));
 }
 
 WeightsFile::WeightsFile(std::filesystem::path path, const Model& model, const ModelConfig& config,
@@ -186,14 +214,14 @@ WeightsFile::WeightsFile(std::filesystem::path path, const Model& model, const M
     : model_(model),
       names_(names_of(model, config)),
       dtype_(dtype),
-      writer_(std::move(path), declared(names_, dtype)) {}
+      writer_(std::move(path), declared(names_, dtype), metadata_of(config)) {}
 
 WeightsFile::WeightsFile(std::vector<std::byte>& bytes, const Model& model,
                          const ModelConfig& config, DType dtype)
     : model_(model),
       names_(names_of(model, config)),
       dtype_(dtype),
-      writer_(bytes, declared(names_, dtype)) {}
+      writer_(bytes, declared(names_, dtype), metadata_of(config)) {}
 
 void WeightsFile::add(const Unit& unit, const Tensor& values) {
   if (values.dtype() != dtype_ || values.count() != unit.layout().count())

@@ -415,9 +415,10 @@ class Fit : public Names {
     std::vector<SafetensorsWriter::Tensor> list;
     for (const auto& [name, tensor] : tensors)
       list.push_back({name, tensor.dtype, tensor.extents,
-                      tensor.dtype == "I64"   ? 8u
-                      : tensor.dtype == "F32" ? 4u
-                                              : 2u});
+                      tensor.dtype == "I64"    ? 8u
+                      : tensor.dtype == "F32"  ? 4u
+                      : tensor.dtype == "BOOL" ? 1u
+                                               : 2u});
     const std::string path = folder_.path() / "changed.safetensors";
     SafetensorsWriter writer(path, list);
     std::size_t i = 0;
@@ -466,12 +467,41 @@ TEST_F(Fit, TakesGptsWithoutThePrefixAndWithOldMasks) {
   Weights& gpt = const_cast<Weights&>(write(gpt_of(false)));
   const auto values = gpt.own();
   const std::vector<float> mask(36);
+  const std::vector<std::byte> flags(36);
   const std::string path = changed([&](auto& tensors) {
     for (const auto& [name, tensor] : file_.tensors)
       if (name.starts_with("transformer.")) rename(tensors, name, name.substr(12));
     tensors["h.0.attn.bias"] = {"F32", {1, 1, 6, 6}, std::as_bytes(std::span(mask)), ""};
+    tensors["h.1.attn.bias"] = {"BOOL", {1, 1, 6, 6}, flags, ""};
   });
   EXPECT_EQ(gpt.loaded(path, 1000), values);
+}
+
+TEST_F(Fit, LeavesOutTheNamesOfWrappers) {
+  Weights& gpt = const_cast<Weights&>(write(gpt_of(false)));
+  const auto values = gpt.own();
+  const auto renamed = [&](const std::function<std::string(const std::string&)>& name_of) {
+    return changed([&](auto& tensors) {
+      for (const auto& [name, tensor] : file_.tensors) rename(tensors, name, name_of(name));
+    });
+  };
+  for (const std::string wrapper :
+       {"module.", "_orig_mod.", "_fsdp_wrapped_module.", "module._orig_mod.", "_orig_mod.module.",
+        "_fsdp_wrapped_module._orig_mod.", "module.module._checkpoint_wrapped_module."})
+    EXPECT_EQ(gpt.loaded(renamed([&](const auto& name) { return wrapper + name; }), 1000), values)
+        << wrapper;
+  const std::string within = renamed([](std::string name) {
+    if (const auto at = name.find(".h.1."); at != std::string::npos)
+      name.insert(at + 5, "_fsdp_wrapped_module._orig_mod.");
+    return "_fsdp_wrapped_module." + name;
+  });
+  EXPECT_EQ(gpt.loaded(within, 1000), values);
+  const std::string both = changed([](auto& tensors) {
+    tensors["module.transformer.wpe.weight"] = tensors["transformer.wpe.weight"];
+  });
+  EXPECT_TRUE(contains(gpt.refused(both),
+                       "tensors 'module.transformer.wpe.weight' and 'transformer.wpe.weight' are "
+                       "both 'transformer.wpe.weight' without the names of wrappers"));
 }
 
 TEST_F(Fit, WantsATiedHeadToBeTheTable) {
@@ -538,6 +568,175 @@ TEST_F(Fit, ValuesThatAreNotFiniteAreRefusedByName) {
   EXPECT_TRUE(
       contains(complaint_of(half, "fc.bias", 7e4F),
                "has the value 70000; all values of train.initial_weights must be finite in fp16"));
+}
+
+class Stated : public Names {
+ protected:
+  /// Saves weights of `config`, and returns the error of reading them with `change`d [model].
+  std::string refused(ModelConfig config, const std::function<void(ModelConfig&)>& change) {
+    write(config);
+    change(config);
+    return Weights(config, DType::f32).refused(path_);
+  }
+};
+
+TEST_F(Stated, SavedWeightsAreOfTheModelThatSavedThem) {
+  const std::string advice = "; choose the [model] that the weights were made for";
+  // None of these changes a shape.
+  EXPECT_EQ(refused(llama(false),
+                    [](ModelConfig& c) {
+                      c.heads = 2;
+                      c.kv_heads = 1;
+                    }),
+            "train.initial_weights: heads = 4 in " + path_ + ", 2 here; kv_heads = 2 in " + path_ +
+                ", 1 here" + advice);
+  EXPECT_EQ(refused(llama(true), [](ModelConfig& c) { c.rope_base = 500000; }),
+            "train.initial_weights: rope_base = 10000.0 in " + path_ + ", 500000.0 here" + advice);
+  EXPECT_EQ(refused(t5(), [](ModelConfig& c) { c.relative_distance = 64; }),
+            "train.initial_weights: relative_distance = 128 in " + path_ + ", 64 here" + advice);
+  EXPECT_EQ(refused(gpt_of(true), [](ModelConfig& c) { c.epsilon = 1e-6; }),
+            "train.initial_weights: epsilon = 1e-05 in " + path_ + ", 1e-06 here" + advice);
+  EXPECT_EQ(
+      refused(bert(), [](ModelConfig& c) { c.activation = ModelActivation::relu; }),
+      "train.initial_weights: activation = \"gelu\" in " + path_ + ", \"relu\" here" + advice);
+  EXPECT_EQ(refused(idefics3(false), [](ModelConfig& c) { c.vision_heads = 3; }),
+            "train.initial_weights: vision_heads = 2 in " + path_ + ", 3 here" + advice);
+  EXPECT_EQ(refused(gpt_of(true), [](ModelConfig& c) { c.layers = 3; }),
+            "train.initial_weights: layers = 2 in " + path_ + ", 3 here" + advice);
+}
+
+TEST_F(Stated, SamplesMayHaveAnotherLengthAndTrainingOtherSettings) {
+  EXPECT_EQ(refused(llama(false), [](ModelConfig& c) { c.context = 3; }), "nothing");
+  EXPECT_EQ(refused(bert(),
+                    [](ModelConfig& c) {
+                      c.positions = c.context;
+                      c.context = 4;
+                      c.dropout = 0.5;
+                      c.masked = 1;
+                    }),
+            "nothing");
+  EXPECT_EQ(refused(images("resnet", 18, 8), [](ModelConfig& c) { c.batch_norm_group = 2; }),
+            "nothing");
+}
+
+TEST_F(Stated, AVocabularyMayBePadded) {
+  ModelConfig padded = gpt_of(true);
+  padded.vocabulary = 128;
+  EXPECT_EQ(refused(padded, [](ModelConfig& c) { c.vocabulary = 11; }), "nothing");
+  EXPECT_TRUE(contains(refused(gpt_of(true), [](ModelConfig& c) { c.vocabulary = 12; }),
+                       "vocabulary = 11 in " + path_ + ", 12 here"));
+}
+
+/// A model, the config.json of Hugging Face that is its, one key with another value there, and the
+/// error that says so.
+struct Beside {
+  std::string name;
+  ModelConfig config;
+  nlohmann::json file;
+  std::string key;
+  nlohmann::json other;
+  std::string error;
+};
+
+std::vector<Beside> besides() {
+  const nlohmann::json of_llama = {
+      {"model_type", "llama"},    {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+      {"num_key_value_heads", 2}, {"hidden_size", 8},       {"intermediate_size", 10},
+      {"rms_norm_eps", 1e-5},     {"vocab_size", 11},       {"rope_theta", 1e4}};
+  return {{"gpt2",
+           gpt_of(true),
+           {{"model_type", "gpt2"},
+            {"n_layer", 2},
+            {"n_head", 2},
+            {"n_embd", 8},
+            {"n_positions", 6},
+            {"vocab_size", 11}},
+           "/n_head",
+           4,
+           "n_head = 4 in FILE, heads = 2 here"},
+          {"llama", llama(false), of_llama, "/num_attention_heads", 2,
+           "num_attention_heads = 2 in FILE, heads = 4 here"},
+          {"bert",
+           bert(),
+           {{"model_type", "bert"},
+            {"num_hidden_layers", 2},
+            {"num_attention_heads", 2},
+            {"hidden_size", 8},
+            {"intermediate_size", 32},
+            {"max_position_embeddings", 6},
+            {"vocab_size", 11}},
+           "/layer_norm_eps",
+           1e-5,
+           "layer_norm_eps = 1e-05 in FILE, epsilon = 1e-12 here"},
+          {"t5",
+           t5(),
+           {{"model_type", "t5"},
+            {"num_layers", 2},
+            {"num_heads", 2},
+            {"d_model", 8},
+            {"d_kv", 3},
+            {"d_ff", 32},
+            {"vocab_size", 11}},
+           "/relative_attention_max_distance",
+           64,
+           "relative_attention_max_distance = 64 in FILE, relative_distance = 128 here"},
+          {"idefics3",
+           idefics3(false),
+           {{"model_type", "idefics3"},
+            {"text_config", of_llama},
+            {"vision_config",
+             {{"image_size", 8},
+              {"num_channels", 2},
+              {"patch_size", 2},
+              {"num_hidden_layers", 2},
+              {"num_attention_heads", 2},
+              {"hidden_size", 6},
+              {"intermediate_size", 7}}}},
+           "/vision_config/num_attention_heads",
+           3,
+           "vision_config.num_attention_heads = 3 in FILE, vision_heads = 2 here"}};
+}
+
+TEST_F(Stated, AConfigJsonBesideTheWeightsIsHeldAgainstTheModel) {
+  for (Beside& one : besides()) {
+    SCOPED_TRACE(one.name);
+    // Without the metadata of ours.
+    const Weights& model = write(one.config);
+    StoredTensors bare = file_;
+    const std::string path = folder_.path() / "bare.safetensors";
+    std::vector<SafetensorsWriter::Tensor> list;
+    for (const auto& [name, tensor] : bare.tensors) list.push_back({name, "F32", tensor.extents});
+    SafetensorsWriter writer(path, list);
+    std::size_t i = 0;
+    for (const auto& [name, tensor] : bare.tensors) writer.write(i++, tensor.bytes);
+    writer.finish();
+
+    const std::string config = folder_.write("config.json", one.file.dump());
+    EXPECT_EQ(model.refused(path), "nothing");
+    one.file[nlohmann::json::json_pointer(one.key)] = one.other;
+    folder_.write("config.json", one.file.dump());
+    one.error.replace(one.error.find("FILE"), 4, config);
+    EXPECT_EQ(model.refused(path), "train.initial_weights: " + one.error +
+                                       "; choose the [model] that the weights were made for");
+    std::filesystem::remove(config);
+  }
+}
+
+TEST_F(Stated, AConfigJsonMaySayThatTheVocabularyIsPadded) {
+  const Weights& model = write(gpt_of(true));
+  nlohmann::json file = besides()[0].file;
+  file["vocab_size"] = 64;
+  folder_.write("config.json", file.dump());
+  EXPECT_EQ(model.refused(path_), "nothing");
+  file["vocab_size"] = 129;
+  folder_.write("config.json", file.dump());
+  EXPECT_TRUE(contains(model.refused(path_), "vocab_size = 129 in"));
+}
+
+TEST_F(Stated, OtherKindsOfModelsDoNotReadAConfigJson) {
+  const Weights& model = write(images("resnet", 18, 8));
+  folder_.write("config.json", "{");
+  EXPECT_EQ(model.refused(path_), "nothing");
 }
 
 TEST_F(Fit, DoesNotNeedCounters) {

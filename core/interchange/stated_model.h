@@ -1,0 +1,53 @@
+// The [model] that a file states, to be held against that of an experiment.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/interchange/stored.h"
+#include "core/models/model.h"
+
+namespace ringside {
+
+/// A [model], and where a file states the keys that decide what the model computes. Keys that the
+/// file says nothing about have their defaults in `model`.
+struct StatedModel {
+  /// One key of [model], and the file's key and value, as in "text_config.hidden_size" = "2048".
+  struct Key {
+    std::string ours, theirs, value;
+  };
+  std::string file;
+  ModelConfig model;
+  std::vector<Key> keys;  // "kind" is the first
+};
+
+/// A key of [model] whose value is another than the file's, and both values:
+/// "num_attention_heads = 2 in FILE, heads = 4 here". If the kinds differ, no other key is
+/// compared.
+struct Disagreement {
+  std::string key, text;
+};
+/// 0 and "auto" are the values that they stand for.
+std::vector<Disagreement> disagreements(const StatedModel& stated, const ModelConfig& here);
+
+/// Name and value of the metadata in which a file of weights says of which [model] they are.
+std::pair<std::string, std::string> stating_metadata(const ModelConfig& model);
+/// The [model] that such metadata state; none if the file has none. Throws Error that names the
+/// file if the value is none that stating_metadata() makes.
+std::optional<StatedModel> model_of_metadata(const StoredTensors& stored);
+
+/// Whether there are configurations of Hugging Face for this kind of model: gpt, llama, bert, t5
+/// and idefics3.
+bool has_hugging_face_config(std::string_view kind);
+
+/// Reads a config.json of Hugging Face, of model_type gpt2, llama, bert, t5 or idefics3. A key that
+/// the file lacks has the value that Hugging Face's class gives it. What a model of Hugging Face
+/// computes otherwise than ours is refused: throws Error that names the file, the key and its
+/// value. Keys that decide nothing about a model's results are ignored, dropout and the length of
+/// samples among them. `setting` is the key of the experiment that leads to the file, for errors.
+StatedModel read_hugging_face_config(const std::filesystem::path& file, std::string_view setting);
+
+}  // namespace ringside
