@@ -66,6 +66,9 @@ void list_models() {
     std::cout << fmt::format("  {:<16} {:>15}  {}{}\n", preset.name,
                              with_commas(model.parameter_count()), preset.source, encoder);
   }
+  std::cout
+      << "models that a config.json of Hugging Face describes (model.from = \"FOLDER\"): gpt2, "
+         "llama, bert, t5, idefics3\n";
 }
 
 void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }

@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
@@ -20,7 +22,9 @@ std::string join(Path::const_iterator begin, Path::const_iterator end) {
 
 }  // namespace
 
-bool is_preset(const Path& path) { return path == Path{"model", "preset"}; }
+bool is_model_source(const Path& path) {
+  return path.size() == 2 && path[0] == "model" && (path[1] == "preset" || path[1] == "from");
+}
 
 std::string key_of(const Path& path) { return join(path.begin(), path.end()); }
 
@@ -33,13 +37,29 @@ Path path_of(const std::string& key) {
 
 void Binder::assign(const std::vector<Assignment>& together) {
   std::map<std::string, std::string> places;
-  for (const Assignment& one : together)
-    if (is_preset(one.path)) assign_one(one);
+  assign_sources(together);
   for (const Assignment& one : together) {
-    if (!is_preset(one.path)) assign_one(one);
+    if (!is_model_source(one.path)) assign_one(one);
     places[key_of(one.path)] = one.place;
   }
   settle_batches(places);
+  hold_model(places);
+}
+
+void Binder::assign_sources(const std::vector<Assignment>& together) {
+  const Assignment* first = nullptr;
+  for (const Assignment& one : together) {
+    if (!is_model_source(one.path)) continue;
+    if (first && first->path != one.path)
+      throw Error("{}: {} is given beside {} ({}); leave one out", one.place, key_of(one.path),
+                  key_of(first->path), first->place);
+    first = &one;
+    place_ = one.place;
+    if (one.path[1] == "preset")
+      assign_preset(one.data);
+    else
+      assign_from(one);
+  }
 }
 
 void Binder::assign_one(const Assignment& one) {
@@ -47,7 +67,6 @@ void Binder::assign_one(const Assignment& one) {
   place_ = one.place;
   if (path[0] == "name" && path.size() == 1) return one.data.put(&config_.name, place_, "name");
   if (path[0] == "scheme") return assign_option(path, one.data);
-  if (is_preset(path)) return assign_preset(one.data);
   bool known = false;
   for (const auto& [table, fields] : tables()) {
     if (path[0] != table) continue;
@@ -112,8 +131,39 @@ void Binder::assign_preset(const TomlData& value) {
   value.put(&name, place_, "model.preset");
   try {
     config_.model = find_preset(name).config;
+    config_.stated_model.reset();
   } catch (const Error& error) {
     throw Error("{}: {}", place_, error.what());
+  }
+}
+
+/// What the file does not decide stays as it was given before.
+void Binder::assign_from(const Assignment& one) {
+  std::string name;
+  one.data.put(&name, place_, "model.from");
+  std::filesystem::path file = std::filesystem::absolute(one.folder / name).lexically_normal();
+  if (std::filesystem::is_directory(file)) file /= "config.json";
+  try {
+    config_.stated_model = read_hugging_face_config(file, "model.from");
+  } catch (const Error& error) {
+    throw Error("{}: {}", place_, error.what());
+  }
+  const ModelConfig before = std::exchange(config_.model, config_.stated_model->model);
+  ModelConfig& model = config_.model;
+  model.context = before.context;
+  if (model.positions > 0) model.context = std::min(model.context, model.positions);
+  model.target_context = before.target_context;
+  model.dropout = before.dropout;
+  model.masked = before.masked;
+  model.classes = before.classes;
+}
+
+void Binder::hold_model(const std::map<std::string, std::string>& places) {
+  if (!config_.stated_model) return;
+  for (const Disagreement& one : disagreements(*config_.stated_model, config_.model)) {
+    const auto place = places.find("model." + one.key);
+    throw Error("{}: {}; leave model.{} out, or model.from",
+                place == places.end() ? place_ : place->second, one.text, one.key);
   }
 }
 
@@ -126,7 +176,7 @@ void Binder::assign_field(const Fields& fields, const Path& path, std::size_t de
       return value.put(field.value, place_, key_of(path));
     known.emplace_back(field.name);
   }
-  if (path[0] == "model") known.emplace_back("preset");
+  if (path[0] == "model") known.insert(known.end(), {"preset", "from"});
   if (path[0] == "compare") known.insert(known.end(), {"case", "sweep"});
   refuse_key(path, depth, known);
 }

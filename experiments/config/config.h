@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "core/interchange/stated_model.h"
 #include "core/plan/run_plan.h"
 #include "experiments/config/toml.h"
 
@@ -43,6 +44,8 @@ struct ExperimentConfig {
   /// The options of every scheme for which a [scheme.X] table or an override sets at least one;
   /// options that are not set have their defaults.
   std::map<std::string, Options> scheme_options;
+  /// The model of the config.json that model.from names, with which `model` agrees.
+  std::optional<StatedModel> stated_model;
   /// The cluster of the file that device.cluster names, for device.kind "sim".
   std::optional<sim::ClusterSpec> cluster;
   /// Whether the ranks of real devices live where a job places them, which numbers their devices.
@@ -104,11 +107,13 @@ struct Experiment {
 /// of the file. An override is "table.key=value" with a TOML value or a bare word
 /// ("scheme.ps.servers=4", "data.path=text.txt"). A case is "SCHEME: key=value, key=value"; among
 /// its keys may be label, world and worlds. model.preset (core/models/presets.h) sets all of
-/// [model] before the other keys of the file, of an override or of a case. Paths become absolute:
-/// those of the file relative to its folder, all others relative to the current folder. If there
-/// are cases, and neither file nor overrides set compare.schemes, these become empty. Throws Error
-/// that names the file and line, the override or the case, if something cannot be read, a name is
-/// unknown (the nearest known one is suggested), or a value has the wrong type.
+/// [model] before the other keys of the file, of an override or of a case. model.from does so with
+/// what a config.json decides (core/interchange/stated_model.h), and other keys must agree with it.
+/// Paths become absolute: those of the file relative to its folder, all others relative to the
+/// current folder. If there are cases, and neither file nor overrides set compare.schemes, these
+/// become empty. Throws Error that names the file and line, the override or the case, if something
+/// cannot be read, a name is unknown (the nearest known one is suggested), or a value has the wrong
+/// type.
 Experiment read_experiment(const std::filesystem::path& file,
                            const std::vector<std::string>& overrides,
                            const std::vector<std::string>& cases = {});

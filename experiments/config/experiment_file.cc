@@ -37,7 +37,7 @@ class Collector {
         add_cases(one, file.parent_path());
       else if (begins_with(one.path, {"compare", "sweep"}))
         add_swept({one.path, one.data, one.place, file.parent_path()});
-      else if (one.data.is_table() && !is_preset(one.path))
+      else if (one.data.is_table() && !is_model_source(one.path))
         binder_.check_table(one.path, one.place);
       else
         together.push_back({one.path, one.data, one.place, file.parent_path()});

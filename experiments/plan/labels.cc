@@ -12,8 +12,13 @@ std::string last_part(const std::string& key) { return key.substr(key.rfind('.')
 
 std::string value_in_label(const Setting& setting) {
   const std::string& key = setting.key;
+  const std::filesystem::path path(setting.value);
+  if (key == "model.from") {
+    const bool folder = path.has_filename() && path.filename() != "config.json";
+    return (folder ? path : path.parent_path()).filename().string();
+  }
   const bool file = key == "device.cluster" || key == "data.path" || key == "train.initial_weights";
-  return file ? std::filesystem::path(setting.value).stem().string() : setting.value;
+  return file ? path.stem().string() : setting.value;
 }
 
 std::string file_name(const std::string& label) {

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
+#include "core/models/model_defaults.h"
 #include "experiments/registry/registry.h"
 #include "peer/averaging.h"
 #include "peer/ddp.h"
@@ -85,6 +86,17 @@ void check_torch(std::string_view scheme, const RunPlan& plan) {
   if (plan.model.batch_norm_group > 1)
     refuse(fmt::format("model.batch_norm_group = {}", plan.model.batch_norm_group),
            "is not known there; leave it at 1");
+  const ModelConfig model = completed(plan.model);
+  ModelConfig published = model;
+  published.epsilon = 0;
+  published.activation = ModelActivation::published;
+  published = completed(published);
+  if (model.epsilon != published.epsilon)
+    refuse(fmt::format("model.epsilon = {}", model.epsilon),
+           fmt::format("is not known there; leave it at {}", published.epsilon));
+  if (model.activation != published.activation)
+    refuse(fmt::format("model.activation = '{}'", name_of(model.activation)),
+           fmt::format("is not known there; leave it at '{}'", name_of(published.activation)));
   const OptimizerConfig& optimizer = plan.optimizer;
   if (optimizer.kind != "adamw" && optimizer.kind != "sgd")
     refuse(fmt::format("optimizer.kind = '{}'", optimizer.kind),

@@ -41,7 +41,7 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
     const auto dot = one.key.find('.');
     const std::string table = one.key.substr(0, dot);
     if (table == "scheme") continue;  // options have been erased
-    if (one.key == "model.preset")
+    if (one.key == "model.preset" || one.key == "model.from")
       plan_json["model"].clear();
     else if (dot != std::string::npos)
       plan_json[table].erase(one.key.substr(dot + 1));

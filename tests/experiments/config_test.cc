@@ -79,6 +79,67 @@ TEST_F(Config, RefusesAPresetThatThereIsNot) {
   EXPECT_THAT(complaint("[model]\npresett = 'gpt2'\n"), HasSubstr("did you mean 'preset'"));
 }
 
+class ModelFrom : public Config {
+ protected:
+  ModelFrom() {
+    std::filesystem::create_directory(folder_.path() / "weights");
+    folder_.write("weights/config.json", R"({"model_type": "llama", "num_hidden_layers": 3,
+        "num_attention_heads": 6, "num_key_value_heads": 2, "hidden_size": 48,
+        "intermediate_size": 100, "rms_norm_eps": 1e-06, "rope_theta": 500000.0,
+        "vocab_size": 99, "tie_word_embeddings": true})");
+  }
+  std::string file_ = folder_.path() / "weights/config.json";
+};
+
+TEST_F(ModelFrom, TakesTheModelOfAFolderOrFile) {
+  for (const char* from : {"weights", "weights/", "weights/config.json"}) {
+    const auto model =
+        read(fmt::format("[model]\ncontext = 64\nfrom = '{}'\nheads = 6\n", from)).model;
+    EXPECT_EQ(model.kind, "llama");
+    EXPECT_EQ(model.layers, 3);
+    EXPECT_EQ(model.heads, 6);
+    EXPECT_EQ(model.kv_heads, 2);
+    EXPECT_EQ(model.width, 48);
+    EXPECT_EQ(model.hidden, 100);
+    EXPECT_EQ(model.epsilon, 1e-6);
+    EXPECT_EQ(model.rope_base, 500000);
+    EXPECT_EQ(model.rope_factor, 1);
+    EXPECT_EQ(model.vocabulary, 99);
+    EXPECT_TRUE(model.tied);
+    EXPECT_EQ(model.activation, ModelActivation::silu);
+    EXPECT_EQ(model.context, 64) << "not decided by the file";
+  }
+  const auto set = read("[model]\ncontext = 64\nheads = 9\n", {"model.from=" + file_}).model;
+  EXPECT_EQ(set.heads, 6);
+  EXPECT_EQ(set.context, 64);
+}
+
+TEST_F(ModelFrom, RefusesAKeyBesideItThatSaysOtherwise) {
+  EXPECT_EQ(complaint("[model]\nfrom = 'weights'\n\nheads = 4\n"),
+            fmt::format("{}:4: num_attention_heads = 6 in {}, heads = 4 here; leave model.heads "
+                        "out, or model.from",
+                        (folder_.path() / "trial.toml").string(), file_));
+  const std::string from = "[model]\nfrom = 'weights'\n";
+  EXPECT_THAT(complaint(from, {"model.epsilon=1e-5"}),
+              AllOf(HasSubstr("--set model.epsilon=1e-5: rms_norm_eps = 1e-06 in "),
+                    HasSubstr("epsilon = 1e-05 here")));
+  EXPECT_THAT(complaint(from, {}, {"ddp: model.kind=gpt"}),
+              HasSubstr("model_type = \"llama\" in " + file_ + ", kind = \"gpt\" here"));
+  EXPECT_THAT(complaint(from + "[compare.sweep]\n'model.layers' = [3, 4]\n"),
+              HasSubstr("num_hidden_layers = 3 in " + file_ + ", layers = 4 here"));
+  EXPECT_EQ(read(from, {"model.preset=gpt2"}).model.heads, 12) << "the later one wins";
+}
+
+TEST_F(ModelFrom, RefusesAFileThatMakesNoModelWithItsPlace) {
+  EXPECT_THAT(complaint("[model]\nfrom = 'nowhere'\n"),
+              AllOf(HasSubstr("trial.toml:2: model.from: "), HasSubstr("nowhere cannot be read")));
+  EXPECT_THAT(complaint("[model]\nfrom = 'weights'\npreset = 'gpt2'\n"),
+              HasSubstr("model.preset is given beside model.from ("));
+  folder_.write("weights/config.json", R"({"model_type": "llama", "attention_bias": true})");
+  EXPECT_THAT(complaint("[model]\nfrom = 'weights'\n"),
+              HasSubstr("trial.toml:2: " + file_ + ": attention_bias = true: model.kind 'llama' "));
+}
+
 TEST_F(Config, IsNamedAfterItsFileByDefault) { EXPECT_EQ(read("").name, "trial"); }
 
 TEST_F(Config, RefusesAnUnknownKeyAndNamesTheNearest) {
