@@ -14,11 +14,12 @@ namespace ringside::ps {
 /// The most unproven connections that a process with a limit of so many file descriptors keeps.
 std::size_t most_unproven(std::uint64_t descriptors);
 
-/// ZeroMQ takes in connections without end, and each has the time limit of a handshake: whoever
-/// reopens idle ones would keep workers out. This object cuts connections of a socket over tcp when
-/// more than most_unproven() of them have not proved who they are: of the address that has most of
-/// them, and there of those that are not new the one that has said least. A worker proves itself
-/// within a few packets, so it is never that one. For one thread, the socket's.
+/// ZeroMQ accepts connections without a limit, and each may last as long as a handshake: idle ones
+/// that are opened again and again would keep workers out. This object cuts connections of a socket
+/// over tcp when more than most_unproven() of them have not proved that they may connect: of the
+/// address that has most of them, and there of those that are not new the one that has said least.
+/// A worker proves itself within a few packets, so it is never that one. For one thread, the
+/// socket's.
 class UnprovenConnections {
  public:
   using Clock = std::chrono::steady_clock;
