@@ -1,5 +1,6 @@
 #include "core/launch/json_line.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,11 +15,23 @@ JsonLine::~JsonLine() { close(socket_); }
 bool JsonLine::send(const nlohmann::json& value) {
   const std::string line = value.dump() + '\n';
   std::lock_guard lock(send_mutex_);
-  for (std::size_t sent = 0; sent < line.size();) {
-    const ssize_t n = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+  return send_all(line);
+}
+
+void JsonLine::send_at_once(const nlohmann::json& value) {
+  const std::string line = value.dump() + '\n';
+  const std::unique_lock lock(send_mutex_, std::try_to_lock);
+  // A socket can be written while much of its buffer is free: then there is room for the line.
+  pollfd room{socket_, POLLOUT, 0};
+  if (lock && poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0) send_all(line);
+}
+
+bool JsonLine::send_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
-    sent += static_cast<std::size_t>(n);
+    text.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ringside {
@@ -25,6 +26,8 @@ class JsonLine {
   int socket() const { return socket_; }
   /// Blocks until the system has taken the value; returns false if the other end is gone.
   bool send(const nlohmann::json& value);
+  /// Sends a value of a few bytes, unless that would block or another thread is sending.
+  void send_at_once(const nlohmann::json& value);
   /// Blocks until data or the end of the stream arrives. Returns the values that have arrived
   /// completely (an empty list if only a part of a value has arrived), or std::nullopt at the end
   /// of the stream. What came before a line that is too long is returned first. Throws
@@ -34,6 +37,8 @@ class JsonLine {
   void stop_receiving();
 
  private:
+  bool send_all(std::string_view text);
+
   int socket_;
   std::size_t longest_line_;
   std::mutex send_mutex_;

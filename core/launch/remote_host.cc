@@ -11,7 +11,6 @@
 #include "core/base/error.h"
 #include "core/base/explain.h"
 #include "core/base/json_fields.h"
-#include "core/base/seconds_now.h"
 #include "core/base/utf8.h"
 
 namespace ringside {
@@ -19,8 +18,8 @@ namespace {
 
 constexpr int poll_ms = 100;
 constexpr const char* clock_question = "clock";
-/// While ranks run, an agent is asked so often whether it acts, and may be silent for so long.
-constexpr double ping_every_s = 1, longest_silence_s = 5;
+/// A wait for an answer is named once it has taken so long.
+constexpr double late_s = 3;
 
 bool can_be_read(int file, int timeout_ms) {
   pollfd watched{file, POLLIN, 0};
@@ -58,10 +57,14 @@ RankEnd end_from_json(const nlohmann::json& in) {
 
 }  // namespace
 
-RemoteHost::RemoteHost(std::unique_ptr<JsonLine> agent, std::string name)
-    : agent_(std::move(agent)), name_(std::move(name)) {
+RemoteHost::RemoteHost(std::unique_ptr<JsonLine> agent, std::string name, AgentWait wait)
+    : agent_(std::move(agent)),
+      name_(std::move(name)),
+      wait_(std::move(wait)),
+      silence_(wait_.now()) {
   constexpr timeval longest_send = {.tv_sec = 3, .tv_usec = 0};  // to an agent that does not read
   setsockopt(agent_->socket(), SOL_SOCKET, SO_SNDTIMEO, &longest_send, sizeof longest_send);
+  beats_ = std::make_unique<Heartbeat>(*agent_);
 }
 
 RemoteHost::~RemoteHost() {
@@ -73,13 +76,28 @@ RemoteHost::~RemoteHost() {
 
 std::vector<nlohmann::json> RemoteHost::hear() {
   try {
-    if (silence_) silence_.emplace(seconds_now(), ping_every_s);
+    silence_.end(wait_.now());
     if (auto values = agent_->receive()) return std::move(*values);
   } catch (const nlohmann::json::exception&) {
     // What says such things is no agent any more.
   }
-  agent_.reset();
+  drop();
   return {};
+}
+
+void RemoteHost::drop() {
+  beats_.reset();
+  agent_.reset();
+}
+
+void RemoteHost::judge_silence() {
+  if (!agent_ || silence_.seconds(wait_.now()) <= longest_silence_s) return;
+  loss_ = fmt::format("stands still: it has said nothing for {} s", longest_silence_s);
+  drop();
+}
+
+bool RemoteHost::refuse(const std::string& cause) {
+  return agent_ && agent_->send({{"refused", cause}});
 }
 
 void RemoteHost::say(const nlohmann::json& value) {
@@ -87,7 +105,7 @@ void RemoteHost::say(const nlohmann::json& value) {
 }
 
 void RemoteHost::start(const RunPlan& plan, int rank) {
-  if (running_.empty()) silence_.emplace(seconds_now(), ping_every_s);
+  if (running_.empty()) silence_.end(wait_.now());
   running_.push_back(rank);
   say({{"start", rank}, {"plan", to_json(plan)}});
 }
@@ -118,18 +136,10 @@ void RemoteHost::read(RankEvents& events) {
       events.ended(rank, end_from_json(value));
     }
   }
-  if (agent_ && !running_.empty()) {
-    const double now = seconds_now();
-    if (now - pinged_s_ > ping_every_s) {
-      say({{"ping", true}});
-      pinged_s_ = now;
-    }
-    if (silence_->seconds(now) > longest_silence_s) drop();
-  }
+  if (!running_.empty()) judge_silence();
   if (agent_) return;
   for (const int rank : std::exchange(running_, {}))
-    events.ended(rank,
-                 {{}, "", fmt::format("is lost: {} cannot be reached any more", name_), true});
+    events.ended(rank, {{}, "", fmt::format("is lost: {} {}", name_, loss_), true});
 }
 
 ClockDifference RemoteHost::clock() {
@@ -138,7 +148,7 @@ ClockDifference RemoteHost::clock() {
   ClockDifference best{.error_s = timeout_s};
   for (int trip = 0; trip < trips; ++trip) {
     const double before = seconds_now();
-    const double there = ask(clock_question, timeout_s).get<double>();
+    const double there = ask(clock_question, "says what its clock shows", timeout_s).get<double>();
     const double after = seconds_now();
     if ((after - before) / 2 < best.error_s)
       best = {there - (before + after) / 2, (after - before) / 2};
@@ -148,18 +158,34 @@ ClockDifference RemoteHost::clock() {
 
 bool RemoteHost::lost_idle() {
   while (agent_ && running_.empty() && can_be_read(agent_->socket(), 0)) {
-    hear();  // an agent without ranks says nothing
+    hear();  // an agent without ranks says only that it is alive
+    lost_idle_ = !agent_;
+  }
+  if (agent_ && running_.empty()) {
+    judge_silence();
     lost_idle_ = !agent_;
   }
   return lost_idle_;
 }
 
-nlohmann::json RemoteHost::ask(const nlohmann::json& question, double timeout_s) {
+nlohmann::json RemoteHost::ask(const nlohmann::json& question, const std::string& doing,
+                               double timeout_s) {
   const int number = ++asked_;
   say({{"ask", question}, {"number", number}});
-  const double end = seconds_now() + timeout_s;
-  while (agent_ && seconds_now() < end) {
-    if (!can_be_read(agent_->socket(), poll_ms)) continue;
+  silence_.end(wait_.now());
+  WaitingTime waited(wait_.now(), beat_every_s);
+  for (bool said = false; agent_;) {
+    if (wait_.interrupted()) throw Error("interrupted");
+    const double so_far = waited.seconds(wait_.now());
+    if (so_far > timeout_s) throw Error("{} has not answered within {} s", name_, timeout_s);
+    if (!said && so_far > late_s) {
+      said = true;
+      wait_.say(fmt::format("waiting for {}, which {}, for {} s at most", name_, doing, timeout_s));
+    }
+    if (!can_be_read(agent_->socket(), poll_ms)) {
+      judge_silence();
+      continue;
+    }
     for (const nlohmann::json& value : hear()) {
       if (value.value("number", 0) != number) continue;
       if (value.contains("answer")) return value["answer"];
@@ -167,8 +193,7 @@ nlohmann::json RemoteHost::ask(const nlohmann::json& question, double timeout_s)
         throw Error("{}: {}", name_, value["unanswered"].get<std::string>());
     }
   }
-  if (lost()) throw Error("{} cannot be reached any more", name_);
-  throw Error("{} has not answered within {} s", name_, timeout_s);
+  throw Error("{} {}", name_, loss_);
 }
 
 namespace {
@@ -189,8 +214,6 @@ void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
     host.signal(value.at("to"), value["signal"]);
   } else if (value.contains("tell")) {
     host.tell(value["tell"]);
-  } else if (value.contains("ping")) {
-    launcher.send({{"pong", true}});
   } else if (value.contains("ask")) {
     const int number = value.at("number");
     try {
@@ -204,19 +227,34 @@ void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
   }
 }
 
+/// What the launcher has said; none if it has ended, or is no launcher.
+std::optional<std::vector<nlohmann::json>> words_of(JsonLine& launcher) {
+  try {
+    return launcher.receive();
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+}
+
 }  // namespace
 
-bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties) {
+ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties) {
   Teller teller(launcher);
+  std::optional<Heartbeat> beats;  // once the launcher knows who this is
+  Silence silence(duties.now());
   while (!duties.stopped()) {
+    if (silence.seconds(duties.now()) > (beats ? longest_silence_s : duties.first_word_s))
+      return beats ? ServiceEnd::silent : ServiceEnd::unheard;
     std::vector<pollfd> watched = {{launcher.socket(), POLLIN, 0}};
     for (const int file : host.files()) watched.push_back({file, POLLIN, 0});
     poll(watched.data(), watched.size(), host.expects_end() ? 1 : poll_ms);
     if (watched.front().revents != 0) {
-      const auto values = launcher.receive();
-      if (!values) return false;
+      const auto values = words_of(launcher);
+      if (!values) return beats ? ServiceEnd::lost : ServiceEnd::unheard;
+      silence.end(duties.now());
       for (const nlohmann::json& value : *values) {
-        if (value.contains("end")) return true;
+        if (!beats) beats.emplace(launcher);
+        if (value.contains("end")) return ServiceEnd::over;
         if (value.contains("refused"))
           throw Error("this process is refused: {}", value["refused"].get<std::string>());
         obey(value, launcher, host, duties);
@@ -224,7 +262,7 @@ bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties) 
     }
     host.read(teller);
   }
-  return false;
+  return ServiceEnd::stopped;
 }
 
 }  // namespace ringside

@@ -9,24 +9,36 @@
 #include <string>
 #include <vector>
 
-#include "core/base/waiting_time.h"
-#include "core/launch/json_line.h"
+#include "core/base/seconds_now.h"
+#include "core/launch/heartbeat.h"
 #include "core/launch/rank_host.h"
 
 namespace ringside {
 
+/// What a launcher does while it waits for an agent.
+struct AgentWait {
+  std::function<bool()> interrupted = [] { return false; };
+  /// Gets one line about a wait that has become long.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
+  std::function<double()> now = seconds_now;
+};
+
 /// The launcher's end. If the connection ends, so do the ranks, as far as the launcher can know. An
-/// agent that does not act for five seconds while its ranks run is given up.
+/// agent that is awaited and says nothing for `longest_silence_s` is given up: it stands still.
 ///
 /// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
-/// {"ask": question, "number"}, {"tell": what concerns no rank}, {"ping": true} and {"end": true}.
-/// The agent says {"from": rank, "line"}, {"from": rank, "output"}, {"from": rank, "status",
+/// {"ask": question, "number"}, {"tell": what concerns no rank}, {"refused": cause} and {"end":
+/// true}. The agent says {"from": rank, "line"}, {"from": rank, "output"}, {"from": rank, "status",
 /// "last_line", "cause"} of a rank that has ended, {"answer": ..., "number"}, {"unanswered": cause,
-/// "number"} and {"told": ...}. What the clock shows an agent answers by itself.
+/// "number"} and {"told": ...}. What the clock shows an agent answers by itself. Both say {"alive":
+/// true} (Heartbeat).
 class RemoteHost : public RankHost {
  public:
+  /// What loss() says of a connection that has ended.
+  static constexpr const char* ended = "cannot be reached any more";
+
   /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".
-  RemoteHost(std::unique_ptr<JsonLine> agent, std::string name);
+  RemoteHost(std::unique_ptr<JsonLine> agent, std::string name, AgentWait wait = {});
   /// Tells the agent that no more ranks will be started, and blocks until the agent has ended the
   /// connection, two seconds at most.
   ~RemoteHost() override;
@@ -34,7 +46,7 @@ class RemoteHost : public RankHost {
   void start(const RunPlan& plan, int rank) override;
   void send(int rank, const nlohmann::json& value) override;
   void signal(int rank, int number) override;
-  void drop() override { agent_.reset(); }
+  void drop() override;
   void tell(const nlohmann::json& value) override;
   /// Whether the connection has ended.
   bool lost() const override { return !agent_; }
@@ -46,25 +58,34 @@ class RemoteHost : public RankHost {
   ClockDifference clock() override;
 
   const std::string& name() const { return name_; }
-  /// Looks whether the connection has ended while none of the agent's ranks ran; does not block.
+  /// Looks whether the agent was lost while none of its ranks ran; does not block.
   bool lost_idle();
+  /// How a lost agent was lost, after its name.
+  const std::string& loss() const { return loss_; }
+  /// Tells the agent why there is no work for it. Returns false if the agent is lost.
+  bool refuse(const std::string& cause);
   /// Asks the agent something while none of its ranks runs, and blocks until the answer has come.
-  /// Throws Error that names the agent if the connection ends, if the agent cannot answer, or if
-  /// that takes longer than `timeout_s`.
-  nlohmann::json ask(const nlohmann::json& question, double timeout_s);
+  /// `doing` says what the agent does for it: "looks at its data". Throws Error that names the
+  /// agent if it is lost, if it cannot answer, or if that takes longer than `timeout_s`, and Error
+  /// if the launcher is interrupted.
+  nlohmann::json ask(const nlohmann::json& question, const std::string& doing, double timeout_s);
 
  private:
   void say(const nlohmann::json& value);
   /// What has come; without a word that makes sense the connection is over.
   std::vector<nlohmann::json> hear();
+  /// Gives up an agent that has said nothing for too long.
+  void judge_silence();
 
   std::unique_ptr<JsonLine> agent_;
   std::string name_;
+  AgentWait wait_;
+  std::string loss_ = ended;
   std::vector<int> running_;
   bool lost_idle_ = false;
   int asked_ = 0;  // the number of the last question
-  double pinged_s_ = 0;
-  std::optional<WaitingTime> silence_;  // since the agent was heard last
+  Silence silence_;
+  std::unique_ptr<Heartbeat> beats_;
 };
 
 /// What an agent does beside starting ranks.
@@ -74,11 +95,23 @@ struct AgentDuties {
   std::function<nlohmann::json(const nlohmann::json& question)> answer;
   /// Whether the agent is to end; called ten times a second.
   std::function<bool()> stopped;
+  /// How long the launcher may take to say its first word.
+  double first_word_s = longest_silence_s;
+  std::function<double()> now = seconds_now;
 };
 
-/// The agent's end: starts ranks on `host` as the launcher says. Blocks until the launcher ends the
-/// job (returns true), the connection ends, or the agent is to end. The caller then drops `host`,
-/// and with it the ranks that still run. Throws Error if the launcher says {"refused": cause}.
-bool serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties);
+/// Why an agent ends.
+enum class ServiceEnd {
+  over,     // the launcher has ended the job
+  stopped,  // AgentDuties::stopped
+  lost,     // the connection has ended
+  silent,   // the launcher stands still: it has said nothing for `longest_silence_s`
+  unheard   // the connection has ended before a first word, or none has come in time
+};
+
+/// The agent's end: starts ranks on `host` as the launcher says, and blocks until the agent ends.
+/// The caller then drops `host`, and with it the ranks that still run. Throws Error if the launcher
+/// says {"refused": cause}.
+ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties);
 
 }  // namespace ringside

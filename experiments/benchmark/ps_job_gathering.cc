@@ -29,7 +29,7 @@ std::string draw_ticket() {
 
 Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
                      const PsJobReports& reports)
-    : job_(job), bench_(bench), listener_(listener), reports_(reports) {
+    : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
   joined_.resize(names_.size());
   second_.assign(names_.size(), -1);
@@ -37,14 +37,12 @@ Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listen
 }
 
 std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
-  Introductions newcomers(listener_, reports_.on_refused);
-  WaitingTime waited(seconds_now(), nap_s);
-  while (!missing().empty()) {
-    if (bench_.interrupted()) throw Error("interrupted");
-    if (waited.seconds(seconds_now()) > bench_.timeout_s)
-      throw Error("bench ps: {} did not come to {}:{} within {} s (--timeout)",
-                  fmt::join(missing(), ", "), job_.address, listener_.port(), bench_.timeout_s);
-    listen(newcomers);
+  try {
+    wait_for_all();
+  } catch (const Error& error) {
+    for (const Process& process : joined_)
+      if (process.line) process.line->send({{"ended", error.what()}});
+    throw;
   }
   std::vector<std::unique_ptr<JsonLine>> lines;
   for (std::size_t rank = 0; rank < joined_.size(); ++rank) {
@@ -56,6 +54,18 @@ std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
     lines.push_back(std::move(joined_[rank].line));
   }
   return lines;
+}
+
+void Gathering::wait_for_all() {
+  Introductions newcomers(listener_, refusals_);
+  WaitingTime waited(seconds_now(), nap_s);
+  while (!missing().empty()) {
+    if (bench_.interrupted()) throw Error("interrupted");
+    if (waited.seconds(seconds_now()) > bench_.timeout_s)
+      throw Error("bench ps: {} did not come to {}:{} within {} s (--timeout)",
+                  fmt::join(missing(), ", "), job_.address, listener_.port(), bench_.timeout_s);
+    listen(newcomers);
+  }
 }
 
 std::vector<std::string> Gathering::missing() const {
@@ -78,14 +88,24 @@ void Gathering::listen(Introductions& newcomers) {
   for (Introduced& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
 }
 
-void Gathering::admit(const Introductions& newcomers, Introduced& newcomer) {
+void Gathering::admit(Introductions& newcomers, Introduced& newcomer) {
   try {
-    const std::size_t place = place_for(newcomer.said->at("join"), newcomer.holder);
-    joined_[place] = {std::move(newcomer.line), newcomer.holder};
+    const nlohmann::json& join = newcomer.said->at("join");
+    const auto role = value_named<PsRole>(join.at("role").get<std::string>());
+    if (!role || *role == PsRole::scheduler)
+      return newcomers.refuse(newcomer, "a worker or a server may join, nobody else");
+    check_fits(join, *role, newcomer.holder);
+    try {
+      const std::size_t place = place_for(*role, join.at("worker").get<int>());
+      joined_[place] = {std::move(newcomer.line), newcomer.holder};
+    } catch (const Error& error) {  // the one that was there before may still end
+      newcomers.refuse(newcomer, error.what());
+    }
   } catch (const nlohmann::json::exception&) {
     newcomers.refuse(newcomer, "its line does not say who it is");
   } catch (const Error& error) {
-    newcomers.refuse(newcomer, error.what());
+    newcomer.line->send({{"refused", error.what()}});
+    throw Error("bench ps: a process that does not fit ends the job: {}", error.what());
   }
 }
 
@@ -94,14 +114,14 @@ void Gathering::accept_second() {
     const auto connection = listener_.accept();
     if (!connection) return;
     if (unknown_.size() == most_unknown) {
-      reports_.on_refused(fmt::format(
+      refusals_.add(fmt::format(
           "more than {} connections have shown no ticket; the oldest is dropped", most_unknown));
       close(unknown_.front().connection.socket);
       unknown_.erase(unknown_.begin());
     }
     unknown_.push_back({*connection, seconds_now()});
   } catch (const Error& error) {
-    reports_.on_refused(error.what());
+    refusals_.add(error.what());
   }
 }
 
@@ -109,33 +129,34 @@ void Gathering::drop_silent() {
   std::erase_if(unknown_, [&](const Unknown& unknown) {
     const bool silent = seconds_now() - unknown.since > introduction_s;
     if (silent) {
-      reports_.on_refused(fmt::format("a connection is dropped: it has shown no ticket within {} s",
-                                      introduction_s));
+      refusals_.add(fmt::format("a connection is dropped: it has shown no ticket within {} s",
+                                introduction_s));
       close(unknown.connection.socket);
     }
     return silent;
   });
 }
 
-std::size_t Gathering::place_for(const nlohmann::json& join,
-                                 const std::optional<KeyHolder>& holder) const {
+void Gathering::check_fits(const nlohmann::json& join, PsRole role,
+                           const std::optional<KeyHolder>& holder) const {
   const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
   if (workers != job_.workers || servers != job_.servers)
     throw Error(
         "the job has {} workers and {} servers (DMLC_NUM_WORKER, DMLC_NUM_SERVER), but the process "
         "was told of {} and {}",
         job_.workers, job_.servers, workers, servers);
-  const auto role = value_named<PsRole>(join.at("role").get<std::string>());
-  if (!role || *role == PsRole::scheduler)
-    throw Error("a worker or a server may join, nobody else");
-  const bool works = *role == PsRole::worker;
+  const bool works = role == PsRole::worker;
   const int asked = join.at("worker").get<int>();
   if (holder && holder->server == works)
     throw Error("a {} says that it is a {}: its key is not one of a {}",
-                holder->server ? "server" : "worker", name_of(*role), name_of(*role));
+                holder->server ? "server" : "worker", name_of(role), name_of(role));
   if (holder && works && holder->worker != asked)
     throw Error("worker {} says that it is worker {}: its key is the one of worker {}",
                 holder->worker, asked, holder->worker);
+}
+
+std::size_t Gathering::place_for(PsRole role, int asked) const {
+  const bool works = role == PsRole::worker;
   const auto w = static_cast<std::size_t>(job_.workers);
   if (works && asked >= 0 && asked < job_.workers) {
     if (joined_[static_cast<std::size_t>(asked)].line)
@@ -144,7 +165,7 @@ std::size_t Gathering::place_for(const nlohmann::json& join,
   }
   for (std::size_t rank = works ? 0 : w; rank < (works ? w : joined_.size()); ++rank)
     if (!joined_[rank].line) return rank;
-  throw Error("the job has all its {}s", name_of(*role));
+  throw Error("the job has all its {}s", name_of(role));
 }
 
 std::vector<int> Gathering::connect_ranks(const JobStore& store) {
@@ -160,6 +181,7 @@ std::vector<int> Gathering::connect_ranks(const JobStore& store) {
         if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
       unknown_ = std::move(still);
       drop_silent();
+      refusals_.look();
       if (ready[0]) accept_second();
     }
   } catch (const Error&) {
@@ -199,7 +221,7 @@ bool Gathering::hear_ticket(Unknown& unknown) {
       second_[rank] = socket;
       return true;
     }
-  if (n > 0) reports_.on_refused("a connection is dropped: it has no ticket of this job");
+  if (n > 0) refusals_.add("a connection is dropped: it has no ticket of this job");
   close(socket);
   return true;
 }

@@ -18,7 +18,8 @@ inline constexpr std::size_t ticket_size = 64;
 /// Gives the processes of a job their ranks as they come. A process says {"join": {"role",
 /// "worker", "workers", "servers"}}; once all have come, each is told its rank and what the bench
 /// is, and gets a ticket, by which the scheduler knows the process's second connection. Whoever
-/// says something else, or nothing for a while, is dropped.
+/// says something else, or nothing for a while, is dropped. If the job cannot begin, those that
+/// have come are told {"ended": cause}.
 class Gathering {
  public:
   /// All outlive this object.
@@ -26,7 +27,7 @@ class Gathering {
             const PsJobReports& reports);
 
   /// The lines to all ranks, by rank. Blocks until all have come. Throws Error that names who has
-  /// not.
+  /// not, and at once if a process does not fit, for which the job would wait in vain.
   std::vector<std::unique_ptr<JsonLine>> gather();
   /// The ranks' second connections, by rank, over which they are told what to do. Called after
   /// gather(), with the store of the lines; blocks until all have come. Throws Error that names who
@@ -45,21 +46,26 @@ class Gathering {
     std::string said{};
   };
 
+  void wait_for_all();
   std::vector<std::string> missing() const;
   /// Throws Error if the ranks' second connections cannot come, or do not.
   void check_connecting(const JobStore& store, double waited_s) const;
   void listen(Introductions& newcomers);
-  void admit(const Introductions& newcomers, Introduced& newcomer);
+  void admit(Introductions& newcomers, Introduced& newcomer);
   /// Whether the connection has said enough, and so is no longer unknown.
   bool hear_ticket(Unknown& unknown);
-  std::size_t place_for(const nlohmann::json& join, const std::optional<KeyHolder>& holder) const;
+  /// Throws Error if the process was told of another job, or has another's key.
+  void check_fits(const nlohmann::json& join, PsRole role,
+                  const std::optional<KeyHolder>& holder) const;
+  /// Throws Error if the process has come twice, or one too many has come.
+  std::size_t place_for(PsRole role, int asked) const;
   void accept_second();
   void drop_silent();
 
   const PsJob& job_;
   const PsBench& bench_;
   JobListener& listener_;
-  const PsJobReports& reports_;
+  Refusals refusals_;
   std::vector<std::string> names_, tickets_;
   std::vector<Process> joined_;
   std::vector<Unknown> unknown_;

@@ -1,5 +1,6 @@
 // A worker or server of a job.
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
+#include "core/base/waiting_time.h"
 #include "core/launch/json_line.h"
 #include "core/launch/link_store.h"
 #include "experiments/benchmark/ps_job.h"
@@ -29,22 +32,33 @@ struct Place {
   std::string ticket;  // for the second connection
 };
 
-/// The scheduler's first answer; none if it has ended.
-std::optional<nlohmann::json> first_answer(JsonLine& line) {
-  while (const auto answers = line.receive())
+/// The scheduler's first answer; none if it has ended. A scheduler that does not begin says so
+/// itself, unless it stands still: then this throws Error.
+std::optional<nlohmann::json> first_answer(const PsJob& job, JsonLine& line, double timeout_s) {
+  constexpr double nap_s = 0.1, grace_s = 3;
+  WaitingTime waited(seconds_now(), nap_s);
+  for (pollfd news{line.socket(), POLLIN, 0};
+       waited.seconds(seconds_now()) < timeout_s + grace_s;) {
+    if (poll(&news, 1, static_cast<int>(1e3 * nap_s)) != 1) continue;
+    const auto answers = line.receive();
+    if (!answers) return {};
     if (!answers->empty()) return answers->front();
-  return {};
+  }
+  throw Error(
+      "the scheduler at {}:{} has said nothing within {} s (--timeout): it stands still, or "
+      "its --timeout is longer",
+      job.address, job.port, timeout_s);
 }
 
 /// What the scheduler makes of this process. Blocks until all processes of the job have come.
-Place take_place(const PsJob& job, JsonLine& line) {
+Place take_place(const PsJob& job, JsonLine& line, double timeout_s) {
   line.send({{"join",
               {{"role", name_of(job.role)},
                {"worker", job.worker},
                {"workers", job.workers},
                {"servers", job.servers}}}});
   try {
-    const auto answer = first_answer(line);
+    const auto answer = first_answer(job, line, timeout_s);
     if (!answer)
       throw Error(
           "the scheduler has closed the connection before all processes of the job had come; "
@@ -52,6 +66,8 @@ Place take_place(const PsJob& job, JsonLine& line) {
     if (answer->contains("refused"))
       throw Error("the scheduler refuses this {}: {}", name_of(job.role),
                   (*answer)["refused"].get<std::string>());
+    if (answer->contains("ended"))
+      throw Error("the scheduler has ended the job: {}", (*answer)["ended"].get<std::string>());
     return {{.rank = answer->at("rank").get<int>(),
              .workers = job.workers,
              .servers = job.servers,
@@ -104,7 +120,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
   LeaderLink first(meeting_of(job), timeout_s, timeout_s);
   JsonLine line(first.release_socket());
-  auto [roles, ticket] = take_place(job, line);
+  auto [roles, ticket] = take_place(job, line, timeout_s);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
   LeaderLink second(meeting_of(job), roles.timeout_s, roles.timeout_s);

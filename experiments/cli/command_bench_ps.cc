@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -116,16 +114,6 @@ void check_open_files(const PsBench& bench, std::int64_t of_the_scheduler) {
 
 void say(const std::string& text) { fmt::print(stderr, "ringside: bench ps: {}\n", text); }
 
-/// Says who is refused; not without end.
-std::function<void(const std::string&)> refusals() {
-  constexpr int most = 20;
-  return [said = std::make_shared<std::atomic<int>>(0)](const std::string& cause) {
-    const int before = (*said)++;
-    if (before < most) say(cause);
-    if (before == most) say("and others, which are no longer named");
-  };
-}
-
 void say_listening(const PsJob& job, int port) {
   fmt::print(stderr,
              "ringside: bench ps: the scheduler waits for {} worker{} and {} server{} at "
@@ -169,7 +157,7 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
     if (job)
       lead_ps_job(*job, bench,
                   {.on_listening = [&](int port) { say_listening(*job, port); },
-                   .on_refused = refusals(),
+                   .on_refused = say,
                    .on_row = report});
     else
       run_ps_bench(bench, report);

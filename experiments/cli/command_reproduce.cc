@@ -98,8 +98,9 @@ class Reproduction {
 
   void write(const std::string& text) const {
     std::filesystem::create_directories(folder_);
-    write_whole(folder_ / "tables.md", "# Published tables\n\n" + text);
-    write_whole(folder_ / "tables.json", reproduced_json(made_).dump(2) + "\n");
+    const OpenFolder files(folder_);
+    write_whole(files, "tables.md", "# Published tables\n\n" + text);
+    write_whole(files, "tables.json", reproduced_json(made_).dump(2) + "\n");
   }
 
   const std::vector<PublishedTable>& tables_;

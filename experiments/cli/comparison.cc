@@ -202,6 +202,7 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
   Compared out{.folder = comparison.folder->path().string(), .cases = summarise(outcome.rows)};
   write_summary(comparison, out.cases);
   out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
+  comparison.folder->check_there();
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
                                     [](const Row& row) { return row.status != "ok"; });
   if (!outcome.obstacle.empty()) {
@@ -257,8 +258,8 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
                           comparison.runs.size());
   ProgressDisplay display(errors,
                           [&] { return terminal_size(STDERR_FILENO, process.environment); });
-  EventFile file(folder.path() / ResultsFolder::events_file);
-  MetricsFile metrics(folder.path() / ResultsFolder::metrics_file);
+  EventFile file(folder.files(), ResultsFolder::events_file);
+  MetricsFile metrics(folder.files(), ResultsFolder::metrics_file);
   std::vector<ProgressListener*> listeners = {&display, &file, &metrics};
   if (lines) listeners.push_back(lines);
   EventFeed feed(listeners, seconds_now, time_of_day);
@@ -308,7 +309,7 @@ Compared from_file_to_results(const Arguments& arguments, const Process& process
   try {
     return run(comparison, process, lines);
   } catch (const std::exception& error) {
-    return {run_failed, error.what()};
+    return {process.interrupted() ? was_interrupted : run_failed, error.what()};
   }
 }
 

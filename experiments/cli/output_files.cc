@@ -39,6 +39,9 @@ bool same_file(const fs::path& a, const fs::path& b) {
 
 OutputFile check_output(const std::string& option, const std::string& path) {
   if (path.empty()) return {option, {}};
+  if (fs::is_symlink(path))
+    throw Error("{} {}: this is a link, and nothing is written through links; name the file itself",
+                option, path);
   if (fs::exists(path) && !fs::is_regular_file(path))
     throw Error("{} {}: this exists, but is not a file; name a file", option, path);
   auto file = fs::weakly_canonical(fs::absolute(path));

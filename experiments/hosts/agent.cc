@@ -41,6 +41,23 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
   throw Error("it does not know what to answer");
 }
 
+/// What has become of the leader, or of what was taken for one.
+std::string words_for(ServiceEnd end, const AgentStart& start, const AgentFacts& facts) {
+  if (end == ServiceEnd::unheard && !keyed(start.meeting))
+    return fmt::format(
+        "has not said within {} s that it leads a job without keys, or ended the connection, as a "
+        "leader with keys does: start all processes of the job with --keys DIR, or none",
+        start.join_timeout_s);
+  if (end == ServiceEnd::unheard)
+    return fmt::format("has not answered as a leader of the job within {} s", start.join_timeout_s);
+  return fmt::format(
+      "{}; {} ends its ranks and itself",
+      end == ServiceEnd::silent
+          ? fmt::format("stands still: it has said nothing for {} s", longest_silence_s)
+          : "has ended or cannot be reached",
+      facts.name());
+}
+
 }  // namespace
 
 void run_agent(const AgentStart& start) {
@@ -60,10 +77,15 @@ void run_agent(const AgentStart& start) {
     return seconds_now() > *stops;
   };
   const auto reply = [&](const nlohmann::json& question) { return answer(question, start); };
-  if (serve_ranks(line, host, {default_options, reply, stopped})) return;
+  const ServiceEnd end = serve_ranks(line, host,
+                                     {.defaults = default_options,
+                                      .answer = reply,
+                                      .stopped = stopped,
+                                      .first_word_s = start.join_timeout_s});
+  if (end == ServiceEnd::over) return;
   if (stops) throw Error("interrupted");
-  throw Error("the leader at {}:{} has ended or cannot be reached; {} ends its ranks and itself",
-              start.meeting.address, start.meeting.port, facts.name());
+  throw Error("{} at {}:{} {}", end == ServiceEnd::unheard ? "what listens" : "the leader",
+              start.meeting.address, start.meeting.port, words_for(end, start, facts));
 }
 
 }  // namespace ringside

@@ -50,9 +50,10 @@ class Job::Muster {
   Muster(const JobStart& start, JobListener& listener)
       : start_(start),
         port_(listener.port()),
-        newcomers_(listener, start.say),
+        refusals_(start.say),
+        newcomers_(listener, refusals_),
         joined_(static_cast<std::size_t>(start.facts.agents)),
-        lines_(joined_.size()) {
+        others_(joined_.size()) {
     joined_.front() = start.facts;
   }
 
@@ -73,7 +74,8 @@ class Job::Muster {
       if (agent) out.push_back(*agent);
     return out;
   }
-  std::vector<std::unique_ptr<JsonLine>> lines() && { return std::move(lines_); }
+  /// By agent; none for this process.
+  std::vector<std::unique_ptr<RemoteHost>> others() && { return std::move(others_); }
 
  private:
   void wait_for_all() {
@@ -84,9 +86,9 @@ class Job::Muster {
       if (waited.seconds(seconds_now()) > start_.join_timeout_s)
         throw Error(
             "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
-            "here: {}{}",
+            "here: {}{}{}",
             fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, port_,
-            start_.join_timeout_s, text_of(here()), loopback_remedy());
+            start_.join_timeout_s, text_of(here()), strangers(), loopback_remedy());
       if (!said_late_ && waited.seconds(seconds_now()) > late_s) {
         said_late_ = true;
         if (const std::string remedy = loopback_remedy(); !remedy.empty())
@@ -96,6 +98,13 @@ class Job::Muster {
       }
       listen();
     }
+  }
+
+  std::string strangers() const {
+    if (refusals_.total() == 0) return {};
+    const std::size_t total = refusals_.total();
+    return fmt::format("; {} connection{} of others {} refused", total, total == 1 ? "" : "s",
+                       total == 1 ? "was" : "were");
   }
 
   /// What to do if the leader listens where agents of other hosts, which have keys, cannot come;
@@ -118,8 +127,8 @@ class Job::Muster {
 
   void dismiss(const std::string& cause) {
     std::size_t told = 1 + told_;
-    for (const auto& line : lines_)
-      if (line) told += line->send({{"refused", cause}});
+    for (const auto& other : others_)
+      if (other) told += other->refuse(cause);
     const double end = seconds_now() + latecomers_s;
     while (told < joined_.size() && seconds_now() < end && !start_.interrupted())
       for (const Introduced& newcomer : newcomers_.hear(poll_files(newcomers_.files())))
@@ -129,12 +138,15 @@ class Job::Muster {
   void listen() {
     std::vector<int> files = newcomers_.files();
     const std::size_t first = files.size();
-    for (const auto& line : lines_) files.push_back(line ? line->socket() : -1);
+    for (const auto& other : others_)
+      for (const int file : other ? other->files() : std::vector<int>()) files.push_back(file);
     std::vector<bool> ready = poll_files(files);
-    // Whoever has joined says nothing until it is told something, unless it ends.
-    for (std::size_t agent = 0; agent < lines_.size(); ++agent)
-      if (ready[first + agent])
-        throw Error("{} has ended before the job began; it says why", joined_[agent]->name());
+    for (const auto& other : others_) {
+      if (!other || !other->lost_idle()) continue;
+      if (other->loss() == RemoteHost::ended)
+        throw Error("{} has ended before the job began; it says why", other->name());
+      throw Error("{} {}", other->name(), other->loss());
+    }
     ready.resize(first);
     std::vector<Introduced> newcomers = newcomers_.hear(ready);
     for (std::size_t i = 0; i < newcomers.size(); ++i) try {
@@ -153,7 +165,9 @@ class Job::Muster {
       const auto facts = read_json<AgentFacts>(newcomer.said->at("join"));
       check(facts, newcomer.holder);
       joined_[static_cast<std::size_t>(facts.agent)] = facts;
-      lines_[static_cast<std::size_t>(facts.agent)] = std::move(newcomer.line);
+      newcomer.line->lift_limit();  // the agent is known now, and passes on what its ranks say
+      others_[static_cast<std::size_t>(facts.agent)] = std::make_unique<RemoteHost>(
+          std::move(newcomer.line), facts.name(), AgentWait{start_.interrupted, start_.say});
     } catch (const nlohmann::json::exception&) {
       newcomers_.refuse(newcomer, "its line does not say who it is");
     } catch (const Error& error) {
@@ -176,9 +190,10 @@ class Job::Muster {
 
   const JobStart& start_;
   int port_;
+  Refusals refusals_;
   Introductions newcomers_;
   std::vector<std::optional<AgentFacts>> joined_;  // by agent
-  std::vector<std::unique_ptr<JsonLine>> lines_;   // by agent; none for this process
+  std::vector<std::unique_ptr<RemoteHost>> others_;
   bool said_late_ = false;
   std::size_t told_ = 0;  // newcomers that know already why the job does not begin
 };
@@ -193,11 +208,8 @@ Job::Job(const JobStart& start)
   muster.wait();
   listener_->close();
   agents_ = muster.here();
-  auto lines = std::move(muster).lines();
-  for (std::size_t agent = 1; agent < lines.size(); ++agent) {
-    lines[agent]->lift_limit();  // the agent is known now, and passes on what its ranks say
-    others_.push_back(std::make_unique<RemoteHost>(std::move(lines[agent]), agents_[agent].name()));
-  }
+  others_ = std::move(muster).others();
+  others_.erase(others_.begin());  // this process
 }
 
 std::vector<RankHost*> Job::hosts() {
@@ -220,7 +232,8 @@ std::vector<AgentDevices> Job::devices(const std::string& kind) const {
       out[agent] = devices_of_this_process(kind);
       continue;
     }
-    const auto said = others_[agent - 1]->ask({{"devices", kind}}, environment_timeout_s);
+    const auto said =
+        others_[agent - 1]->ask({{"devices", kind}}, "looks at its devices", environment_timeout_s);
     said.at("seen").get_to(out[agent].seen);
     said.at("cause").get_to(out[agent].cause);
   }
@@ -233,7 +246,8 @@ void Job::check_mpi(const std::vector<RunPlan>& runs) const {
     if (const auto library = mpi_of(run)) libraries.insert(*library);
   for (const Between library : libraries)
     for (const auto& other : others_) {
-      const auto cause = other->ask({{"mpi", name_of(library)}}, mpi_timeout_s).get<std::string>();
+      const auto cause = other->ask({{"mpi", name_of(library)}}, "loads its MPI", mpi_timeout_s)
+                             .get<std::string>();
       if (!cause.empty()) throw Error("{}: {}", other->name(), cause);
     }
 }
@@ -242,7 +256,8 @@ void Job::check_data(const std::vector<RunPlan>& runs) const {
   const std::string here = digest_of_data(runs);
   const nlohmann::json asked = readers_of(runs);
   for (const auto& other : others_) {
-    const auto there = other->ask({{"data", asked}}, data_timeout_s).get<std::string>();
+    const auto there =
+        other->ask({{"data", asked}}, "reads its data", data_timeout_s).get<std::string>();
     if (there != here)
       throw Error(
           "{} reads data with digest {}, but {} reads data with digest {}; copy the same files to "
@@ -253,7 +268,8 @@ void Job::check_data(const std::vector<RunPlan>& runs) const {
 
 nlohmann::ordered_json Job::environment(int agent, bool gpus) const {
   RemoteHost& other = *others_.at(static_cast<std::size_t>(agent) - 1);
-  return other.ask({{"environment", {{"gpus", gpus}}}}, environment_timeout_s);
+  return other.ask({{"environment", {{"gpus", gpus}}}}, "looks at its environment",
+                   environment_timeout_s);
 }
 
 std::string Job::lost() const {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
@@ -13,6 +14,8 @@ namespace ringside {
 namespace {
 
 constexpr int nap_ms = 50;
+/// So many that wait are accepted at once, however many there are.
+constexpr int most_at_once = 32;
 
 /// Whether what has come begins as a line of a job does: who speaks the protocol of another port
 /// need not be listened to until the line ends.
@@ -48,30 +51,39 @@ std::vector<Introduced> Introductions::hear(const std::vector<bool>& ready) {
   std::erase_if(unknown_, [&](const Unknown& unknown) {
     const bool silent = seconds_now() - unknown.since > introduction_s;
     if (silent)
-      on_refused_(fmt::format("a connection is dropped: it has not said within {} s who it is",
-                              introduction_s));
+      refusals_.add(fmt::format("a connection is dropped: it has not said within {} s who it is",
+                                introduction_s));
     return silent;
   });
   if (ready.front()) accept();
+  const std::size_t strangers = listener_.strangers();
+  if (strangers > strangers_)
+    refusals_.add("a connection is dropped: it has shown no key of this job",
+                  strangers - std::exchange(strangers_, strangers));
+  refusals_.look();
   return introduced;
 }
 
 void Introductions::accept() {
-  try {
-    const auto connection = listener_.accept();
-    if (!connection) return;
-    if (unknown_.size() == most_unknown) {
-      on_refused_(
-          fmt::format("more than {} connections have not said who they are; the oldest is "
-                      "dropped",
-                      most_unknown));
-      unknown_.erase(unknown_.begin());
+  for (int i = 0; i < most_at_once; ++i) try {
+      if (!accept_one()) return;
+    } catch (const Error& error) {
+      refusals_.add(error.what());
     }
-    unknown_.push_back({std::make_unique<JsonLine>(connection->socket, longest_job_line),
-                        connection->holder, seconds_now()});
-  } catch (const Error& error) {
-    on_refused_(error.what());
+}
+
+bool Introductions::accept_one() {
+  const auto connection = listener_.accept();
+  if (!connection) return false;
+  if (unknown_.size() == most_unknown) {
+    refusals_.add(
+        fmt::format("more than {} connections have not said who they are; the oldest is dropped",
+                    most_unknown));
+    unknown_.erase(unknown_.begin());
   }
+  unknown_.push_back({std::make_unique<JsonLine>(connection->socket, longest_job_line),
+                      connection->holder, seconds_now()});
+  return true;
 }
 
 bool Introductions::hear(Unknown& unknown, std::vector<Introduced>& introduced) const {
@@ -85,16 +97,16 @@ bool Introductions::hear(Unknown& unknown, std::vector<Introduced>& introduced) 
     introduced.push_back({std::move(unknown.line), unknown.holder,
                           std::make_unique<nlohmann::json>(std::move(values->front()))});
   } catch (const nlohmann::json::exception&) {
-    on_refused_("a connection is dropped: its line is no JSON");
+    refusals_.add("a connection is dropped: its line is no JSON");
   } catch (const Error& error) {
-    on_refused_(fmt::format("a connection is dropped: {}", error.what()));
+    refusals_.add(fmt::format("a connection is dropped: {}", error.what()));
   }
   return true;
 }
 
 void Introductions::refuse(const Introduced& newcomer, const std::string& cause) const {
   newcomer.line->send({{"refused", cause}});
-  on_refused_(fmt::format("a process is refused: {}", cause));
+  refusals_.add(fmt::format("a process is refused: {}", cause));
 }
 
 }  // namespace ringside

@@ -1,7 +1,6 @@
 // Connections with the leader of a job that have not said yet who they are.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "core/launch/json_line.h"
 #include "experiments/job/meeting.h"
+#include "experiments/job/refusals.h"
 
 namespace ringside {
 
@@ -27,10 +27,10 @@ struct Introduced {
 /// nothing for `introduction_s`, is dropped, and so is the oldest of more than `most_unknown`.
 class Introductions {
  public:
-  /// `listener` outlives this object; `on_refused` gets a line about every connection that is
-  /// dropped.
-  Introductions(JobListener& listener, std::function<void(const std::string& cause)> on_refused)
-      : listener_(listener), on_refused_(std::move(on_refused)) {}
+  /// `listener` and `refusals`, which hears of every connection that is dropped, outlive this
+  /// object.
+  Introductions(JobListener& listener, Refusals& refusals)
+      : listener_(listener), refusals_(refusals) {}
 
   /// What to poll for news.
   std::vector<int> files() const;
@@ -48,11 +48,14 @@ class Introductions {
   };
 
   void accept();
+  /// Returns false if nobody waits any more.
+  bool accept_one();
   /// Whether the connection is no longer unknown: it is `introduced`, or dropped.
   bool hear(Unknown& unknown, std::vector<Introduced>& introduced) const;
 
   JobListener& listener_;
-  std::function<void(const std::string&)> on_refused_;
+  Refusals& refusals_;
+  std::size_t strangers_ = 0;  // of the listener, that have been counted
   std::vector<Unknown> unknown_;
 };
 

@@ -73,6 +73,8 @@ class JobListener {
   /// The next connection; none if none has come. Throws Error that says why a connection is
   /// refused, which is then closed.
   std::optional<JobConnection> accept();
+  /// How many connections have ended without one of the job's keys.
+  std::size_t strangers() const { return keyed_ ? keyed_->strangers() : 0; }
   /// Nobody can connect any more.
   void close();
 

@@ -44,12 +44,12 @@ std::string left_out_event(std::size_t bytes) {
   return fmt::format("{{\"event\":\"left_out\",\"bytes\":{}}}\n", bytes);
 }
 
-EventFile::EventFile(std::filesystem::path file)
-    : path_(std::move(file)),
-      file_(open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
-  if (file_ >= 0 && (!ends_in_a_line(file_) || write_all(file_, "\n"))) return;
+EventFile::EventFile(const OpenFolder& folder, const std::string& name)
+    : path_(folder.path() / name), file_(open_to_grow(folder, name)) {
+  if (fcntl(file_, F_SETFL, O_APPEND) == 0 && (!ends_in_a_line(file_) || write_all(file_, "\n")))
+    return;
   const int cause = errno;
-  if (file_ >= 0) close(file_);
+  close(file_);
   throw Error("{}: cannot be written: {}", path_.string(), std::strerror(cause));
 }
 

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <string>
 
+#include "core/base/whole_file.h"
 #include "experiments/run/events.h"
 
 namespace ringside {
@@ -30,7 +32,7 @@ std::string left_out_event(std::size_t bytes);
 class EventFile : public ProgressListener {
  public:
   /// Ends a last line of the file that was cut short. Throws Error if the file cannot be written.
-  explicit EventFile(std::filesystem::path file);
+  EventFile(const OpenFolder& folder, const std::string& name);
   ~EventFile() override;
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;

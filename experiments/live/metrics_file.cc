@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <functional>
-#include <system_error>
 #include <vector>
 
 #include "core/base/error.h"
@@ -152,15 +148,14 @@ void MetricsFile::hear(const ProgressEvent& event) {
   // The time of day may be set back.
   if (in_between && std::abs(event.time - written_) < interval_s) return;
   written_ = event.time;
-  const std::filesystem::path part = path_.string() + ".part";
-  std::ofstream out(part, std::ios::binary | std::ios::trunc);
-  out << metrics_text(standing_, event.time);
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(part, path_, error);
-  if ((!out || error) && !is_step)
-    throw Error("{}: cannot be written: {}", path_.string(),
-                error ? error.message() : std::strerror(errno));
+  try {
+    const std::string text = metrics_text(standing_, event.time);
+    WholeFile file(folder_, name_);
+    file.write(std::as_bytes(std::span(text)), 0);
+    file.publish_unsynced();
+  } catch (const Error&) {
+    if (!is_step) throw;
+  }
 }
 
 }  // namespace ringside

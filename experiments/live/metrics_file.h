@@ -1,9 +1,9 @@
 // Figures of a running comparison for those who scrape them.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
+#include "core/base/whole_file.h"
 #include "experiments/live/standing.h"
 
 namespace ringside {
@@ -14,14 +14,16 @@ std::string metrics_text(const Standing& standing, double time);
 
 /// Keeps a file with this text, which others read whole at any moment. The file is written anew
 /// when a run or the comparison begins or ends, and for other events at most once a second; does
-/// not wait for the disk. Meanwhile the text is in a file with the ending ".part" beside it.
+/// not wait for the disk. `folder` outlives this object.
 class MetricsFile : public ProgressListener {
  public:
-  explicit MetricsFile(std::filesystem::path file) : path_(std::move(file)) {}
+  MetricsFile(const OpenFolder& folder, std::string name)
+      : folder_(folder), name_(std::move(name)) {}
   void hear(const ProgressEvent& event) override;
 
  private:
-  std::filesystem::path path_;
+  const OpenFolder& folder_;
+  std::string name_;
   Standing standing_;
   double written_ = 0;  // when
 };

@@ -1,6 +1,7 @@
 #include "experiments/results/results.h"
 
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* files_of_the_start[] = {"plan.json", "environment.json", "rows.jsonl"};
 constexpr std::string_view files_of_a_comparison[] = {"traces",
                                                       "collectives",
                                                       "report.html",
@@ -201,7 +203,22 @@ void check_seeds(const std::vector<Row>& rows, const std::vector<RunPlan>& runs)
 
 }  // namespace
 
+namespace {
+
+/// Another user's link would choose where this user's files go. The system's links are trusted.
+void check_not_led_astray(const fs::path& folder) {
+  const fs::path name = folder.has_filename() ? folder : folder.parent_path();
+  struct stat there {};
+  if (lstat(name.c_str(), &there) == 0 && S_ISLNK(there.st_mode) && there.st_uid != geteuid() &&
+      there.st_uid != 0)
+    throw Error("results folder {} is a link of user {}; choose another with --results",
+                folder.string(), there.st_uid);
+}
+
+}  // namespace
+
 ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
+  check_not_led_astray(folder_);
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error)
@@ -210,6 +227,7 @@ ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
   if (access(folder_.c_str(), W_OK | X_OK) != 0)
     throw Error("results folder {} cannot be written: {}; choose another with --results",
                 folder_.string(), std::strerror(errno));
+  files_.emplace(folder_);
   check_ours();
   lock_.take(folder_);
 }
@@ -322,14 +340,27 @@ fs::path ResultsFolder::move_aside() {
 }
 
 void ResultsFolder::append(const Row& row) {
-  append_to_file(folder_ / "rows.jsonl", to_json(row).dump() + "\n");
+  if (!files_->contains("rows.jsonl")) check_there();
+  append_to_file(*files_, "rows.jsonl", to_json(row).dump() + "\n");
 }
 
 void ResultsFolder::write(const std::string& name, const std::string& content) {
-  const fs::path target = folder_ / name;
-  std::error_code error;
-  fs::create_directories(target.parent_path(), error);
-  write_whole(target, content);
+  const fs::path target = name;
+  if (target.has_parent_path())
+    write_whole(files_->inside(target.parent_path()), target.filename(), content);
+  else
+    write_whole(*files_, name, content);
+}
+
+void ResultsFolder::check_there() const {
+  constexpr std::string_view what_to_do = "leave the folder alone while a comparison runs";
+  if (const std::string gone = files_->gone(); !gone.empty())
+    throw Error("results folder {} {} during the comparison; {}", folder_.string(), gone,
+                what_to_do);
+  for (const char* file : files_of_the_start)
+    if (!files_->contains(file))
+      throw Error("{} has been removed during the comparison; {}", (folder_ / file).string(),
+                  what_to_do);
 }
 
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/whole_file.h"
 #include "core/observe/row.h"
 #include "core/plan/measured_speeds.h"
 #include "experiments/results/data_state.h"
@@ -17,19 +18,22 @@ namespace ringside {
 /// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md,
 /// progress.jsonl, metrics.prom, traces/ and collectives/. Other files in the folder are left
 /// alone, and so are the folders before-N, which hold earlier comparisons. One process at a time
-/// holds the folder (FolderLock).
+/// holds the folder (FolderLock). Its owner may be another user: nothing is written through a link
+/// in it.
 class ResultsFolder {
  public:
   /// The names of the file of events (experiments/run/events.h), which a comparison that goes on
   /// adds to, and of the file for those who scrape.
   static constexpr const char *events_file = "progress.jsonl", *metrics_file = "metrics.prom";
 
-  /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, another
-  /// comparison holds it, or files in it have the names of a comparison's files but were not
-  /// written by one.
+  /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, is a link
+  /// of another user, another comparison holds it, or files in it have the names of a comparison's
+  /// files but were not written by one.
   explicit ResultsFolder(std::filesystem::path folder);
 
   const std::filesystem::path& path() const { return folder_; }
+  /// For the files of listeners.
+  const OpenFolder& files() const { return *files_; }
 
   /// The rows in the folder, without those of failed runs and without a last line that was cut
   /// short. Throws Error that names the line if another line is not a row.
@@ -48,16 +52,21 @@ class ResultsFolder {
   /// if there were no earlier rows.
   std::filesystem::path start(const std::vector<Row>& rows, const std::string& plan,
                               const std::string& environment);
-  /// Adds one whole line to rows.jsonl; blocks until it is on the disk.
+  /// Adds one whole line to rows.jsonl, after start(); blocks until it is on the disk. Throws Error
+  /// if the file has been removed.
   void append(const Row& row);
-  /// Writes the whole file or nothing. `name` is relative to the folder; missing folders are made.
+  /// Writes the whole file or nothing. `name` is relative to the folder, or to a folder in it,
+  /// which is made if it is not there.
   void write(const std::string& name, const std::string& content);
+  /// Throws Error if the folder has been removed or renamed, or lacks a file that start() wrote.
+  void check_there() const;
 
  private:
   void check_ours() const;
   std::filesystem::path move_aside();
 
   std::filesystem::path folder_;
+  std::optional<OpenFolder> files_;
   FolderLock lock_;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ using ::testing::HasSubstr;
 class WholeFileTest : public ::testing::Test {
  protected:
   fs::path path(const std::string& name) const { return folder_.path() / name; }
+  OpenFolder opened() const { return OpenFolder(folder_.path()); }
   std::size_t files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
@@ -44,12 +46,51 @@ TEST_F(WholeFileTest, ReplacesAFileAtTheEndAndKeepsItsMode) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(WholeFileTest, FollowsALinkAndLeavesItALink) {
+TEST_F(WholeFileTest, AUsersNameOfALinkOrOfNoFileIsRefused) {
   folder_.write("a", "old");
   fs::create_symlink("a", path("link"));
-  write_whole(path("link"), "new");
+  fs::create_symlink("absent", path("dangling"));
+  for (const char* link : {"link", "dangling"})
+    EXPECT_THAT(testing::complaint([&] { write_whole(path(link), "new"); }),
+                HasSubstr("this is a link, and nothing is written through links"));
   EXPECT_TRUE(fs::is_symlink(path("link")));
-  EXPECT_EQ(folder_.read("a"), "new");
+  EXPECT_EQ(folder_.read("a"), "old");
+  EXPECT_EQ(testing::complaint([] { write_whole("/dev/null", "new"); }),
+            "/dev/null: this exists, but is no file; name another file");
+}
+
+TEST_F(WholeFileTest, AFileOfTheProgramTakesThePlaceOfALink) {
+  folder_.write("a", "old");
+  fs::create_symlink("a", path("link"));
+  write_whole(opened(), "link", "new");
+  EXPECT_FALSE(fs::is_symlink(path("link")));
+  EXPECT_EQ(folder_.read("link"), "new");
+  EXPECT_EQ(folder_.read("a"), "old");
+}
+
+TEST_F(WholeFileTest, NoFolderInAFolderIsALink) {
+  fs::create_directory(path("private"));
+  fs::create_symlink("private", path("traces"));
+  EXPECT_THAT(testing::complaint([&] { opened().inside("traces"); }),
+              HasSubstr("traces: this is no folder, and links are not followed; remove it"));
+  write_whole(opened().inside("new"), "a", "text");
+  EXPECT_EQ(folder_.read("new/a"), "text");
+}
+
+TEST_F(WholeFileTest, AFolderStaysTheSameWhateverHappensToItsName) {
+  fs::create_directory(path("before"));
+  const OpenFolder folder(path("before"));
+  EXPECT_EQ(folder.gone(), "");
+  fs::rename(path("before"), path("after"));
+  EXPECT_EQ(folder.gone(), "has been renamed to " + path("after").string());
+  write_whole(folder, "a", "text");
+  EXPECT_EQ(folder_.read("after/a"), "text");
+  fs::create_directory(path("before"));
+  EXPECT_EQ(folder.gone(), "has been renamed to " + path("after").string());
+  fs::remove_all(path("after"));
+  EXPECT_EQ(folder.gone(), "has been removed");
+  EXPECT_EQ(testing::complaint([&] { write_whole(folder, "a", "text"); }),
+            path("before/a").string() + ": cannot be written: its folder has been removed");
 }
 
 TEST_F(WholeFileTest, TouchesNoFileOfSomebodyElse) {
@@ -75,7 +116,7 @@ TEST_F(WholeFileTest, LeavesNothingWhereItsProcessIsKilled) {
     raise(SIGKILL);
   }
   waitpid(child, nullptr, 0);
-  remove_abandoned_drafts(path("a"));  // for file systems where a draft must have a name
+  remove_abandoned_drafts(opened(), "a");  // for file systems where a draft must have a name
   EXPECT_EQ(files(), 0u);
 }
 
@@ -91,7 +132,7 @@ TEST_F(WholeFileTest, RemovesDraftsOfProcessesThatHaveEnded) {
   folder_.write(draft(ended), "half");
   folder_.write(draft(getpid()), "half");
   folder_.write("a.elsewhere.1.part", "half");
-  remove_abandoned_drafts(path("a"));
+  remove_abandoned_drafts(opened(), "a");
   EXPECT_FALSE(fs::exists(path(draft(ended))));
   EXPECT_TRUE(fs::exists(path(draft(getpid()))));
   EXPECT_EQ(files(), 2u);
@@ -126,19 +167,34 @@ TEST_F(WholeFileTest, NamesAFolderThatIsNotThere) {
 }
 
 TEST_F(WholeFileTest, AFileGrowsAtItsEnd) {
-  append_to_file(path("a"), "one\n");
-  append_to_file(path("a"), "");
-  append_to_file(path("a"), "two\n");
+  append_to_file(opened(), "a", "one\n");
+  append_to_file(opened(), "a", "");
+  append_to_file(opened(), "a", "two\n");
   EXPECT_EQ(folder_.read("a"), "one\ntwo\n");
 }
 
+TEST_F(WholeFileTest, NothingGrowsThroughALinkOrIntoAPipe) {
+  folder_.write("a", "old");
+  fs::create_symlink("a", path("link"));
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "pipe"})
+    EXPECT_EQ(testing::complaint([&] { append_to_file(opened(), name, "text"); }),
+              path(name).string() + ": this is no file, and links are not followed; remove it");
+  EXPECT_EQ(folder_.read("a"), "old");
+}
+
 TEST_F(WholeFileTest, AFileThatCannotGrowIsNamed) {
-  const auto complaint = [](const fs::path& file) {
-    return testing::complaint([&] { append_to_file(file, "text"); });
-  };
-  EXPECT_EQ(complaint("/dev/full"), "/dev/full: cannot be written: No space left on device");
-  EXPECT_THAT(complaint(path("absent/a")),
-              HasSubstr("absent/a: cannot be written: No such file or directory"));
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_FSIZE, &none);
+    const std::string text = testing::complaint([&] { append_to_file(opened(), "a", "text"); });
+    _exit(text.find("a: cannot be written: File too large") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

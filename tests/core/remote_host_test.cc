@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -30,13 +31,15 @@ class RemoteHostTest : public ::testing::Test {
       agents_.emplace_back([this, agent, socket = sockets[1], words = read_plan + script] {
         JsonLine line(socket);
         LocalHost host({"/bin/bash", {"-c", words, "rank"}, {"PATH=/usr/bin:/bin"}});
-        ended_well_[agent] = serve_ranks(line, host,
-                                         {[](const std::string&) { return Options(); },
-                                          [](const nlohmann::json& question) -> nlohmann::json {
-                                            if (question == "why") throw Error("nobody knows");
-                                            return question;
-                                          },
-                                          [this, agent] { return stops_[agent].load(); }});
+        ended_well_[agent] =
+            ServiceEnd::over ==
+            serve_ranks(line, host,
+                        {.defaults = [](const std::string&) { return Options(); },
+                         .answer = [](const nlohmann::json& question) -> nlohmann::json {
+                           if (question == "why") throw Error("nobody knows");
+                           return question;
+                         },
+                         .stopped = [this, agent] { return stops_[agent].load(); }});
       });
     }
   }
@@ -116,7 +119,7 @@ TEST_F(RemoteHostTest, AnAgentThatIsLostWithoutRanksIsNoticedToo) {
   stops_[0] = true;
   while (!hosts_[0]->lost_idle()) std::this_thread::yield();
   EXPECT_TRUE(hosts_[0]->lost());
-  EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("x", 1); }),
+  EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("x", "thinks", 1); }),
             "agent 0 cannot be reached any more");
 }
 
@@ -134,8 +137,97 @@ TEST_F(RemoteHostTest, ARankThatTheSystemRefusesToStartIsNamed) {
 
 TEST_F(RemoteHostTest, AnAgentAnswersQuestions) {
   begin("");
-  EXPECT_EQ(hosts_[0]->ask({{"is", 7}}, 10), nlohmann::json({{"is", 7}}));
-  EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("why", 10); }), "agent 0: nobody knows");
+  EXPECT_EQ(hosts_[0]->ask({{"is", 7}}, "thinks", 10), nlohmann::json({{"is", 7}}));
+  EXPECT_EQ(testing::complaint([&] { hosts_[0]->ask("why", "thinks", 10); }),
+            "agent 0: nobody knows");
+}
+
+/// The two ends of a connection of which one stands still: it says nothing, or only what the test
+/// says. The clock of the other jumps whenever it is looked at.
+class StandingStill : public ::testing::Test {
+ protected:
+  StandingStill() {
+    int sockets[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    here_ = std::make_unique<JsonLine>(sockets[0]);
+    there_ = std::make_unique<JsonLine>(sockets[1]);
+  }
+  std::function<double()> jumping_clock() {
+    return [this] { return now_ += 2 * beat_every_s; };
+  }
+  std::unique_ptr<RemoteHost> launcher_end() {
+    return std::make_unique<RemoteHost>(
+        std::move(here_), "agent 2 on host1 (10.77.0.2)",
+        AgentWait{.interrupted = [this] { return interrupted_; },
+                  .say = [this](const std::string& line) { said_.push_back(line); },
+                  .now = jumping_clock()});
+  }
+  ServiceEnd serve(double first_word_s) {
+    LocalHost host({"/bin/false", {}, {}});
+    return serve_ranks(*here_, host,
+                       {.defaults = [](const std::string&) { return Options(); },
+                        .answer = [](const nlohmann::json& question) { return question; },
+                        .stopped = [] { return false; },
+                        .first_word_s = first_word_s,
+                        .now = jumping_clock()});
+  }
+
+  double now_ = 0;
+  bool interrupted_ = false;
+  std::vector<std::string> said_;
+  std::unique_ptr<JsonLine> here_, there_;
+};
+
+TEST_F(StandingStill, AnAgentThatIsAskedIsNamed) {
+  const auto host = launcher_end();
+  EXPECT_EQ(testing::complaint([&] { host->ask("data", "reads its data", 600); }),
+            "agent 2 on host1 (10.77.0.2) stands still: it has said nothing for 5 s");
+  EXPECT_TRUE(host->lost());
+  EXPECT_LT(now_, 30);
+  EXPECT_THAT(said_, ::testing::ElementsAre("waiting for agent 2 on host1 (10.77.0.2), which reads "
+                                            "its data, for 600 s at most"));
+}
+
+TEST_F(StandingStill, AnAgentThatIsAliveButDoesNotAnswerHasTheWholeTime) {
+  const auto host = launcher_end();
+  std::jthread alive([this] {
+    while (there_->send({{"alive", true}})) std::this_thread::yield();
+  });
+  EXPECT_EQ(testing::complaint([&] { host->ask("data", "reads its data", 600); }),
+            "agent 2 on host1 (10.77.0.2) has not answered within 600 s");
+  EXPECT_FALSE(host->lost());
+  host->drop();  // which ends the thread
+}
+
+TEST_F(StandingStill, OneInterruptEndsTheWaitForAnAgent) {
+  const auto host = launcher_end();
+  interrupted_ = true;
+  EXPECT_EQ(testing::complaint([&] { host->ask("data", "reads its data", 600); }), "interrupted");
+}
+
+TEST_F(StandingStill, AnAgentWithoutRanksIsLost) {
+  const auto host = launcher_end();
+  for (int looks = 0; !host->lost_idle(); ++looks) ASSERT_LT(looks, 10);
+  EXPECT_EQ(host->loss(), "stands still: it has said nothing for 5 s");
+}
+
+TEST_F(StandingStill, ALauncherIsLeft) {
+  there_->send({{"alive", true}});
+  EXPECT_EQ(serve(600), ServiceEnd::silent);
+  EXPECT_LT(now_, 30);
+}
+
+TEST_F(StandingStill, ALauncherMayTakeLongerToSayItsFirstWord) {
+  EXPECT_EQ(serve(20), ServiceEnd::unheard);
+  EXPECT_GT(now_, 20);
+  EXPECT_LT(now_, 40);
+}
+
+TEST_F(StandingStill, WhatIsNoLauncherIsTold) {
+  const std::string greeting("\xFF\0\0\0\0\0\0\0\x01\x7F", 10);  // of ZeroMQ
+  EXPECT_EQ(send(there_->socket(), greeting.data(), greeting.size(), 0), 10);
+  there_.reset();
+  EXPECT_EQ(serve(600), ServiceEnd::unheard);
 }
 
 TEST_F(RemoteHostTest, ClocksOfOneHostAgreeWithinTheErrorThatIsStated) {

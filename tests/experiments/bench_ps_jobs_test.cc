@@ -83,13 +83,35 @@ TEST_F(PsJobs, NameWhoDoesNotCome) {
 TEST_F(PsJobs, RefuseWhoDoesNotFit) {
   testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB"});
   ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
-  testing::Program worker = start_as("worker", {}, "1");
+  testing::Program server = start_as("server");
   set("DMLC_NUM_WORKER", "3");
+  EXPECT_THAT(complaint_as("worker"),
+              HasSubstr("refuses this worker: the job has 2 workers and 1 servers"));
+  const testing::Ended ended = scheduler.wait();
+  EXPECT_EQ(ended.status, 1);
+  const auto cause = HasSubstr(
+      "a process that does not fit ends the job: the job has 2 workers and 1 servers "
+      "(DMLC_NUM_WORKER, DMLC_NUM_SERVER), but the process was told of 3 and 1");
+  EXPECT_THAT(ended.err, cause);
+  const testing::Ended server_ended = server.wait();
+  EXPECT_NE(server_ended.status, 0);
+  EXPECT_THAT(server_ended.err, AllOf(HasSubstr("the scheduler has ended the job: "), cause));
+}
+
+TEST_F(PsJobs, TellThoseWhoHaveComeWhoHasNot) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB", "--timeout", "2"});
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
   EXPECT_THAT(complaint_as("server"),
-              HasSubstr("refuses this server: the job has 2 workers and 1 servers"));
-  kill(scheduler.pid(), SIGTERM);
-  EXPECT_EQ(scheduler.wait().status, 130);
-  kill(worker.pid(), SIGTERM);
+              HasSubstr("the scheduler has ended the job: bench ps: worker 0, worker 1 did not "
+                        "come to 127.0.0.1:"));
+}
+
+TEST_F(PsJobs, LeaveASchedulerThatStandsStill) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB"});
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
+  kill(scheduler.pid(), SIGSTOP);
+  EXPECT_THAT(complaint_as("worker", {"--timeout", "0.1"}),
+              HasSubstr("has said nothing within 0.1 s (--timeout): it stands still"));
 }
 
 TEST_F(PsJobs, AreRefusedWithAnEnvironmentThatMakesNoSense) {

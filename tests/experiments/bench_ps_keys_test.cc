@@ -72,9 +72,6 @@ TEST_F(PsJobsWithKeys, RefuseWhoHasNoKeyAWrongOneOrAnothers) {
   copy_pair("keys/server", "of another job/server");
   EXPECT_THAT(complaint_as("worker", with_keys({}, "of another job")),
               HasSubstr("does not know the key of another job/worker-0.public"));
-  copy_pair("keys/worker-1", "of another job/worker-0");
-  EXPECT_THAT(complaint_as("worker", with_keys({}, "of another job")),
-              HasSubstr("worker 1 says that it is worker 0"));
 
   testing::Program server = start_as("server", with_keys({}));
   testing::Program worker_1 = start_as("worker", with_keys({}), "1");
@@ -82,6 +79,20 @@ TEST_F(PsJobsWithKeys, RefuseWhoHasNoKeyAWrongOneOrAnothers) {
   const testing::Ended ended = scheduler.wait();
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(worker_0.wait().status, 0);
+}
+
+TEST_F(PsJobsWithKeys, EndWithAWorkerThatHasTheKeyOfAnother) {
+  testing::Program scheduler = start_as("scheduler", with_keys({"--sizes", "8", "--rounds", "1"}));
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
+  std::filesystem::copy(path("keys"), path("mixed"));
+  copy_pair("keys/worker-1", "mixed/worker-0");
+  set("DMLC_WORKER_ID", "0");
+  EXPECT_THAT(complaint_as("worker", with_keys({}, "mixed")),
+              HasSubstr("worker 1 says that it is worker 0"));
+  const testing::Ended ended = scheduler.wait();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("a process that does not fit ends the job: worker 1 says that "
+                                   "it is worker 0"));
 }
 
 TEST_F(PsJobsWithKeys, TellWhoHasKeysThatTheSchedulerHasNone) {

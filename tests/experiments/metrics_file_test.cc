@@ -2,9 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cctype>
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <set>
 #include <sstream>
@@ -139,7 +143,6 @@ class Reader {
 
 class Scraped : public ::testing::Test {
  protected:
-  std::filesystem::path file() const { return folder_.path() / "metrics.prom"; }
   Families read() const { return Reader::read(folder_.read("metrics.prom")); }
   static Labels labels(const std::string& label, int world) {
     return {{"experiment", "trial"},
@@ -153,7 +156,8 @@ class Scraped : public ::testing::Test {
   }
 
   testing::TemporaryFolder folder_;
-  MetricsFile metrics_{file()};
+  OpenFolder files_{folder_.path()};
+  MetricsFile metrics_{files_, "metrics.prom"};
   ScriptedComparison comparison_{{&metrics_}};
 };
 
@@ -237,17 +241,40 @@ TEST_F(Scraped, OfStepsTheFileIsWrittenOnceASecond) {
   comparison_.now += 0.19;
   comparison_.feed.step({5, 2, 0.19, {}});
   EXPECT_GT(one("ringside_last_update_timestamp_seconds"), began);
-  EXPECT_FALSE(std::filesystem::exists(file().string() + ".part"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
 }
 
 TEST(MetricsFile, SaysThatItCannotBeWrittenButNeverForAStep) {
   const testing::TemporaryFolder folder;
-  MetricsFile metrics(folder.path() / "missing" / "metrics.prom");
+  std::filesystem::create_directory(folder.path() / "gone");
+  const OpenFolder gone(folder.path() / "gone");
+  std::filesystem::remove(folder.path() / "gone");
+  MetricsFile metrics(gone, "metrics.prom");
   EXPECT_THAT(testing::complaint([&] {
                 metrics.hear({1, ComparisonBegan{"trial"}});
               }),
-              HasSubstr("metrics.prom: cannot be written: No such file or directory"));
+              HasSubstr("metrics.prom: cannot be written: its folder has been removed"));
   EXPECT_NO_THROW(metrics.hear({9, StepDone{"ddp-w2-r0"}}));
+}
+
+TEST(MetricsFile, LeavesNothingHalfWrittenOnAFullDisk) {
+  const testing::TemporaryFolder folder;
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit little{100, 100};
+    setrlimit(RLIMIT_FSIZE, &little);
+    const OpenFolder files(folder.path());
+    MetricsFile metrics(files, "metrics.prom");
+    const std::string text = testing::complaint([&] {
+      metrics.hear({1, ComparisonBegan{"trial"}});
+    });
+    _exit(text.find("metrics.prom: cannot be written") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_F(OutputFiles, AreNoneOfTheInputs) {
   refuses({"--save", "text.txt"},
           "--save " + path("text.txt").string() + " would replace a file of data.path");
   std::filesystem::create_symlink("text.txt", path("link"));
-  refuses({"--output", "link"}, "would replace a file of data.path");
+  refuses({"--output", "link"}, "--output link: this is a link, and nothing is written through");
   std::filesystem::create_hard_link(path("trial.toml"), path("name"));
   refuses({"--output", "name"}, "would replace the experiment file");
 }
@@ -77,6 +77,61 @@ TEST_F(OutputFiles, EarlierRowsMoveAside) {
   EXPECT_EQ(folder_.read("results/trial/before-1/rows.jsonl"), rows);
   EXPECT_TRUE(std::filesystem::exists(path("results/trial/before-1/plan.json")));
   EXPECT_NE(folder_.read("results/trial/rows.jsonl"), "");
+}
+
+TEST_F(OutputFiles, OfResultsTakeThePlaceOfLinks) {
+  const std::vector<std::string> names = {"rows.jsonl",   "plan.json",        "environment.json",
+                                          "summary.json", "summary.md",       "report.html",
+                                          "metrics.prom", "metrics.prom.part"};
+  std::filesystem::create_directories(path("results/trial"));
+  for (const std::string& name : names) {
+    folder_.write("private " + name, name == "rows.jsonl" ? "" : "private");
+    std::filesystem::create_symlink(path("private " + name), path("results/trial/" + name));
+  }
+  folder_.write("private plan.json", R"({"schema": 3, "runs": []})");  // of a comparison
+  const Ended ended = compare();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(folder_.read("private plan.json"), R"({"schema": 3, "runs": []})");
+  EXPECT_EQ(folder_.read("private rows.jsonl"), "");
+  for (const std::string& name : names)
+    if (name != "plan.json" && name != "rows.jsonl")
+      EXPECT_EQ(folder_.read("private " + name), "private") << name;
+  EXPECT_THAT(folder_.read("results/trial/summary.md"), HasSubstr("# trial"));
+}
+
+TEST_F(OutputFiles, OfResultsAreNotWrittenThroughAFolderThatIsALink) {
+  std::filesystem::create_directories(path("results/trial"));
+  std::filesystem::create_directories(path("private"));
+  std::filesystem::create_symlink(path("private"), path("results/trial/histories"));
+  std::filesystem::create_symlink(path("private"), path("results/trial/traces"));
+  folder_.write("results/trial/plan.json", R"({"schema": 3, "runs": []})");
+  const Ended ended = compare();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("results/trial/traces: this is no folder"));
+  EXPECT_TRUE(std::filesystem::is_empty(path("private")));
+}
+
+TEST_F(OutputFiles, AResultsFolderThatIsRemovedEndsTheComparison) {
+  testing::Program program = start({"compare", "trial.toml", "--schemes", "single", "--json"});
+  ASSERT_TRUE(program.wait_for("\"run_began\""));
+  std::filesystem::remove_all(path("results/trial"));
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("has been removed"));
+  EXPECT_FALSE(std::filesystem::exists(path("results/trial")));
+}
+
+TEST_F(OutputFiles, AResultsFolderThatIsRenamedGetsAllAndIsNamed) {
+  testing::Program program = start({"compare", "trial.toml", "--schemes", "single", "--json"});
+  ASSERT_TRUE(program.wait_for("\"run_began\""));
+  std::filesystem::rename(path("results/trial"), path("results/moved"));
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("results folder results/trial has been renamed to " +
+                                   path("results/moved").string() + " during the comparison"));
+  EXPECT_FALSE(std::filesystem::exists(path("results/trial")));
+  for (const char* file : {"plan.json", "environment.json", "rows.jsonl", "summary.json"})
+    EXPECT_TRUE(std::filesystem::exists(path("results/moved") / file)) << file;
 }
 
 TEST_F(OutputFiles, AFolderOfSomebodyElseIsRefused) {

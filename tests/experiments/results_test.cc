@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "experiments/config/cases.h"
+#include "experiments/live/event_lines.h"
 #include "experiments/report/report.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/runner.h"
@@ -117,6 +120,84 @@ TEST_F(Results, BelongToOneComparisonAtATime) {
   EXPECT_NO_THROW(ResultsFolder{path()});
 }
 
+TEST_F(Results, AreNotWrittenThroughLinks) {
+  ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
+  const std::string secret = temporary_.write("private", "private");
+  for (const char* name : {"summary.json", "summary.md", "report.html", "plan.json"}) {
+    std::filesystem::remove(path() / name);
+    std::filesystem::create_symlink(secret, path() / name);
+    folder.write(name, "new");
+    EXPECT_EQ(read(name), "new");
+  }
+  for (const char* name : {"rows.jsonl", ResultsFolder::events_file}) {
+    std::filesystem::remove(path() / name);
+    std::filesystem::create_symlink(secret, path() / name);
+  }
+  EXPECT_THAT(complaint([&] { folder.append(row("single")); }),
+              HasSubstr("rows.jsonl: this is no file, and links are not followed; remove it"));
+  EXPECT_THAT(complaint([&] { EventFile(folder.files(), ResultsFolder::events_file); }),
+              HasSubstr("progress.jsonl: this is no file, and links are not followed"));
+  std::filesystem::create_directory(temporary_.path() / "elsewhere");
+  std::filesystem::create_symlink(temporary_.path() / "elsewhere", path() / "traces");
+  EXPECT_THAT(complaint([&] { folder.write("traces/single-w1-r0.json", "new"); }),
+              HasSubstr("traces: this is no folder, and links are not followed; remove it"));
+  EXPECT_TRUE(std::filesystem::is_empty(temporary_.path() / "elsewhere"));
+  EXPECT_EQ(temporary_.read("private"), "private");
+}
+
+TEST_F(Results, ALinkOfAnotherUserIsNoResultsFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  constexpr uid_t nobody = 65534;
+  std::filesystem::create_directories(temporary_.path() / "results" / "private");
+  std::filesystem::create_symlink("private", path());
+  EXPECT_NO_THROW(ResultsFolder{path()});
+  ASSERT_EQ(lchown(path().c_str(), nobody, nobody), 0);
+  EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }),
+              HasSubstr("trial is a link of user 65534; choose another with --results"));
+}
+
+TEST_F(Results, AFolderThatIsRenamedGetsAllFilesAndSaysSo) {
+  ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
+  const std::filesystem::path moved = temporary_.path() / "results" / "moved";
+  std::filesystem::rename(path(), moved);
+  folder.append(row("single"));
+  folder.write("traces/single-w1-r0.json", "new");
+  folder.write("summary.json", "new");
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  for (const char* name : {"plan.json", "rows.jsonl", "traces/single-w1-r0.json", "summary.json"})
+    EXPECT_TRUE(std::filesystem::exists(moved / name)) << name;
+  EXPECT_EQ(complaint([&] { folder.check_there(); }),
+            "results folder " + path().string() + " has been renamed to " + moved.string() +
+                " during the comparison; leave the folder alone while a comparison runs");
+}
+
+TEST_F(Results, AFolderThatIsRemovedIsNotMadeAgain) {
+  ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
+  std::filesystem::remove_all(path());
+  const auto removed = HasSubstr("trial has been removed during the comparison");
+  EXPECT_THAT(complaint([&] { folder.append(row("single")); }), removed);
+  EXPECT_THAT(complaint([&] { folder.check_there(); }), removed);
+  EXPECT_THAT(complaint([&] { folder.write("summary.json", "new"); }),
+              HasSubstr("summary.json: cannot be written: its folder has been removed"));
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(Results, FilesThatAreRemovedAreMissed) {
+  ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
+  for (const char* name : {"environment.json", "rows.jsonl"}) {
+    EXPECT_NO_THROW(folder.check_there());
+    std::filesystem::remove(path() / name);
+    EXPECT_THAT(complaint([&] { folder.check_there(); }),
+                HasSubstr(std::string(name) + " has been removed during the comparison"));
+    EXPECT_EQ(complaint([&] { folder.append(row("single")); }) == "nothing", name[0] == 'e');
+    folder.write(name, "");
+  }
+}
+
 TEST_F(Results, AFolderThatCannotBeIsRefused) {
   temporary_.write("file", "");
   EXPECT_THAT(complaint([&] { ResultsFolder(temporary_.path() / "file" / "trial"); }),
@@ -171,6 +252,7 @@ TEST_F(Results, APlanThatNoComparisonWroteIsNamed) {
 
 TEST_F(Results, ARowOfAFailedRunIsWrittenWhateverItsErrorSays) {
   ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
   folder.append(failed_row(row("ddp").plan, "caf\xe9.txt is gone"));
   EXPECT_THAT(read("rows.jsonl"), HasSubstr("caf\\\\xE9.txt is gone"));
 }

@@ -28,7 +28,7 @@ class Writer {
   explicit Writer(const std::filesystem::path& path, const std::vector<Row>& kept = {})
       : folder(path) {
     folder.start(kept, plan_json(ScriptedComparison({}).plans, {}).dump(), "{}");
-    events.emplace(path / ResultsFolder::events_file);
+    events.emplace(folder.files(), ResultsFolder::events_file);
     comparison.emplace(std::vector<ProgressListener*>{&*events});
   }
 
@@ -60,7 +60,7 @@ TEST_F(Watching, FollowsStepByStepToTheEnd) {
   std::filesystem::remove(events());  // it is still measuring speeds
   Watch watch(path());
   EXPECT_EQ(watch.look().state, Watched::preparing);
-  writer->events.emplace(events());
+  writer->events.emplace(writer->folder.files(), ResultsFolder::events_file);
   writer->comparison->begin();
   EXPECT_THAT(names(watch.look()), ElementsAre("comparison_began"));
   EXPECT_EQ(watch.standing().planned(), 3);

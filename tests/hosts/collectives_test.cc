@@ -1,6 +1,8 @@
 // Collectives of ranks on several hosts, over Gloo.
 #include <gmock/gmock.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,13 +10,18 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
+#include <latch>
 #include <map>
 #include <mutex>
+#include <sstream>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "core/comm/window.h"
 #include "peer/comm/algorithms/algorithms.h"
+#include "peer/comm/gloo/wire.h"
 #include "peer/comm/hosts/communicator.h"
 #include "tests/hosts/file_store.h"
 #include "tests/hosts/ranks.h"
@@ -415,6 +422,76 @@ TEST(HostsFail, WhenTheGroupDoesNotComeTogether) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "ddp: ranks 1, 2 of 3 did not join the group within 1 s");
   }
+}
+
+/// A store that gives nothing until it is opened.
+class ClosedStore : public FileStore {
+ public:
+  using FileStore::FileStore;
+  void open() { opened_.count_down(); }
+  std::string get(const std::string& key, double timeout_s) override {
+    opened_.wait();
+    return FileStore::get(key, timeout_s);
+  }
+
+ private:
+  std::latch opened_{1};
+};
+
+/// Connects to every port that a rank of two has published for the other.
+std::vector<int> connect_as_a_stranger(const std::string& published, int other) {
+  std::istringstream list(published);
+  std::vector<std::string> words(std::istream_iterator<std::string>(list), {});
+  std::vector<int> out;
+  for (const std::size_t way : {0, 1}) {
+    const std::string& hex = words.at(2 * way + static_cast<std::size_t>(other));
+    sockaddr_in address{};
+    for (std::size_t i = 0; i < sizeof address; ++i)
+      reinterpret_cast<unsigned char*>(&address)[i] =
+          static_cast<unsigned char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+    out.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(out.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  return out;
+}
+
+/// What two ranks throw beside a stranger that is faster than they.
+std::vector<std::string> errors_beside_a_stranger(const std::function<void(int socket)>& act) {
+  const TemporaryFolder folder;
+  ClosedStore store(folder.path());
+  std::vector<std::string> errors(2);
+  std::vector<std::jthread> ranks;
+  for (int r = 0; r < 2; ++r)
+    ranks.emplace_back([&, r] {
+      try {
+        peer::make_gloo_wire(store, {.name = "group", .rank = r, .size = 2}, "127.0.0.1", 1);
+      } catch (const Error& error) {
+        errors[static_cast<std::size_t>(r)] = error.what();
+      }
+    });
+  std::vector<int> strangers;
+  for (int r = 0; r < 2; ++r)
+    for (const int socket : connect_as_a_stranger(
+             store.FileStore::get("gloo/group/" + std::to_string(r), 60), 1 - r)) {
+      act(socket);
+      strangers.push_back(socket);
+    }
+  store.open();
+  ranks.clear();
+  for (const int socket : strangers) close(socket);
+  return errors;
+}
+
+TEST(HostsFail, WhenAStrangerTakesThePlaceOfARankAndSaySo) {
+  const std::function<void(int)> acts[] = {
+      [](int) {}, [](int socket) { shutdown(socket, SHUT_RDWR); },
+      [](int socket) {
+        const std::string nonsense(200, '\1');
+        EXPECT_EQ(send(socket, nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 200);
+      }};
+  for (const auto& act : acts)
+    for (const std::string& error : errors_beside_a_stranger(act))
+      EXPECT_THAT(error, HasSubstr("somebody else has connected in its place"));
 }
 
 TEST(HostsOfOneGroup, MayAllBeOne) {

@@ -192,6 +192,96 @@ class KilledAgents(Failing):
         self.all_end(r"agent 1 on host0 \(10\.77\.0\.1\) has ended before the job began", since)
 
 
+class StandingStill(Failing):
+    """A process that is stopped says nothing, although its system keeps its connections."""
+
+    def stopped(self, agent, others, cause):
+        """Stops an agent; `others` then end with a line that matches `cause`, and it ends once it goes on."""
+        since = time.monotonic()
+        self.processes[agent].send_signal(signal.SIGSTOP)
+        printed, statuses = finish([self.processes[other] for other in others], LONGEST + 5)
+        took = time.monotonic() - since
+        self.processes[agent].send_signal(signal.SIGCONT)
+        finish([process for process in self.processes if process.poll() is None], 10)
+        self.assertLess(took, LONGEST, printed)
+        for text, status in zip(printed, statuses):
+            self.assertRegex(text, cause)
+            self.assertNotEqual(status, 0)
+        self.assertEqual(left_on(self.stage), [])
+
+    def test_an_agent_that_has_joined(self):
+        self.begin()
+        self.start(agents=(0, 1, 2))
+        self.wait_for_joined(1, 2)
+        self.stopped(2, (0, 1), r"agent 2 on host1 \(10\.77\.0\.2\) stands still: it has said nothing for 5 s")
+
+    def test_the_leader_while_agents_are_awaited(self):
+        self.begin()
+        self.start(agents=(0, 1, 2))
+        self.wait_for_joined(1, 2)
+        self.stopped(0, (1, 2), r"the leader at 10\.77\.0\.1:29500 stands still: it has said nothing for 5 s")
+
+    def test_the_leader_during_a_run(self):
+        self.run_begins()
+        self.stopped(0, (1, 2, 3), r"the leader at 10\.77\.0\.1:29500 stands still: it has said nothing for 5 s")
+
+    def test_an_agent_without_ranks(self):
+        self.run_begins(world=2)
+        idle = next(agent for agent in (1, 2, 3) if not self.ranks_of(agent))
+        self.stopped(idle, (0,), rf"agent {idle} on host\d .* cannot be reached any more")
+
+
+class Strangers(Failing):
+    """Connections that are opened again as soon as they are cut, by another user of the leader's host."""
+
+    agents = 2
+    crowd = """
+import os, select, socket
+os.setuid(65534)
+def connected():
+    made = socket.socket()
+    made.settimeout(1)
+    try:
+        made.connect(("10.77.0.1", 29500))
+    except OSError:
+        pass
+    return made
+idle = []
+print("here", flush=True)
+while True:
+    while len(idle) < 900:
+        idle.append(connected())
+    for one in select.select(idle, [], [], 0.05)[0]:
+        try:
+            ended = not one.recv(4096)
+        except OSError:
+            ended = True
+        if ended:
+            idle.remove(one)
+            one.close()
+"""
+
+    def test_keep_no_agent_out(self):
+        self.begin(world=2, more=("--set", "train.steps=4"))
+        words = self.comparison.words
+        self.comparison.words = lambda *more: ["prlimit", "--nofile=1024", *words(*more)]
+        self.processes = [self.comparison.start_agent(0, *self.more)]
+        crowd = self.stage.host(0).start(["prlimit", "--nofile=4096", sys.executable, "-c", self.crowd],
+                                         stdout=subprocess.PIPE, text=True)
+        self.assertEqual(crowd.stdout.readline(), "here\n")
+        time_to_fill = time.monotonic() + 2
+        wait_until(lambda: time.monotonic() > time_to_fill, "the crowd")
+        self.processes.append(self.comparison.start_agent(1, *self.more))
+        printed, statuses = finish(self.processes, 60)
+        crowd.kill()
+        crowd.communicate()
+        self.assertEqual(statuses, [0, 0], "\n".join(printed))
+        said = [line for line in printed[0].splitlines() if "no key of this job" in line]
+        self.assertIn("ringside: a connection is dropped: it has shown no key of this job", said)
+        self.assertLess(len(said), 5, "\n".join(said))
+        self.assertEqual(left_on(self.stage), [])
+
+
 class Links(Failing):
     lost = r"agents? .*on host1 \(10\.77\.0\.2\).* cannot be reached any more"
 
@@ -386,6 +476,20 @@ class WhatDoesNotFit(Failing):
         self.processes = [self.comparison.start_agent(agent, *self.more) for agent in (0, 1, 2)] + [odd]
         printed = self.all_end(r"agents 3 of 4 did not come", since)
         self.assertRegex(printed[3], r"hosts trust each other by keys alone: make some with `ringside keys DIR")
+
+    def test_no_keys_on_the_host_of_the_leader(self):
+        self.begin(more=("--join-timeout", "4"))
+        words = self.comparison.words
+        plain = words("--join-timeout", "4")
+        at = plain.index("--keys")
+        self.comparison.words = lambda *more: plain[:at] + plain[at + 2:]
+        odd = self.comparison.start_agent(1, env={"MASTER_ADDR": "127.0.0.1"})
+        self.comparison.words = words
+        since = time.monotonic()
+        self.processes = [self.comparison.start_agent(0, *self.more, env={"MASTER_ADDR": "127.0.0.1"}), odd]
+        printed = self.all_end(r"agents 1, 2, 3 of 4 did not come .*; 1 connections? of others w(as|ere) refused", since)
+        self.assertRegex(printed[1], r"or ended the connection, as a leader with keys does: start all processes of "
+                                     r"the job with --keys DIR, or none")
 
     def test_more_workers_than_slots(self):
         self.begin(world=8)

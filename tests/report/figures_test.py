@@ -129,6 +129,24 @@ class Figures(unittest.TestCase):
         dots_a_metre = int.from_bytes(png[png.index(b"pHYs") + 4:][:4], "big")
         self.assertAlmostEqual(dots_a_metre * 0.0254, 300, delta=1)
 
+    def test_files_take_the_place_of_links(self):
+        bare = {"cases": [{"label": "ddp", "family": "ddp", "world": 2, "bytes_sent_per_step": 2e6,
+                           "bytes_minimum_per_step": 1e6, "bytes_computed": False}]}
+        folder = self.folder / "drawing"
+        folder.mkdir()
+        (folder / "vl_convert.py").write_text("def vegalite_to_svg(spec, **more): return '<svg/>'\n"
+                                              "def vegalite_to_png(spec, **more): return b'png'\n")
+        private = self.folder / "private"
+        private.write_text("private")
+        (self.folder / "figures").mkdir()
+        (self.folder / "figures" / "bytes.svg").symlink_to(private)
+        done = self.draw(report(("a", bare)), PYTHONPATH=str(folder))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(private.read_text(), "private")
+        written = {path.name: path.read_bytes() for path in (self.folder / "figures").iterdir()}
+        self.assertEqual(written, {"bytes.svg": b"<svg/>", "bytes.png": b"png"})
+        self.assertFalse((self.folder / "figures" / "bytes.svg").is_symlink())
+
     def test_what_is_no_report(self):
         folder = self.folder / "without"
         folder.mkdir()

@@ -66,12 +66,13 @@ void write_files(const Run& run, const std::filesystem::path& folder, const std:
   if (error)
     throw Error("folder {} cannot be made: {}; choose another with --chakra", folder.string(),
                 error.message());
+  const OpenFolder files(folder);
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank)
-    write_whole(folder / fmt::format("{}.{}.et", name, rank), file_of(run.ranks[rank]));
+    write_whole(files, fmt::format("{}.{}.et", name, rank), file_of(run.ranks[rank]));
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < run.groups.size(); ++i)
     groups[std::to_string(i)] = run.groups[i].ranks;
-  write_whole(folder / fmt::format("{}.groups.json", name), groups.dump(2) + "\n");
+  write_whole(files, fmt::format("{}.groups.json", name), groups.dump(2) + "\n");
 }
 
 }  // namespace ringside::chakra

@@ -17,9 +17,10 @@ namespace ringside::peer {
 /// to every other rank, one each way, and two threads: Gloo's, which moves all bytes, and one that
 /// looks after waits. A message takes three passages of the network, unless its receiver has come
 /// before its sender: then one. An all-reduce begins when it is waited for; one that is given up
-/// ends all connections. Connections are neither encrypted nor proven, as Gloo has no such thing:
-/// they are for networks whose hosts are trusted. Throws Error that says what to install if Gloo is
-/// missing.
+/// ends all connections. Connections are not encrypted, and both ends show once that they are of
+/// the group, as Gloo has no such thing: whoever comes first to a port keeps the rank out, which
+/// the error says. They are for networks whose hosts are trusted. Throws Error that says what to
+/// install if Gloo is missing.
 std::unique_ptr<Wire> make_gloo_wire(Store& store, const Group& group, const std::string& address,
                                      double timeout_s);
 

@@ -16,6 +16,7 @@
 #include "ps/wires/zmq/keyed_streams.h"
 #include "ps/wires/zmq/keys.h"
 #include "ps/wires/zmq/relay.h"
+#include "ps/wires/zmq/unproven.h"
 
 namespace ringside::ps {
 namespace {
@@ -69,12 +70,14 @@ class KeyedListener::Carrier {
     router_.set(opt::zap_domain, "ringside");
     router_.set(opt::curve_server, true);
     router_.set(opt::curve_secretkey, keys.pair(server_key).secret_key);
+    unproven_.emplace(hub_.context(), router_, listener_);
     listener_.accept_for(router_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   ~Carrier() {
     thread_.request_stop();
     thread_.join();
+    unproven_.reset();
     router_.close();
   }
   Carrier(const Carrier&) = delete;
@@ -83,6 +86,7 @@ class KeyedListener::Carrier {
   int port() const { return port_; }
   int file() const { return waits_.get(); }
   int workers() const { return workers_; }
+  std::size_t strangers() const { return strangers_; }
   void close() { closed_ = true; }
 
   std::optional<Stream> accept() {
@@ -132,6 +136,8 @@ class KeyedListener::Carrier {
         if (!busy() || Clock::now() > *end) return;
       }
       if (closed_ && listener_.open()) listener_.close();
+      unproven_->look();
+      strangers_ = unproven_->ended();
       poll(stop.stop_requested() || listener_.open() ? look : probe_every);
       receive();
       const bool probes = Clock::now() - probed > probe_every;
@@ -158,7 +164,7 @@ class KeyedListener::Carrier {
   }
 
   void poll(std::chrono::milliseconds longest) {
-    std::vector<zmq::pollitem_t> items = {{router_.handle(), 0, ZMQ_POLLIN, 0}};
+    std::vector<zmq::pollitem_t> items = {{router_.handle(), 0, ZMQ_POLLIN, 0}, unproven_->item()};
     for (const auto& [id, peer] : peers_) {
       const auto item = peer.local.item(!peer.ended && !peer.unsent && !peer.leaves);
       if (item.events != 0) items.push_back(item);
@@ -187,7 +193,9 @@ class KeyedListener::Carrier {
     const auto peer = peers_.find(id);
     if (peer == peers_.end()) {
       // Other words are the rest of a stream that has ended.
-      if (text.front() == begin_word) admit(id, part);
+      if (text.front() != begin_word) return;
+      unproven_->proved(part);
+      admit(id, part);
       return;
     }
     if (peer->second.leaves) return;
@@ -272,6 +280,8 @@ class KeyedListener::Carrier {
   Descriptor waits_;  // counts newcomers
   Hub hub_;
   zmq::socket_t router_;
+  std::optional<UnprovenConnections> unproven_;
+  std::atomic<std::size_t> strangers_ = 0;
   std::mutex mutex_;
   std::deque<Newcomer> newcomers_;
   std::atomic<bool> closed_ = false;
@@ -286,6 +296,7 @@ int KeyedListener::port() const { return carrier_->port(); }
 int KeyedListener::file() const { return carrier_->file(); }
 int KeyedListener::server_member() const { return carrier_->workers(); }
 std::optional<KeyedListener::Stream> KeyedListener::accept() { return carrier_->accept(); }
+std::size_t KeyedListener::strangers() const { return carrier_->strangers(); }
 void KeyedListener::close() { carrier_->close(); }
 
 }  // namespace ringside::ps

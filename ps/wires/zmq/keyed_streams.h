@@ -22,7 +22,8 @@ struct KeyedAddress {
 };
 
 /// Takes in whoever has the key of one of the workers or of the servers, and proves to have the
-/// servers' key itself. Others are cut before anything that they say is read. Thread-safe.
+/// servers' key itself. Others are cut before anything that they say is read, and keep nobody out
+/// (UnprovenConnections). Thread-safe.
 class KeyedListener {
  public:
   /// Takes in workers 0 to `workers` - 1, and no more than `most_streams` streams at once. Port 0:
@@ -46,6 +47,8 @@ class KeyedListener {
   /// The next stream; none if no stream waits. Throws Error that says why a stream was refused, or
   /// why all have ended.
   std::optional<Stream> accept();
+  /// How many connections have ended without a key.
+  std::size_t strangers() const;
   /// Nobody can connect any more.
   void close();
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <vector>
 
@@ -67,6 +68,26 @@ std::string read_key(const std::string& path, bool secret) {
   return key;
 }
 
+/// Lets nobody but this user look into a folder that is there already, and exchange keys in it.
+void close_to_others(const std::string& folder) {
+  constexpr mode_t others = 0077;
+  const File opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat there {};
+  if (opened.number < 0 || fstat(opened.number, &there) != 0)
+    throw Error("cannot open the folder {}: {}", folder, std::strerror(errno));
+  if (there.st_uid != geteuid())
+    throw Error("the folder {} is another user's, who could exchange the keys; name another folder",
+                folder);
+  if ((there.st_mode & others) == 0) return;
+  if (!std::filesystem::is_empty(folder))
+    throw Error(
+        "others may look into the folder {} (mode {:o}), and it is not empty; say `chmod 700 {}`, "
+        "or name a new folder",
+        folder, there.st_mode & 07777, folder);
+  if (fchmod(opened.number, 0700) != 0)
+    throw Error("cannot close the folder {} to others: {}", folder, std::strerror(errno));
+}
+
 /// The files, and perhaps the folder, that are removed again unless all could be written.
 class Written {
  public:
@@ -74,6 +95,7 @@ class Written {
       : folder_(folder), made_(mkdir(folder.c_str(), 0700) == 0) {
     if (!made_ && errno != EEXIST)
       throw Error("cannot make the folder {}: {}", folder, std::strerror(errno));
+    if (!made_) close_to_others(folder);
   }
   ~Written() {
     if (complete_) return;

@@ -38,8 +38,9 @@ class Keyring {
 };
 
 /// Draws new pairs for the servers and for `workers` workers, and writes them to the folder, which
-/// is made if it is not there. Only this user can read the files. Throws Error if a file is there
-/// already, or cannot be written; then no file has changed and none has been made.
+/// is made if it is not there. Only this user can look into the folder and read the files. Throws
+/// Error if a file is there already or cannot be written, if the folder is another user's, or if
+/// others may look into it and it is not empty; then no file has changed and none has been made.
 void write_keys(const std::string& folder, int workers);
 
 /// Throw Error that names the file and what to do if it cannot be read, has no key, belongs to

@@ -9,6 +9,7 @@
 #include "ps/wires/zmq/ends.h"
 #include "ps/wires/zmq/keys.h"
 #include "ps/wires/zmq/listener.h"
+#include "ps/wires/zmq/unproven.h"
 
 namespace ringside::ps {
 namespace {
@@ -44,6 +45,8 @@ class ServerChannel : public ZmqChannel {
     }
     hub->admit(std::move(admission));
     listener_.emplace(options, server);
+    if (options.transport == TransportKind::tcp)
+      unproven_.emplace(hub->context(), outside, *listener_);
   }
 
   std::string endpoint() const { return listener_ ? listener_->endpoint() : ""; }
@@ -90,6 +93,7 @@ class ServerChannel : public ZmqChannel {
     }
     const double deadline = device().clock().now() + timeout_s;
     for (double left = timeout_s;; left = deadline - device().clock().now()) {
+      if (unproven_) unproven_->look();
       listener_->spare_descriptors();
       auto received = ZmqChannel::receive(std::min(left, look_s));
       if (received || left <= 0) return received;
@@ -161,6 +165,7 @@ class ServerChannel : public ZmqChannel {
         if (known != peers_.end() && (known->second.socket != index || known->second.id != id))
           throw Error("worker {} is connected already", worker);
         if (known == peers_.end()) newcomer = worker;
+        if (newcomer && unproven_ && !socket.inside) unproven_->proved(parts[1]);
         Message message = open(socket, worker, std::span(parts).subspan(1));
         if (newcomer) meet(worker, {index, id});
         return Received{worker, std::move(message)};
@@ -188,6 +193,7 @@ class ServerChannel : public ZmqChannel {
   void meet(int worker, Peer peer) {
     if (!sockets()[peer.socket].inside && --missing_ == 0) {
       listener_->close();
+      unproven_.reset();
       watch({});
     }
     peers_[worker] = std::move(peer);
@@ -205,6 +211,7 @@ class ServerChannel : public ZmqChannel {
   int workers_, server_;
   int missing_;  // workers of other ranks that have not come yet
   std::optional<Listener> listener_;
+  std::optional<UnprovenConnections> unproven_;  // until all workers have come
   bool accepts_ = false;
   std::map<int, Peer> peers_;     // by worker
   std::map<int, PeerGone> gone_;  // by worker, who did not get what was staged; nobody knows yet

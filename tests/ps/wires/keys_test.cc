@@ -55,6 +55,35 @@ TEST_F(KeyFiles, OnlyTheirUserCanReadThem) {
   EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
 }
 
+TEST_F(KeyFiles, AnEmptyFolderIsClosedToOthers) {
+  fs::create_directory(folder_);
+  fs::permissions(folder_, fs::perms(0755));
+  write_keys(folder_, 1);
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(KeyFiles, AFolderWithOtherFilesIsNotSharedWithOthers) {
+  fs::create_directory(folder_);
+  temporary_.write("keys/notes.txt", "mine");
+  fs::permissions(folder_, fs::perms(0755));
+  EXPECT_EQ(complaint([&] { write_keys(folder_, 1); }), "others may look into the folder " +
+                                                            folder_ +
+                                                            " (mode 755), and it is not empty; say "
+                                                            "`chmod 700 " +
+                                                            folder_ + "`, or name a new folder");
+  EXPECT_FALSE(fs::exists(folder_ + "/server.secret"));
+  fs::permissions(folder_, fs::perms(0700));
+  EXPECT_NO_THROW(write_keys(folder_, 1));
+}
+
+TEST_F(KeyFiles, AFolderOfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  fs::create_directory(folder_);
+  constexpr uid_t nobody = 65534;
+  ASSERT_EQ(chown(folder_.c_str(), nobody, nobody), 0);
+  EXPECT_THAT(complaint([&] { write_keys(folder_, 1); }), HasSubstr("is another user's"));
+}
+
 TEST_F(KeyFiles, AllAreDifferentAndReadAsTheyWereWritten) {
   write_keys(folder_, 1);
   const KeyPair server = read_key_pair(folder_, server_key);

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "ps/wires/zmq/listener.h"
+#include "ps/wires/zmq/unproven.h"
+#include "tests/ps/crowd.h"
 #include "tests/ps/host.h"
 #include "tests/support/complaint.h"
 
@@ -20,30 +22,14 @@ namespace ringside::ps {
 namespace {
 
 using testing::complaint;
+using testing::connect_to;
+using testing::Crowd;
 using testing::crowd;
+using testing::FewDescriptors;
 using testing::Guest;
 using testing::Host;
 using testing::patience_s;
 using testing::run;
-
-/// A plain connection to a server on tcp, or -1 if none comes about within the time.
-int connect_to(const std::string& endpoint, int patience_ms) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port =
-      htons(static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
-  const int number = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  connect(number, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  pollfd item{number, POLLOUT, 0};
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (poll(&item, 1, patience_ms) == 1 &&
-      getsockopt(number, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0)
-    return number;
-  close(number);
-  return -1;
-}
 
 /// The greeting of ZeroMQ's protocol (ZMTP 3.0) with a security mechanism.
 std::string greeting(const std::string& mechanism) {
@@ -104,60 +90,6 @@ TEST(Strangers, WhoSaysTooLittleIsCut) {
   EXPECT_LT(sent, std::ssize(hello)) << "a byte at a time takes longer than a handshake may";
 }
 
-/// Opens connections in a process of its own and keeps them until its pipe is closed.
-class Crowd {
- public:
-  explicit Crowd(const std::string& endpoint, int size) {
-    int ready[2];
-    EXPECT_EQ(pipe(ready), 0);
-    EXPECT_EQ(pipe(end_), 0);
-    child_ = fork();
-    if (child_ == 0) {
-      close(end_[1]);
-      rlimit limit{};
-      getrlimit(RLIMIT_NOFILE, &limit);
-      limit.rlim_cur = limit.rlim_max;
-      setrlimit(RLIMIT_NOFILE, &limit);
-      for (int i = 0; i < size; ++i) connect_to(endpoint, 0);
-      char byte = 0;
-      if (write(ready[1], &byte, 1) == 1 && read(end_[0], &byte, 1) == 0) _exit(0);
-      _exit(1);
-    }
-    close(ready[1]);
-    char byte = 0;
-    EXPECT_EQ(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-  }
-  ~Crowd() {
-    close(end_[0]);
-    close(end_[1]);
-    waitpid(child_, nullptr, 0);
-  }
-  Crowd(const Crowd&) = delete;
-  Crowd& operator=(const Crowd&) = delete;
-
- private:
-  int end_[2];
-  pid_t child_ = -1;
-};
-
-/// Few file descriptors for this process, for a while.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(rlim_t most) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = most;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
-
 TEST(Strangers, ThousandsOfIdleConnectionsLeaveDescriptorsAndWorkersCome) {
   const TransportOptions options{.transport = TransportKind::tcp, .handshake_s = 0.2};
   const FewDescriptors few(4096);
@@ -167,6 +99,22 @@ TEST(Strangers, ThousandsOfIdleConnectionsLeaveDescriptorsAndWorkersCome) {
   EXPECT_GE(own.get(), 0) << "this process can still open files";
   Guest worker(host, 0, options);
   EXPECT_TRUE(worker.is_answered());
+}
+
+TEST(Strangers, ReopenedIdleConnectionsKeepNoWorkerOut) {
+  const TransportOptions options{.transport = TransportKind::tcp, .handshake_s = 3600};
+  const FewDescriptors few(1024);
+  Host host(options);
+  const Crowd idle(host.endpoint(), 900, Crowd::Reopens::yes);
+  Guest worker(host, 0, options);
+  EXPECT_TRUE(worker.is_answered());
+}
+
+TEST(Strangers, FewConnectionsAreKeptOfAProcessWithFewDescriptors) {
+  EXPECT_EQ(most_unproven(1 << 20), 64u);
+  EXPECT_EQ(most_unproven(1024), 64u);
+  EXPECT_EQ(most_unproven(256), 16u);
+  EXPECT_EQ(most_unproven(0), 8u);
 }
 
 TEST(Strangers, NobodyCanConnectOnceAllWorkersHaveCome) {

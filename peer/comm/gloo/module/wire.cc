@@ -6,6 +6,8 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
+#include <list>
+#include <random>
 #include <sstream>
 #include <vector>
 
@@ -60,6 +62,25 @@ std::string in_one_line(const std::exception& cause) {
 Error broken(int peer, const std::exception& cause) {
   return Error("Gloo: the connection to rank {} broke: {}", peer, in_one_line(cause));
 }
+
+/// Each end of a connection listens on a port of its own, and takes whoever comes first.
+Error not_made(int peer, const std::string& cause) {
+  return Error(
+      "Gloo: there is no connection to rank {}: {}; if rank {} has not ended, somebody else has "
+      "connected in its place: let jobs with Gloo run on a network that you trust",
+      peer, cause, peer);
+}
+
+/// A word that nobody guesses.
+std::string draw_word() {
+  std::random_device bits;
+  std::string out;
+  for (int i = 0; i < 4; ++i) out += fmt::format("{:08x}", bits());
+  return out;
+}
+
+/// No transfer has this slot: its lane is none.
+constexpr std::uint64_t slot_of_proof = 0xFF;
 
 }  // namespace
 
@@ -208,7 +229,8 @@ void GlooWire::connect(const GlooRequest& request) {
       own += ' ';
     }
   }
-  store.set(key(group.rank), own);
+  const std::string own_word = draw_word();
+  store.set(key(group.rank), own + own_word);
   const double end = seconds_now() + timeout_s;
   std::vector<std::string> addresses(static_cast<std::size_t>(group.size));
   std::vector<int> missing;
@@ -237,10 +259,53 @@ void GlooWire::connect(const GlooRequest& request) {
         ways_[way]->getPair(r)->connect(
             from_hex(word_of(addresses[static_cast<std::size_t>(r)], index)));
       } catch (const std::exception& cause) {
-        throw broken(r, cause);
+        throw not_made(r, in_one_line(cause));
       }
     }
+  std::vector<std::string> words(addresses.size());
+  for (std::size_t r = 0; r < words.size(); ++r)
+    if (!addresses[r].empty()) words[r] = word_of(addresses[r], ways_.size() * addresses.size());
+  prove(own_word, words, std::max(0.01, end - seconds_now()));
   connected_ = std::make_shared<Connected>(group, device_, ways_.front());
+}
+
+void GlooWire::prove(const std::string& own, const std::vector<std::string>& words,
+                     double timeout_s) {
+  struct Proof {
+    int peer;
+    std::string shown, expected;
+    std::unique_ptr<Buffer> shows{}, expects{};
+  };
+  std::list<Proof> proofs;
+  const auto at_peer = [](const Proof& proof, const auto& act) {
+    try {
+      act();
+    } catch (const std::exception& cause) {
+      throw not_made(proof.peer, in_one_line(cause));
+    }
+  };
+  for (const auto& way : ways_)
+    for (std::size_t r = 0; r < words.size(); ++r) {
+      if (words[r].empty()) continue;
+      Proof& proof =
+          proofs.emplace_back(Proof{static_cast<int>(r), words[r], std::string(own.size(), ' ')});
+      at_peer(proof, [&] {
+        proof.expects = way->createUnboundBuffer(proof.expected.data(), proof.expected.size());
+        proof.expects->recv(proof.peer, slot_of_proof);
+        proof.shows = way->createUnboundBuffer(proof.shown.data(), proof.shown.size());
+        proof.shows->send(proof.peer, slot_of_proof);
+      });
+    }
+  for (const double end = seconds_now() + timeout_s; Proof & proof : proofs) {
+    const auto left = [&] {
+      return milliseconds(static_cast<std::int64_t>(1e3 * std::max(0.01, end - seconds_now())));
+    };
+    at_peer(proof, [&] {
+      proof.expects->waitRecv(nullptr, left());
+      proof.shows->waitSend(nullptr, left());
+    });
+    if (proof.expected != own) throw not_made(proof.peer, "what came is not its word");
+  }
 }
 
 TransferPtr GlooWire::send(int peer, Lane lane, std::span<const std::byte> bytes) {

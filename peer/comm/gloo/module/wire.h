@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "peer/comm/gloo/gloo_module.h"
 
@@ -46,6 +47,9 @@ class GlooWire : public Wire {
   class Connected;
 
   void connect(const GlooRequest& request);
+  /// Shows every rank the word by which it knows this group, and expects `own` of all; `words` are
+  /// by rank. Throws Error that names a connection on which something else comes, or nothing.
+  void prove(const std::string& own, const std::vector<std::string>& words, double timeout_s);
   gloo::transport::Context& way(int from, int to) const { return *ways_[from < to ? 0 : 1]; }
   void watch();
   /// Ends all waits: a wait that runs out of time closes all connections of its way.
