@@ -21,8 +21,9 @@ namespace ringside {
 /// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
 /// {"ask": question, "number"}, {"tell": what concerns no rank}, {"ping": true} and {"end": true}.
 /// The agent says {"from": rank, "line"}, {"from": rank, "output"}, {"from": rank, "status",
-/// "last_line", "cause"} of a rank that has ended, {"answer": ..., "number"}, {"unanswered": cause,
-/// "number"} and {"told": ...}. What the clock shows an agent answers by itself.
+/// "last_line", "cause", "memory"} of a rank that has ended, {"answer": ..., "number"},
+/// {"unanswered": cause, "number"} and {"told": ...}. What the clock shows an agent answers by
+/// itself.
 class RemoteHost : public RankHost {
  public:
   /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".

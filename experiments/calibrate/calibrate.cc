@@ -1,7 +1,5 @@
 #include "experiments/calibrate/calibrate.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -26,8 +24,7 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
   cluster.device.name = "processor";
   cluster.device.kind = sim::DeviceKind::cpu;
   cluster.device.cores = std::max<std::int64_t>(1, site.cores / threads);
-  cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                             static_cast<double>(sysconf(_SC_PAGESIZE));
+  cluster.device.memory_gb = 1e-9 * static_cast<double>(allowed_memory());
   told("operations");
   std::set<Precision> precisions = {Precision::fp32};
   for (const RunPlan& run : runs) precisions.insert(run.train.precision);
