@@ -44,6 +44,7 @@ class ServerChannel : public ZmqChannel {
     }
     hub->admit(std::move(admission));
     listener_.emplace(options, server);
+    require_descriptors(fmt::format("server {}", server), missing_, scarce_share);
   }
 
   std::string endpoint() const { return listener_ ? listener_->endpoint() : ""; }
