@@ -30,6 +30,7 @@ struct Arguments {
   std::vector<std::string> schemes;
   std::vector<std::int64_t> worlds;
   bool resume = false;
+  bool mixed = false;  // keep rows of another program or machine
   std::string results = "results";
   std::string scheme;
   int world = 1;
@@ -86,6 +87,7 @@ int watch_command(const Arguments& arguments, const Process& process);
 int diff_command(const Arguments& arguments, const Process& process);
 /// Says where the steps of the cases in the results folder arguments.file went.
 int explain_command(const Arguments& arguments, const Process& process);
+/// Makes one run on this host; refuses to be one of several processes of a launcher.
 int train_command(const Arguments& arguments, const Process& process);
 /// Writes report.html of the results folders arguments.files.
 int report_command(const Arguments& arguments, const Process& process);
