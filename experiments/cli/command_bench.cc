@@ -70,6 +70,7 @@ nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow
 int bench_comm_command(const Arguments& arguments, const Process& process) {
   CommBench bench;
   try {
+    if (arguments.cluster.empty()) check_readable(process);
     check_alone("bench comm", "start it without the launcher", process);
     bench = bench_of(arguments, process);
     check_output("--json", arguments.json);

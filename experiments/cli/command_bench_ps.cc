@@ -141,6 +141,7 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
   PsBench bench;
   std::optional<PsJob> job;
   try {
+    check_readable(process);
     job = ps_job_of(process.environment,
                     {arguments.address, arguments.advertise, arguments.bench_keys});
     if (job)

@@ -58,6 +58,7 @@ int train_command(const Arguments& arguments, const Process& process) {
     plan = plan_training(config, arguments.scheme, arguments.world);
     check_inputs(plan);
     check_libraries({plan});
+    if (!plan.cluster) check_readable(process);
     data = data_state(plan);
     output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))

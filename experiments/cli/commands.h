@@ -116,6 +116,9 @@ int feed_command();
 
 /// Prints `what` as one line on standard error, and returns `status`.
 int complain(int status, const std::string& what);
+/// Throws Error if this program may be executed, but not read (mode 111): the system then lets no
+/// process look into one of its processes (/proc/PID/fd), and that is how ranks share memory.
+void check_readable(const Process& process);
 /// Says how this process starts its ranks. `errors` takes what the ranks write to standard error,
 /// and must outlive them.
 RankStart rank_start(const Process& process, std::ostream& errors);

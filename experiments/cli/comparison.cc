@@ -111,6 +111,9 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
   check_libraries(comparison.runs);
+  if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                  [](const RunPlan& run) { return !run.cluster; }))
+    check_readable(process);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
   comparison.data = data_state(comparison.runs);

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -202,6 +204,24 @@ TEST_F(Surroundings, WhatTcpLacksIsNamedAtOnce) {
   EXPECT_EQ(apart.status, 1);
   EXPECT_THAT(apart.err, HasSubstr("no process can connect to 127.0.0.1 (Network is unreachable): "
                                    "the loopback interface is down; set it up with"));
+}
+
+/// The system does not let others look into a process whose program its user may not read.
+TEST_F(Surroundings, AProgramThatMayNotBeReadIsNamed) {
+  const std::filesystem::path copy = path("ringside");
+  std::filesystem::copy_file(RINGSIDE_PROGRAM, copy);
+  chmod(copy.c_str(), 0111);
+  chmod(path(".").c_str(), 0755);
+  const auto as_user = [] {
+    constexpr uid_t nobody = 65534;  // root may read everything
+    if (geteuid() == 0 && setuid(nobody) != 0) _exit(1);
+  };
+  Program program(copy, {"compare", "trial.toml"}, folder_.path(), as_user);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.err, "ringside: the program " + copy.string() +
+                           " may not be read (Permission denied), and ranks reach each other's "
+                           "memory only if it may; run `chmod +r` on it\n");
 }
 
 TEST_F(Surroundings, ALimitThatRanksMeetIsNamed) {
