@@ -4,9 +4,26 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
+#include "core/base/control_group.h"
+
 namespace ringside {
+namespace {
+
+std::int64_t memory_of_machine() {
+  return std::int64_t{std::max(0L, sysconf(_SC_PHYS_PAGES))} * std::max(0L, sysconf(_SC_PAGESIZE));
+}
+
+/// The limit of the control group, if it allows less than the machine has.
+std::optional<std::int64_t> limited_by_group() {
+  const auto limit = ControlGroup().memory();
+  const std::int64_t machine = memory_of_machine();
+  return limit && (machine == 0 || *limit < machine) ? limit : std::nullopt;
+}
+
+}  // namespace
 
 std::vector<std::int64_t> allowed_core_numbers() {
   cpu_set_t set;
@@ -20,7 +37,13 @@ std::vector<std::int64_t> allowed_core_numbers() {
 
 std::optional<int> allowed_cores() {
   const auto count = static_cast<int>(allowed_core_numbers().size());
-  return count > 0 ? std::optional(count) : std::nullopt;
+  return count > 0 ? std::optional(ControlGroup().cores_of(count)) : std::nullopt;
+}
+
+std::int64_t allowed_memory() { return limited_by_group().value_or(memory_of_machine()); }
+
+std::string owner_of_allowed_memory() {
+  return limited_by_group() ? "the control group of this process" : "this machine";
 }
 
 std::string processor_name() {

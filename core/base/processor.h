@@ -1,4 +1,4 @@
-// The processor of this machine.
+// The processor and the memory of this machine, as far as this process may use them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,14 @@ namespace ringside {
 
 /// The cores that this process may use, by number; none if the system does not say.
 std::vector<std::int64_t> allowed_core_numbers();
-/// How many these are; none if the system does not say.
+/// How many these are, or fewer if the quota of a control group does not give this process the time
+/// of so many (core/base/control_group.h); none if the system does not say.
 std::optional<int> allowed_cores();
+/// The bytes of memory of this machine, or fewer if a control group allows this process, and those
+/// beside it in the group, no more; 0 if the system does not say.
+std::int64_t allowed_memory();
+/// Whose memory that is, for errors: "this machine" or "the control group of this process".
+std::string owner_of_allowed_memory();
 
 /// The processor's model and its number of cores, as in "AMD EPYC, 2 cores".
 std::string processor_name();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -54,7 +55,8 @@ bool can_be_read(int file) {
 class LocalHost::RankProcess {
  public:
   RankProcess(std::vector<std::string> words, std::vector<std::string> variables,
-              std::vector<int> files) {
+              std::vector<int> files, const ControlGroup& group)
+      : memory_(group) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
       const std::string cause = std::strerror(errno);
@@ -84,16 +86,24 @@ class LocalHost::RankProcess {
     }
     const bool ended = !line_ && child_->reap();
     if (const std::string text = child_->output().read(); !text.empty()) events.output(rank, text);
-    if (ended) events.ended(rank, {child_->status(), child_->output().last_line(), ""});
+    if (ended) events.ended(rank, end());
     return ended;
   }
 
  private:
+  RankEnd end() const {
+    RankEnd out{.status = child_->status(), .last_line = child_->output().last_line(), .cause = {}};
+    if (out.killed_but_by(SIGTERM)) out.memory = memory_.explanation();
+    return out;
+  }
+
+  OutOfMemoryWatch memory_;
   std::unique_ptr<JsonLine> line_;
   std::optional<ChildProcess> child_;
 };
 
-LocalHost::LocalHost(RankProgram program) : program_(std::move(program)) {}
+LocalHost::LocalHost(RankProgram program, ControlGroup group)
+    : program_(std::move(program)), group_(std::move(group)) {}
 LocalHost::~LocalHost() = default;
 
 void LocalHost::start(const RunPlan& plan, int rank, const RankAddition& addition) {
@@ -101,7 +111,7 @@ void LocalHost::start(const RunPlan& plan, int rank, const RankAddition& additio
                               plan.ranks.at(static_cast<std::size_t>(rank)).environment);
   auto words = words_of(plan, program_, variables);
   auto process =
-      std::make_unique<RankProcess>(std::move(words), std::move(variables), addition.files);
+      std::make_unique<RankProcess>(std::move(words), std::move(variables), addition.files, group_);
   process->line().send({{"rank", rank}, {"plan", to_json(plan)}});
   ranks_[rank] = std::move(process);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/control_group.h"
 #include "core/launch/rank_host.h"
 
 namespace ringside {
@@ -29,7 +30,8 @@ struct RankAddition {
 /// Ranks die with this process, and at the latest with this object.
 class LocalHost : public RankHost {
  public:
-  explicit LocalHost(RankProgram program);
+  /// `group` is that of this process, and so of its ranks.
+  explicit LocalHost(RankProgram program, ControlGroup group = ControlGroup());
   ~LocalHost() override;
 
   void start(const RunPlan& plan, int rank) override { start(plan, rank, {}); }
@@ -44,6 +46,7 @@ class LocalHost : public RankHost {
   class RankProcess;
 
   RankProgram program_;
+  ControlGroup group_;
   std::map<int, std::unique_ptr<RankProcess>> ranks_;
 };
 

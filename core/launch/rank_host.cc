@@ -28,7 +28,7 @@ std::string RankEnd::text(const std::string& step) const {
                    : "ended with " + words_for_end(*status) + " before its work was done";
   return how + step +
          (last_line.empty() ? "" : fmt::format("; the last line that it wrote: {}", last_line)) +
-         limit_hint(last_line, signal);
+         (memory.empty() ? limit_hint(last_line, signal) : memory);
 }
 
 void wait_for_news(const std::vector<RankHost*>& hosts, const std::vector<int>& files,

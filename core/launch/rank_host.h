@@ -17,6 +17,7 @@ struct RankEnd {
   std::string last_line;      // that the rank wrote to its standard output or error
   std::string cause;          // why nobody knows the status; empty: somebody else collected it
   bool lost = false;          // the connection with the rank's host has ended
+  std::string memory{};       // that the system killed it for lack of memory, if it did
 
   /// Whether the process ended by a signal other than `number`.
   bool killed_but_by(int number) const;

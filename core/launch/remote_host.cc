@@ -41,7 +41,8 @@ class Teller : public RankEvents {
     launcher_.send({{"from", rank},
                     {"status", end.status.value_or(-1)},
                     {"last_line", utf8_text(end.last_line)},
-                    {"cause", end.cause}});
+                    {"cause", end.cause},
+                    {"memory", end.memory}});
   }
   void told(const nlohmann::json& value) override { launcher_.send({{"told", value}}); }
 
@@ -51,6 +52,7 @@ class Teller : public RankEvents {
 
 RankEnd end_from_json(const nlohmann::json& in) {
   RankEnd end{.status = {}, .last_line = in.at("last_line"), .cause = in.at("cause")};
+  end.memory = in.value("memory", "");
   if (const int status = in.at("status"); status >= 0) end.status = status;
   return end;
 }

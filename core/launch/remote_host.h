@@ -29,9 +29,9 @@ struct AgentWait {
 /// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
 /// {"ask": question, "number"}, {"tell": what concerns no rank}, {"refused": cause} and {"end":
 /// true}. The agent says {"from": rank, "line"}, {"from": rank, "output"}, {"from": rank, "status",
-/// "last_line", "cause"} of a rank that has ended, {"answer": ..., "number"}, {"unanswered": cause,
-/// "number"} and {"told": ...}. What the clock shows an agent answers by itself. Both say {"alive":
-/// true} (Heartbeat).
+/// "last_line", "cause", "memory"} of a rank that has ended, {"answer": ..., "number"},
+/// {"unanswered": cause, "number"} and {"told": ...}. What the clock shows an agent answers by
+/// itself. Both say {"alive": true} (Heartbeat).
 class RemoteHost : public RankHost {
  public:
   /// What loss() says of a connection that has ended.

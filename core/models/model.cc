@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <thread>
 
 #include "core/base/error.h"
+#include "core/base/processor.h"
 #include "core/base/random.h"
 #include "core/device/write_values.h"
 
@@ -254,8 +254,8 @@ void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t se
     for (std::size_t i; (i = next++) < pieces.size();) draw(unit.device(), seed, pieces[i]);
   };
   std::vector<std::future<void>> others;
-  const auto threads =
-      std::min<std::size_t>(std::thread::hardware_concurrency(), pieces.size() / 4);
+  const auto threads = std::min<std::size_t>(static_cast<std::size_t>(allowed_cores().value_or(1)),
+                                             pieces.size() / 4);
   for (std::size_t t = 1; t < threads; ++t)
     others.push_back(std::async(std::launch::async, draw_some));
   draw_some();

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
+#include "core/base/control_group.h"
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 
@@ -29,33 +29,6 @@ std::vector<double> numbers(std::istringstream& words) {
   std::vector<double> out;
   for (double number; words >> number;) out.push_back(number);
   return out;
-}
-
-/// The number after `key` in a text of lines "KEY NUMBER"; 0 if no line has the key.
-double number_of(const std::string& text, std::string_view key) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
-      return std::stod(line.substr(key.size()));
-  return 0;
-}
-
-/// The folder of this process's control group below /sys/fs/cgroup, as /proc/self/cgroup names it.
-std::string control_group(const std::string& text) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("0::/")) return line.substr(3);
-  return "/";
-}
-
-/// Seconds during which a quota held up this process's control group. Control groups of version 2
-/// and of version 1 keep this figure in different files.
-double throttled_seconds(const LoadSource& source) {
-  const std::string group = control_group(source.read("/proc/self/cgroup"));
-  for (const std::string& folder : {group + "/", std::string("/")})
-    if (const std::string text = source.read("/sys/fs/cgroup" + folder + "cpu.stat"); !text.empty())
-      return number_of(text, "throttled_usec") / 1e6;
-  return number_of(source.read("/sys/fs/cgroup/cpu/cpu.stat"), "throttled_time") / 1e9;
 }
 
 std::int64_t heat_events(const LoadSource& source) {
@@ -103,10 +76,7 @@ double processor_seconds() {
 
 LoadSource this_machine() {
   LoadSource source;
-  source.read = [](const std::string& file) {
-    std::ifstream in(file);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
+  source.read = read_system_file;
   source.own = own_use;
   source.now_s = seconds_now;
   cpu_set_t set;
@@ -123,7 +93,7 @@ LoadMeter::Counters LoadMeter::counters() const {
   Counters out;
   out.now_s = source_.now_s();
   out.own = source_.own();
-  out.throttled_s = throttled_seconds(source_);
+  out.throttled_s = ControlGroup(source_.read).throttled_s();
   out.heat_events = heat_events(source_);
   const auto tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
   std::istringstream lines(source_.read("/proc/stat"));

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/control_group.h"
 #include "core/base/error.h"
 #include "core/base/explain.h"
 #include "core/launch/process_end.h"
@@ -35,7 +37,7 @@ class ForkedProcesses : public RankProcesses {
     const auto status = wait_for_process(processes_[static_cast<std::size_t>(rank)], 2);
     if (!status) return "its process goes on without a connection";
     processes_[static_cast<std::size_t>(rank)] = 0;
-    return words_for_end(*status);
+    return words_for_end(*status) + (WIFSIGNALED(*status) ? memory_.explanation() : "");
   }
 
   void wait_for_end() override {
@@ -44,6 +46,7 @@ class ForkedProcesses : public RankProcesses {
   }
 
  private:
+  OutOfMemoryWatch memory_;
   std::vector<pid_t> processes_;  // by rank; 0: has ended
 };
 

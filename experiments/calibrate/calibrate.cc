@@ -1,7 +1,5 @@
 #include "experiments/calibrate/calibrate.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -22,8 +20,7 @@ sim::DeviceSpec processor(std::int64_t ranks) {
   out.name = "processor";
   out.kind = sim::DeviceKind::cpu;
   out.cores = ranks;
-  out.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                  static_cast<double>(sysconf(_SC_PAGESIZE));
+  out.memory_gb = 1e-9 * static_cast<double>(allowed_memory());
   return out;
 }
 

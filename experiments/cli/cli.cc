@@ -8,7 +8,9 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
+#include "core/base/processor.h"
 #include "experiments/cli/cli_commands.h"
+#include "experiments/cli/thread_binding.h"
 
 namespace ringside {
 namespace {
@@ -40,8 +42,12 @@ int run_command(const Process& process) {
     return complain(wrong_input, fmt::format("{}; see `ringside --help`", error.what()));
   }
   try {
-    for (const Command& command : commands)
-      if (command.words->parsed()) return command.run();
+    for (const Command& command : commands) {
+      if (!command.words->parsed()) continue;
+      if (command.uses_cores && !process.thread_binding.empty())
+        complain(ok, thread_binding_text(process.thread_binding, allowed_cores().value_or(1)));
+      return command.run();
+    }
     throw Error("the command line names no command");  // CLI11 has asked for one
   } catch (const std::exception& error) {
     return complain(run_failed, explain(error));

@@ -108,8 +108,8 @@ void add_bench_commands(CLI::App& app, Arguments& arguments, const Process& proc
       ->type_name("N")
       ->capture_default_str();
   add_common("way");
-  commands.push_back({bench_ps, [&] { return bench_ps_command(arguments, process); }});
-  commands.push_back({bench_comm, [&] { return bench_comm_command(arguments, process); }});
+  commands.push_back({bench_ps, [&] { return bench_ps_command(arguments, process); }, true});
+  commands.push_back({bench_comm, [&] { return bench_comm_command(arguments, process); }, true});
 }
 
 }  // namespace ringside

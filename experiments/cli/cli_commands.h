@@ -13,6 +13,7 @@ namespace ringside {
 struct Command {
   CLI::App* words;
   std::function<int()> run;
+  bool uses_cores = false;  // whether what it tells depends on the cores that ranks may use
 };
 using Commands = std::vector<Command>;
 

@@ -18,6 +18,14 @@ void add_experiment(CLI::App& command, Arguments& arguments) {
   add_settings(command, arguments);
 }
 
+void add_mixed(CLI::App& command, Arguments& arguments, CLI::Option* resume) {
+  command
+      .add_flag("--mixed", arguments.mixed,
+                "keep rows that another program, or a machine with another processor or GPUs, has "
+                "made; environment.json says which")
+      ->needs(resume);
+}
+
 void add_comparison(CLI::App& compare, Arguments& arguments) {
   add_experiment(compare, arguments);
   compare
@@ -42,10 +50,12 @@ void add_comparison(CLI::App& compare, Arguments& arguments) {
       ->type_name("SCHEME: KEY=VALUE, ...")
       ->allow_extra_args(false);
   add_job(compare, arguments.job);
-  compare.add_flag("--resume", arguments.resume,
-                   "keep the rows of the results folder, and make only the missing runs; "
-                   "without --resume, earlier results are moved to its subfolders before-1, "
-                   "before-2, ...");
+  CLI::Option* resume =
+      compare.add_flag("--resume", arguments.resume,
+                       "keep the rows of the results folder, and make only the missing runs; "
+                       "without --resume, earlier results are moved to its subfolders before-1, "
+                       "before-2, ...");
+  add_mixed(compare, arguments, resume);
   compare.add_flag("--json", arguments.events,
                    "print one event a line, in JSON, in place of the tables: what is planned, and "
                    "every run as it goes and as it ends");
@@ -96,8 +106,10 @@ CLI::App* add_reproduce(CLI::App& app, Arguments& arguments) {
       "TABLES", arguments.tables,
       "names of tables, as in T3 V6, or all; without a name the tables are listed");
   add_settings(*reproduce, arguments);
-  reproduce->add_flag("--resume", arguments.resume,
-                      "keep what is in the results folder, and make only the missing runs");
+  CLI::Option* resume =
+      reproduce->add_flag("--resume", arguments.resume,
+                          "keep what is in the results folder, and make only the missing runs");
+  add_mixed(*reproduce, arguments, resume);
   reproduce
       ->add_option("--results", arguments.results,
                    "write results to DIR/reproduce, with these tables in tables.md and tables.json")
@@ -223,17 +235,17 @@ void add_results(CLI::App& command, Arguments& arguments) {
 void add_experiment_commands(CLI::App& app, Arguments& arguments, const Process& process,
                              Commands& commands) {
   commands.push_back(
-      {add_compare(app, arguments), [&] { return compare_command(arguments, process); }});
+      {add_compare(app, arguments), [&] { return compare_command(arguments, process); }, true});
   commands.push_back(
-      {add_launch(app, arguments), [&] { return compare_command(arguments, process); }});
+      {add_launch(app, arguments), [&] { return compare_command(arguments, process); }, true});
   commands.push_back(
-      {add_validate(app, arguments), [&] { return validate_command(arguments, process); }});
+      {add_validate(app, arguments), [&] { return validate_command(arguments, process); }, true});
   commands.push_back(
-      {add_reproduce(app, arguments), [&] { return reproduce_command(arguments, process); }});
+      {add_reproduce(app, arguments), [&] { return reproduce_command(arguments, process); }, true});
   commands.push_back(
-      {add_advise(app, arguments), [&] { return advise_command(arguments, process); }});
+      {add_advise(app, arguments), [&] { return advise_command(arguments, process); }, true});
   commands.push_back(
-      {add_train(app, arguments), [&] { return train_command(arguments, process); }});
+      {add_train(app, arguments), [&] { return train_command(arguments, process); }, true});
 }
 
 }  // namespace ringside

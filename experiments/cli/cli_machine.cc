@@ -53,10 +53,12 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
   add_job(*calibrate, arguments.job);
   add_seat(*calibrate, arguments.job);
   add_hosts(*calibrate, arguments.job);
-  commands.push_back({calibrate, [&] {
+  commands.push_back({calibrate,
+                      [&] {
                         return arguments.files.empty() ? calibrate_command(arguments, process)
                                                        : fit_command(arguments, process);
-                      }});
+                      },
+                      true});
 
   CLI::App* keys = app.add_subcommand(
       "keys",
@@ -81,7 +83,7 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
 
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
-  commands.push_back({doctor, [] { return doctor_command(); }});
+  commands.push_back({doctor, [] { return doctor_command(); }, true});
 
   // launch() starts this command; group "" hides it from the help.
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");

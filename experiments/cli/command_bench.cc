@@ -8,6 +8,7 @@
 #include "core/base/whole_file.h"
 #include "experiments/benchmark/comm_bench.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/cli/output_files.h"
 #include "experiments/config/cluster_file.h"
 
@@ -69,6 +70,8 @@ nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow
 int bench_comm_command(const Arguments& arguments, const Process& process) {
   CommBench bench;
   try {
+    if (arguments.cluster.empty()) check_readable(process);
+    check_alone("bench comm", "start it without the launcher", process);
     bench = bench_of(arguments, process);
     check_output("--json", arguments.json);
     check(bench);

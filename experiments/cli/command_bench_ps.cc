@@ -12,6 +12,7 @@
 #include "experiments/benchmark/ps_bench.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/dmlc.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/cli/output_files.h"
 
 namespace ringside {
@@ -128,9 +129,14 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
   PsBench bench;
   std::optional<PsJob> job;
   try {
+    check_readable(process);
     job = ps_job_of(process.environment,
                     {arguments.address, arguments.advertise, arguments.bench_keys});
-    if (job) job->program = process.built_commit;
+    if (job)
+      job->program = process.built_commit;
+    else
+      check_alone("bench ps", "start it without the launcher, or set DMLC_ROLE in each process",
+                  process);
     if (!job || job->reach.keys.empty())
       for (const auto& [option, value] :
            {std::pair("--address", arguments.address), {"--advertise", arguments.advertise}})

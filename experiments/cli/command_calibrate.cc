@@ -124,6 +124,7 @@ int measure(const Arguments& arguments, const Process& process, Job* job) {
   process.catch_interrupts();
   OutputStream errors(STDERR_FILENO, process.interrupted);
   try {
+    check_readable(process);
     if (arguments.threads < 1 || arguments.threads > most_threads)
       throw Error("--threads {} must lie between 1 and {}", arguments.threads, most_threads);
     std::error_code failed;

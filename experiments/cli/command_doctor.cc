@@ -1,6 +1,7 @@
 // ringside doctor
 #include <iostream>
 
+#include "core/base/control_group.h"
 #include "core/base/error.h"
 #include "core/base/module.h"
 #include "core/base/processor.h"
@@ -49,6 +50,17 @@ void say_gpus(const cuda::Machine& machine) {
   }
 }
 
+/// What a container or a job of the system leaves of the machine.
+void say_limits(const ControlGroup& group) {
+  const auto cores = group.cores();
+  const auto memory = group.memory();
+  if (cores)
+    say("", fmt::format("its control group has the processor time of {:.3g} cores", *cores));
+  if (memory)
+    say("", fmt::format("its control group is limited to {} of memory",
+                        memory_text(static_cast<double>(*memory))));
+}
+
 /// Libraries of MPI are not loaded here: no process can have two of them.
 void say_libraries_between_hosts() {
   const std::string gloo = peer::why_no_gloo();
@@ -66,6 +78,7 @@ int doctor_command() {
   say("cpu", fmt::format("usable: {}{}", processor_name(),
                          cores ? fmt::format(", {} of them for this process", *cores) : ""));
   say("", "kernels: " + cpu_instructions());
+  say_limits(ControlGroup());
   say_gpus(cuda::look_at_machine());
   const peer::NcclFound nccl = peer::look_for_nccl();
   say("nccl", nccl.cause.empty() ? "found: " + nccl.version : "NOT usable: " + nccl.cause);

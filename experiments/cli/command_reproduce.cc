@@ -14,6 +14,7 @@
 #include "experiments/advise/published_choices.h"
 #include "experiments/benchmark/published_collectives.h"
 #include "experiments/cli/comparison.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/config/published_tables.h"
 #include "experiments/report/reproduced.h"
 
@@ -170,6 +171,7 @@ int reproduce_command(Arguments arguments, const Process& process) {
   std::vector<Part> parts;
   const auto folder = std::filesystem::path(arguments.results) / "reproduce";
   try {
+    check_alone("reproduce", "start it without the launcher", process);
     tables = asked_tables(arguments);
     parts = parts_of(tables);
   } catch (const std::exception& error) {

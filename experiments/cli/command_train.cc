@@ -9,7 +9,9 @@
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/cli/output_files.h"
+#include "experiments/hosts/ssh.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/registry/mpi_of.h"
@@ -46,10 +48,17 @@ int train_command(const Arguments& arguments, const Process& process) {
   DataState data;
   OutputFile output;
   try {
+    check_alone(
+        "train",
+        fmt::format("start `ringside compare {} --schemes {} --worlds {}` with it, which is "
+                    "one job of all processes, or start train without the launcher",
+                    quoted(arguments.file), arguments.scheme, arguments.world),
+        process);
     config = read_experiment(arguments.file, arguments.overrides).common;
     plan = plan_training(config, arguments.scheme, arguments.world);
     check_inputs(plan);
     check_libraries({plan});
+    if (!plan.cluster) check_readable(process);
     data = data_state(plan);
     output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))

@@ -7,6 +7,7 @@
 #include "core/base/explain.h"
 #include "experiments/benchmark/published_collectives.h"
 #include "experiments/cli/comparison.h"
+#include "experiments/cli/job_start.h"
 #include "experiments/report/published.h"
 
 namespace ringside {
@@ -14,6 +15,7 @@ namespace ringside {
 int validate_command(Arguments arguments, const Process& process) {
   std::map<std::string, std::vector<PublishedCollective>> collectives;  // by file
   try {
+    check_alone("validate", "start it without the launcher", process);
     for (const std::string& file : arguments.files)
       if (lists_collectives(file)) collectives[file] = read_collectives(file);
   } catch (const std::exception& error) {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "experiments/plan/measurements.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/measure_speeds.h"
@@ -33,6 +36,16 @@ std::int64_t raise_the_limit_of_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
   return static_cast<std::int64_t>(
       std::min<rlim_t>(limit.rlim_max, std::numeric_limits<std::int64_t>::max()));
+}
+
+void check_readable(const Process& process) {
+  if (access(process.program.c_str(), R_OK) == 0) return;
+  const int cause = errno;
+  throw Error(
+      "the program {} may not be read ({}), and ranks reach each other's memory only if it may; "
+      "run "
+      "`chmod +r` on it",
+      utf8_text(std::filesystem::read_symlink(process.program).string()), std::strerror(cause));
 }
 
 RankStart rank_start(const Process& process, std::ostream& errors) {

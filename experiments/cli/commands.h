@@ -30,6 +30,7 @@ struct Arguments {
   std::vector<std::string> schemes;
   std::vector<std::int64_t> worlds;
   bool resume = false;
+  bool mixed = false;  // keep rows of another program or machine
   std::string results = "results";
   std::string scheme;
   int world = 1;
@@ -86,6 +87,7 @@ int watch_command(const Arguments& arguments, const Process& process);
 int diff_command(const Arguments& arguments, const Process& process);
 /// Says where the steps of the cases in the results folder arguments.file went.
 int explain_command(const Arguments& arguments, const Process& process);
+/// Makes one run on this host; refuses to be one of several processes of a launcher.
 int train_command(const Arguments& arguments, const Process& process);
 /// Writes report.html of the results folders arguments.files.
 int report_command(const Arguments& arguments, const Process& process);
@@ -114,6 +116,9 @@ int feed_command();
 
 /// Prints `what` as one line on standard error, and returns `status`.
 int complain(int status, const std::string& what);
+/// Throws Error if this program may be executed, but not read (mode 111): the system then lets no
+/// process look into one of its processes (/proc/PID/fd), and that is how ranks share memory.
+void check_readable(const Process& process);
 /// Says how this process starts its ranks. `errors` takes what the ranks write to standard error,
 /// and must outlive them.
 RankStart rank_start(const Process& process, std::ostream& errors);

@@ -26,6 +26,7 @@
 #include "experiments/plan/planner.h"
 #include "experiments/registry/mpi_of.h"
 #include "experiments/registry/registry.h"
+#include "experiments/report/environment_history.h"
 #include "experiments/report/readable_json.h"
 #include "experiments/report/report.h"
 #include "experiments/report/report_page.h"
@@ -113,6 +114,9 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
   check_libraries(comparison.runs);
+  if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                  [](const RunPlan& run) { return !run.cluster; }))
+    check_readable(process);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
   comparison.data = data_state(comparison.runs);
@@ -122,7 +126,8 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.folder.emplace(results);
   if (arguments.resume) {
     comparison.rows = comparison.folder->read_rows();
-    if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
+    if (const auto there = comparison.folder->read_environment();
+        !comparison.rows.empty() && there && !arguments.mixed)
       check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_change(*before, comparison.data) : "";
@@ -243,6 +248,9 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
     environment = with_hosts(environment, comparison.job->agents(), [&](int agent) {
       return comparison.job->environment(agent, !environment.at("gpu").is_null());
     });
+  if (!comparison.rows.empty())
+    environment = with_earlier(environment, folder.read_environment().value_or(nlohmann::json()),
+                               comparison.rows);
   const auto before =
       folder.start(comparison.rows,
                    plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
@@ -256,6 +264,7 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
     errors << fmt::format("{} of {} runs have been made already\n",
                           comparison.runs.size() - comparison.remaining.size(),
                           comparison.runs.size());
+  for (const std::string& text : texts_of_earlier(environment)) errors << text << "\n";
   ProgressDisplay display(errors,
                           [&] { return terminal_size(STDERR_FILENO, process.environment); });
   EventFile file(folder.files(), ResultsFolder::events_file);

@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/device/cuda/cuda.h"
 #include "experiments/cli/commands.h"
 #include "experiments/hosts/agent.h"
 #include "experiments/hosts/job_hosts.h"
@@ -71,12 +73,22 @@ MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
   return meeting;
 }
 
+/// How many ranks this process may start at once.
+int slots_of(const Seat& seat, const JobArguments& job) {
+  if (job.slots > 0) return job.slots;
+  if (seat.slots_as.empty()) return seat.slots;
+  const auto gpus = seat.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
+  if (seat.slots_as == "gpu" && gpus == 0)
+    throw Error("PET_NPROC_PER_NODE = gpu, but this host shows no GPU; set it to cpu or a number");
+  return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
+}
+
 AgentFacts facts_of(const Seat& seat, const JobTask& task, const JobArguments& job,
                     const Process& process) {
   AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
   facts.agent = seat.rank;
   facts.agents = seat.size;
-  facts.slots = job.slots > 0 ? job.slots : seat.slots;
+  facts.slots = slots_of(seat, job);
   facts.commit = process.built_commit;
   if (!job.advertise.empty()) facts.address = address_given("--advertise", job.advertise);
   facts.experiment = digest_of(task.files, task.settings);
@@ -202,6 +214,14 @@ int follow(const Seat& seat, const JobTask& task, const JobArguments& job, const
 }
 
 }  // namespace
+
+void check_alone(const std::string& command, const std::string& instead, const Process& process) {
+  if (const auto seat = seat_of(process.environment))
+    throw Error(
+        "{}: {} say that a launcher has started this process as one of {}, and each would make the "
+        "whole run by itself; {}",
+        command, seat->told_by, seat->size, instead);
+}
 
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
            const std::function<int(Job*)>& lead) {

@@ -26,4 +26,8 @@ struct JobTask {
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
            const std::function<int(Job*)>& lead);
 
+/// Throws Error if a launcher has started this process as one of several: each of them would do all
+/// of a command that takes no part in a job. `instead` says what to start in its place.
+void check_alone(const std::string& command, const std::string& instead, const Process& process);
+
 }  // namespace ringside

@@ -3,16 +3,30 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <string>
 
 #include "experiments/cli/built_commit.h"
 #include "experiments/cli/cli.h"
+#include "experiments/cli/thread_binding.h"
 
 namespace {
 
 // A global variable, because a signal handler can reach nothing else.
 volatile std::sig_atomic_t interrupted = 0;
+
+// Variables that were taken out of the environment: global, because they are taken before main().
+std::array<const char*, 8> taken{};
+std::size_t taken_count = 0;
+
+void take_before_libraries_begin(int, char**, char** environment) {
+  taken_count = ringside::take_thread_binding(environment, taken);
+}
+// The loader calls what stands in this section before the constructors of any library.
+__attribute__((section(".preinit_array"),
+               used)) void (*const before_libraries)(int, char**,
+                                                     char**) = take_before_libraries_begin;
 
 /// The first interruption lets the work end in good order. The second one ends the program at once,
 /// and its ranks die with it.
@@ -73,6 +87,7 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   ringside::Process process{.arguments = {argv + 1, argv + argc},
                             .environment = {},
+                            .thread_binding = {taken.begin(), taken.begin() + taken_count},
                             .program = "/proc/self/exe",
                             .built_commit = std::string(ringside::built_commit()),
                             .catch_interrupts = catch_interrupts,

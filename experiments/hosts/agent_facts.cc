@@ -93,7 +93,8 @@ AgentFacts facts_of_this_process(const fs::path& program) {
   facts.host_identity = first_line("/proc/sys/kernel/random/boot_id") + " " +
                         target_of("/proc/self/ns/pid") + " " + target_of("/proc/self/ns/net");
   facts.cores = allowed_core_numbers();
-  facts.memory = std::max(0L, sysconf(_SC_PHYS_PAGES)) * std::max(0L, sysconf(_SC_PAGESIZE));
+  facts.cores.resize(static_cast<std::size_t>(allowed_cores().value_or(0)));
+  facts.memory = allowed_memory();
   facts.program = whole_file(program);
   return facts;
 }

@@ -23,7 +23,7 @@ struct AgentFacts {
   std::string interface {};  // that has the address
   int slots = 1;             // how many ranks it may start at once
   std::vector<std::int64_t> cores{};  // that it may use, by number; empty: not known
-  std::int64_t memory = 0;            // bytes of its host; 0: not known
+  std::int64_t memory = 0;            // bytes that it may use (allowed_memory()); 0: not known
   std::string commit{}, program{};    // that the program was built from; a hash of its file
   std::string experiment{};           // a digest of the experiment file and its settings
   /// "agent 3 on host1 (10.0.0.2)"

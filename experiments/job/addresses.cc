@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/base/error.h"
 
@@ -21,14 +23,53 @@ std::string text_of(const sockaddr* address) {
   return text;
 }
 
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+/// A list; null if the system does not say.
+Interfaces interfaces() {
+  ifaddrs* all = nullptr;
+  return {getifaddrs(&all) == 0 ? all : nullptr, freeifaddrs};
+}
+
+/// An IPv6 address, with or without brackets and the interface that follows it ("%eth0").
+std::optional<in6_addr> ipv6_of(std::string text) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  in6_addr out{};
+  if (inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &out) != 1) return {};
+  return out;
+}
+
+bool is_own_address(const in6_addr& address) {
+  const Interfaces all = interfaces();
+  for (const ifaddrs* one = all.get(); one; one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET6 &&
+        std::memcmp(&reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, &address,
+                    sizeof address) == 0)
+      return true;
+  return IN6_IS_ADDR_LOOPBACK(&address) != 0;
+}
+
+std::string ipv4_for(const std::string& option, const std::string& name, const in6_addr& address) {
+  if (IN6_IS_ADDR_V4MAPPED(&address)) {
+    constexpr int last_four = 12;
+    char text[INET_ADDRSTRLEN] = {};
+    inet_ntop(AF_INET, &address.s6_addr[last_four], text, sizeof text);
+    return text;
+  }
+  if (is_own_address(address)) return "127.0.0.1";
+  throw Error(
+      "{} = {} is an IPv6 address, and the processes of a job reach each other by IPv4; give a "
+      "name "
+      "or an IPv4 address of that host",
+      option, name);
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> own_addresses() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
+  const Interfaces all = interfaces();
   std::vector<std::pair<std::string, std::string>> out;
-  for (const ifaddrs* one = all; one; one = one->ifa_next)
+  for (const ifaddrs* one = all.get(); one; one = one->ifa_next)
     if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET)
       out.emplace_back(one->ifa_name, text_of(one->ifa_addr));
   return out;
@@ -60,6 +101,7 @@ std::string address_given(const std::string& option, const std::string& given) {
 }
 
 std::string resolved(const std::string& option, const std::string& name) {
+  if (const auto ipv6 = ipv6_of(name)) return ipv4_for(option, name, *ipv6);
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
   wanted.ai_socktype = SOCK_STREAM;

@@ -1,4 +1,4 @@
-// IPv4 addresses of this host and of names.
+// Addresses of this host and of names: IPv4, by which the processes of a job reach each other.
 #pragma once
 
 #include <string>
@@ -19,8 +19,10 @@ bool is_loopback(const std::string& address);
 /// is how the user gave it. Throws Error that lists this host's addresses if neither fits.
 std::string address_given(const std::string& option, const std::string& given);
 
-/// The first address of a name, or the address itself. Throws Error with the resolver's cause;
-/// `option` is where the name comes from.
+/// The first IPv4 address of a name, or the address itself. Of an IPv6 address (also "[...]") that
+/// is one of this host, an IPv4 address of its loopback interface; of one that stands for an IPv4
+/// address ("::ffff:10.0.0.5") that address. Throws Error for other IPv6 addresses, and with the
+/// resolver's cause; `option` is where the name comes from.
 std::string resolved(const std::string& option, const std::string& name);
 
 }  // namespace ringside

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/loopback.h"
 #include "core/base/seconds_now.h"
 #include "experiments/job/loopback_users.h"
 #include "ps/wires/zmq/keys.h"
@@ -66,6 +67,7 @@ int send_at_once(int socket) {
 /// A socket of this user's leader.
 int connect_plainly(const MeetingPoint& meeting, double timeout_s) {
   const sockaddr_in address = address_of(meeting);
+  require_loopback("the " + meeting.leader, meeting.address);  // without keys nothing else is left
   for (const double end = seconds_now() + timeout_s;;) {
     const int made = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made >= 0 && connect(made, plain(address), sizeof address) == 0) {
@@ -105,6 +107,7 @@ JobListener::JobListener(const MeetingPoint& meeting, const std::string& listens
 void JobListener::listen(const MeetingPoint& meeting) {
   socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_in address = address_of(meeting);
+  require_loopback("the " + meeting.leader, meeting.address);
   const int on = 1;
   setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(socket_, plain(address), sizeof address) == 0 && ::listen(socket_, most_waiting) == 0)

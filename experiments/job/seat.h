@@ -10,8 +10,11 @@ namespace ringside {
 /// A process's place among those that a launcher started together.
 struct Seat {
   int rank = 0, size = 1;
-  /// How many ranks of a run the process may start at once.
+  /// How many ranks of a run the process may start at once, unless `slots_as` has a word for it, as
+  /// torchrun has: "cpu" (one for each core), "gpu" (one for each GPU) or "auto" (for each GPU, or
+  /// for each core where there is none).
   int slots = 1;
+  std::string slots_as{};
   /// Where rank 0 is, as the launcher names it: a name or an IPv4 address; empty if the launcher
   /// does not say. Open MPI gives all addresses of a host: then they stand here, with commas.
   std::string leader{};
@@ -27,11 +30,13 @@ struct Seat {
 /// - RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun, or by hand). torchrun itself listens
 ///   on MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), so rank 0 takes the next port;
 /// - PET_NODE_RANK, PET_NNODES, PET_NPROC_PER_NODE, PET_MASTER_ADDR and PET_MASTER_PORT (the
-///   training operator of Kubernetes): a process a host, which starts so many ranks;
+///   training operator of Kubernetes): a process a host, which starts so many ranks; the only node
+///   of a job needs no PET_NODE_RANK;
 /// - OMPI_COMM_WORLD_RANK and _SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel MPI, Cray);
 /// - SLURM_PROCID and SLURM_STEP_NUM_TASKS (srun; a batch script alone has no such step).
 /// MASTER_ADDR and MASTER_PORT count for all of them. Throws Error that names a variable that is
-/// missing or wrong.
+/// missing, wrong or out of range, and for a range of nodes (PET_NNODES = 1:4), between whose ends
+/// torchrun may change the job's size while it runs.
 std::optional<Seat> seat_of(const std::vector<std::string>& environment);
 
 }  // namespace ringside

@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/device/ledger.h"
 #include "core/interchange/weights.h"
 #include "core/optim/optimizers.h"
 #include "core/sim/uneven.h"
 #include "core/sim/world.h"
 #include "experiments/plan/simulated.h"
+#include "experiments/registry/model_work.h"
+#include "experiments/registry/state_formula.h"
 
 namespace ringside {
 namespace {
@@ -163,7 +167,56 @@ void check_data(const RunPlan& plan) {
   data.held_out->check();
 }
 
+bool shares_this_memory(const RunPlan& plan) {
+  return plan.purpose == Purpose::asked && plan.device.kind == "cpu" && !plan.cluster &&
+         !plan.program && plan.homes.empty();
+}
+
+/// Bytes of parameters, gradients and optimizer state that all workers of a run keep. Of a scheme
+/// that says nothing of them a worker has at least the parameters that it computes with.
+double state_of_workers(const RunPlan& plan, std::int64_t parameters) {
+  const auto state = state_formula(plan, parameters);
+  const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
+  return plan.world * (state ? state->total() : element * static_cast<double>(parameters));
+}
+
+/// Bytes of activations that all workers of a run hold at once, each for one micro-batch.
+double activations_of_workers(const RunPlan& plan) {
+  const double batches = static_cast<double>(plan.train.global_batch) /
+                         static_cast<double>(plan.train.accumulation * plan.train.micro_batch);
+  return batches * static_cast<double>(activations_of_worker(plan));
+}
+
+/// Whether the runs need the same memory.
+bool same_need(const RunPlan& a, const RunPlan& b) {
+  return a.scheme == b.scheme && a.options == b.options && a.world == b.world &&
+         a.optimizer == b.optimizer && a.train == b.train && a.model == b.model;
+}
+
 }  // namespace
+
+void check_memory(const std::vector<RunPlan>& plans, const MemoryLimit& limit) {
+  const RunPlan* before = nullptr;  // repeats follow each other
+  for (const RunPlan& plan : plans) {
+    if (!shares_this_memory(plan) || (before && same_need(*before, plan))) continue;
+    before = &plan;
+    const auto device = device_for_checks(plan);
+    const Model model = find_model(plan.model.kind).make(plan.model, *device);
+    double needed = state_of_workers(plan, model.parameter_count());
+    const char* what = "the model's state";
+    if (needed <= limit.bytes) {
+      needed += activations_of_workers(plan);
+      what = "the model's state and activations";
+    }
+    if (needed <= limit.bytes) continue;
+    throw Error(
+        "run {}: its {} worker{} at least {} of memory for {}, but {} has {}; use a smaller model "
+        "or train.micro_batch, set train.recompute, take a scheme that shards, or leave this world "
+        "out (--worlds)",
+        plan.id, plan.world, plan.world == 1 ? " needs" : "s need", memory_text(needed), what,
+        limit.owner, memory_text(limit.bytes));
+  }
+}
 
 void check_name(const std::string& name) {
   const auto allowed = [](char c) {
@@ -227,6 +280,7 @@ void check_inputs(const RunPlan& plan) { check_inputs(std::vector<RunPlan>{plan}
 
 void check_inputs(const std::vector<RunPlan>& plans) {
   for (const RunPlan& plan : largest_of(plans, same_model)) check_model(plan);
+  check_memory(plans, {static_cast<double>(allowed_memory()), owner_of_allowed_memory()});
   for (const RunPlan& plan : largest_of(plans, same_data)) check_data(plan);
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/config/config.h"
 #include "experiments/registry/registry.h"
@@ -37,7 +39,18 @@ void check_worlds(std::string_view key, const std::vector<std::int64_t>& worlds)
 /// So an impossible shape or a missing file is reported in one line before any run is made.
 void check_inputs(const RunPlan& plan);
 /// Does so for all plans: every model is made once on each of its devices, and all data are read
-/// once.
+/// once. Also checks the memory of runs on this host's processor (check_memory()).
 void check_inputs(const std::vector<RunPlan>& plans);
+
+/// Memory that ranks may have together, and whose it is, for errors: "this machine".
+struct MemoryLimit {
+  double bytes = 0;
+  std::string owner{};
+};
+/// Throws Error with both figures for a run on the processor of this host whose workers together
+/// need more: for the model's state, as far as it is known which part of it a worker keeps, and for
+/// the activations of a micro-batch. Runs on several hosts are checked where they are placed
+/// (experiments/hosts/placement.h).
+void check_memory(const std::vector<RunPlan>& plans, const MemoryLimit& limit);
 
 }  // namespace ringside

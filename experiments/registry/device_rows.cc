@@ -70,7 +70,8 @@ std::vector<std::string> cpu_environment(const RunPlan& plan, int rank) {
   for (const RankPlan& other : plan.ranks)
     if (share_host(plan, rank, other.rank)) teams += (other.worker >= 0) + (other.server >= 0);
   const std::optional<int> cores = allowed_cores();
-  if (cores && teams * plan.device.threads > *cores) out.emplace_back("OMP_WAIT_POLICY=passive");
+  if (cores && teams * plan.device.threads > *cores)
+    out.insert(out.end(), {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT"});  // the latter would win
   return out;
 }
 

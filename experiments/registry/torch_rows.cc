@@ -128,7 +128,7 @@ std::vector<std::string> torch_environment(const RunPlan& plan) {
   const auto teams = static_cast<std::int64_t>(plan.ranks.size());
   const std::optional<int> cores = allowed_cores();
   if (threads > 1 && cores && teams * threads > *cores)
-    out.emplace_back("OMP_WAIT_POLICY=passive");  // as for our own ranks
+    out.insert(out.end(), {"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT"});  // as for our own ranks
   return out;
 }
 

@@ -55,7 +55,7 @@ Diff make_diff(const SavedResults& a, const SavedResults& b, const DiffRule& rul
   }
   decide(out.speeds, rule);
   sort_worst_first(out);
-  out.environment = environment_differences(a, b);
+  out.environment = environment_differences(a.environment, b.environment);
   out.configuration = configuration_differences(a, b);
   return out;
 }

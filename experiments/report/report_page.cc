@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "experiments/report/common_plan.h"
+#include "experiments/report/environment_history.h"
 #include "experiments/report/summary_tables.h"
 
 namespace ringside {
@@ -93,6 +94,9 @@ ordered_json report_of(const PageSource& source) {
   for (const SummaryTable& table : summary_tables(cases)) tables.push_back(table_json(table));
   std::vector<std::string> remarks = lines_of(simulated_text(cases));
   for (std::string& line : lines_of(remarks_text(cases))) remarks.push_back(std::move(line));
+  for (std::string& line : texts_of_earlier(source.environment)) remarks.push_back(std::move(line));
+  nlohmann::json environment = source.environment;
+  if (environment.is_object()) environment.erase("earlier");  // the remarks say what differs
   const auto made = source.environment.is_object() && source.environment.contains("time")
                         ? ordered_json(source.environment["time"])
                         : ordered_json();
@@ -102,7 +106,7 @@ ordered_json report_of(const PageSource& source) {
           {"summary", summary_json(name, cases)},
           {"tables", tables},
           {"remarks", remarks},
-          {"environment", source.environment},
+          {"environment", environment},
           {"configuration", common_plan(source.rows)},
           {"complaints", source.complaints}};
 }

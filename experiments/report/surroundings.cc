@@ -121,9 +121,10 @@ std::string case_name(const std::string& label, int world) {
   return fmt::format("{} at world {}", label, world);
 }
 
-std::vector<Difference> environment_differences(const SavedResults& a, const SavedResults& b) {
-  json of_a = parsed(a.environment), of_b = parsed(b.environment);
-  for (json* environment : {&of_a, &of_b}) environment->erase("time");
+std::vector<Difference> environment_differences(const std::string& a, const std::string& b) {
+  json of_a = parsed(a), of_b = parsed(b);
+  for (json* environment : {&of_a, &of_b})
+    for (const char* own : {"time", "earlier"}) environment->erase(own);
   std::vector<Difference> out;
   compare(flat(of_a), flat(of_b), [&](const std::string& key, std::string in_a, std::string in_b) {
     out.push_back({key, std::move(in_a), std::move(in_b), {}});

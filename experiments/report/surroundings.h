@@ -18,9 +18,9 @@ struct Difference {
 
 Fields fields_of(Difference& difference);
 
-/// What of environment.json differs, but for the time. Of lists, such as that of the libraries,
-/// what stands in one list alone.
-std::vector<Difference> environment_differences(const SavedResults& a, const SavedResults& b);
+/// What of two texts of environment.json differs, but for the time and for environments of earlier
+/// rows. Of lists, such as that of the libraries, what stands in one list alone.
+std::vector<Difference> environment_differences(const std::string& a, const std::string& b);
 
 /// In which keys the plans of equal cases differ, under the names that experiment files give them,
 /// and the files of data whose sizes differ. Keys that follow from others, such as the order of

@@ -17,6 +17,7 @@
 #include "core/base/processor.h"
 #include "core/base/utf8.h"
 #include "core/device/cuda/cuda.h"
+#include "experiments/results/kept_variables.h"
 #include "peer/comm/nccl/communicator.h"
 
 namespace ringside {
@@ -24,11 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-constexpr std::string_view prefixes_that_matter[] = {
-    "OMP_",    "GOMP_", "KMP_",  "DNNL_", "ONEDNN_",       "MKL_",   "OPENBLAS_",
-    "MALLOC_", "LD_",   "NCCL_", "CUDA_", "CUBLAS",        "CUDNN_", "NVIDIA_",
-    "SLURM_",  "DMLC_", "OMPI_", "PMI_",  "TORCHELASTIC_", "GLIBC_"};
 
 std::string first_line(const fs::path& file) {
   std::ifstream in(file);
@@ -119,21 +115,13 @@ void check_same_environment(const nlohmann::json& before, const nlohmann::json& 
     if (old_value != new_value)
       throw Error(
           "--resume: the earlier rows were made with {} = {}, but now it is {}; leave --resume out "
-          "to start anew",
+          "to start anew, or add --mixed for a table of both",
           key, old_value.dump(), new_value.dump());
   }
 }
 
 ordered_json describe_environment(const std::vector<std::string>& variables, const Program& program,
                                   bool gpus) {
-  ordered_json kept = ordered_json::object();
-  for (const std::string& variable : variables)
-    for (const std::string_view prefix : prefixes_that_matter)
-      if (variable.rfind(prefix, 0) == 0) {
-        const auto equals = variable.find('=');
-        kept[utf8_text(variable.substr(0, equals))] = utf8_text(variable.substr(equals + 1));
-        break;
-      }
   utsname system{};
   uname(&system);
   const std::string commit = git_commit(program.file.parent_path());
@@ -155,6 +143,7 @@ ordered_json describe_environment(const std::vector<std::string>& variables, con
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
           {"cores_allowed", cores ? ordered_json(*cores) : ordered_json()},
           {"memory_bytes", memory_bytes()},
+          {"memory_allowed", allowed_memory()},
           {"gpu", names},
           {"driver", version(machine.driver)},
           {"cuda",
@@ -169,7 +158,7 @@ ordered_json describe_environment(const std::vector<std::string>& variables, con
           {"built_commit", program.built_commit},
           {"program", hash_of(program.file)},
           {"git_commit", commit.empty() ? ordered_json() : ordered_json(commit)},
-          {"variables", kept}};
+          {"variables", kept_variables(variables)}};
 }
 
 }  // namespace ringside

@@ -9,7 +9,7 @@
 
 #include "core/interchange/weights.h"
 #include "core/plan/slices.h"
-#include "experiments/run/model_work.h"
+#include "experiments/registry/model_work.h"
 
 namespace ringside {
 namespace {

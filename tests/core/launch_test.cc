@@ -197,6 +197,30 @@ TEST(LaunchTest, NamesARankThatIsKilledAndEndsTheOthers) {
   EXPECT_LT(seconds, 5);
 }
 
+// The rank counts what the system would count, and dies as if by the system.
+TEST(LaunchTest, ARankThatIsKilledForLackOfMemorySaysSo) {
+  const testing::TemporaryFolder folder;
+  folder.write("cgroup", "0::/\n");
+  folder.write("mountinfo",
+               "29 22 0:26 / " + folder.path().string() + " rw - cgroup2 cgroup2 rw\n");
+  folder.write("memory.max", "64000000\n");
+  const std::string events = folder.write("memory.events", "oom 0\noom_kill 1\n");
+  LocalHost host({"/bin/bash",
+                  {"-c", "printf 'oom 1\\noom_kill 2\\n' >" + events + "; kill -KILL $$", "rank"},
+                  {"PATH=/usr/bin:/bin"}},
+                 ControlGroup([&](const std::string& file) {
+                   return read_system_file(file.starts_with("/proc/self/")
+                                               ? folder.path() / file.substr(11)
+                                               : std::filesystem::path(file));
+                 }));
+  RunPlan plan;
+  plan.ranks = {{.rank = 0, .worker = 0}};
+  EXPECT_EQ(launch(plan, {&host}, {}, [] { return false; }).error,
+            "rank 0 (worker 0) was killed by signal 9 (Killed); its control group ran out of "
+            "memory, which is limited to 64 MB: use a smaller model or batch, or fewer ranks, or "
+            "raise the limit");
+}
+
 TEST(LaunchTest, ARankThatDiesAfterItsRecordHasFailed) {
   const auto result = launch_scripts(1, R"(printf '{"record":{}}\n' >&$1; kill -ABRT $$)");
   EXPECT_EQ(result.error, "rank 0 (worker) was killed by signal 6 (Aborted)");

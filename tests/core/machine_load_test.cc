@@ -75,6 +75,7 @@ TEST_F(Load, AQuietMachineDisturbsNobody) {
 TEST_F(Load, SaysWhatTheHypervisorTheQuotaAndHeatTook) {
   stat({0, 0, 0}, {0, 0, 0});
   files_["/proc/self/cgroup"] = "7:blkio:/other\n0::/box\n";
+  files_["/proc/self/mountinfo"] = "29 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
   files_["/sys/fs/cgroup/box/cpu.stat"] = "usage_usec 5\nnr_throttled 0\nthrottled_usec 1000000\n";
   const std::string heat = "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count";
   files_[heat] = "4\n";
@@ -95,9 +96,14 @@ TEST_F(Load, SaysWhatTheHypervisorTheQuotaAndHeatTook) {
 }
 
 TEST_F(Load, TheFirstVersionOfControlGroupsHasNanoseconds) {
-  files_["/sys/fs/cgroup/cpu/cpu.stat"] = "nr_throttled 1\nthrottled_time 5000000000\n";
+  files_["/proc/self/cgroup"] = "4:cpu,cpuacct:/box\n";
+  files_["/proc/self/mountinfo"] =
+      "30 29 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n";
+  const std::string stat = "/sys/fs/cgroup/cpu/box/cpu.stat";
+  files_["/sys/fs/cgroup/cpu/cpu.stat"] = "nr_throttled 0\nthrottled_time 0\n";
+  files_[stat] = "nr_throttled 1\nthrottled_time 5000000000\n";
   const LoadMeter load = meter();
-  files_["/sys/fs/cgroup/cpu/cpu.stat"] = "nr_throttled 2\nthrottled_time 6500000000\n";
+  files_[stat] = "nr_throttled 2\nthrottled_time 6500000000\n";
   EXPECT_NEAR(load.read().throttled_s, 1.5, 1e-9);
 }
 

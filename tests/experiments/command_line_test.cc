@@ -125,14 +125,14 @@ TEST_F(CommandLine, RefusesPathsThatAreNotUtf8) {
 TEST_F(CommandLine, AFolderMayHoldNamesThatAreNotUtf8) {
   std::filesystem::create_directory(path("folder"));
   folder_.write("folder/caf\xe9.txt", folder_.read("text.txt"));
-  setenv("OMP_DISPLAY_AFFINITY_NAME", "caf\xe9", 1);
+  setenv("OMP_AFFINITY_FORMAT", "caf\xe9", 1);
   const std::vector<std::string> compare = {"compare", "trial.toml", "--schemes",
                                             "single",  "--set",      "data.path=folder"};
   const Ended first = run(compare);
   auto again = compare;
   again.push_back("--resume");
   const Ended second = run(again);
-  unsetenv("OMP_DISPLAY_AFFINITY_NAME");
+  unsetenv("OMP_AFFINITY_FORMAT");
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_EQ(second.status, 0) << second.err;
   EXPECT_THAT(second.err, HasSubstr("1 of 1 runs have been made already"));
@@ -244,6 +244,16 @@ TEST_F(CommandLine, ComparesAndResumes) {
   folder_.write("results/trial/environment.json", elsewhere.dump());
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}),
               HasSubstr("cores = 1000, but now it is "));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--mixed"}),
+              HasSubstr("--mixed requires --resume"));
+  const Ended mixed = run({"compare", "trial.toml", "--resume", "--mixed"});
+  EXPECT_EQ(mixed.status, 0) << mixed.err;
+  EXPECT_THAT(mixed.err,
+              HasSubstr("3 rows were made in another environment: cores was 1000, now "));
+  const auto both = nlohmann::json::parse(folder_.read("results/trial/environment.json"));
+  EXPECT_EQ(both.at("cores"), nlohmann::json::parse(environment).at("cores"));
+  EXPECT_EQ(both.at("earlier").at(0).at("environment"), elsewhere);
+  EXPECT_EQ(both.at("earlier").at(0).at("rows").size(), 3u);
   folder_.write("results/trial/environment.json", environment);
   auto older = nlohmann::json::parse(rows.substr(0, rows.find('\n')));
   older["schema"] = 2;

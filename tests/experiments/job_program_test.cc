@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/processor.h"
 #include "tests/experiments/program_test.h"
 #include "tests/support/held_port.h"
 
@@ -80,6 +83,78 @@ TEST_F(JobProgram, AProcessWithOtherSettingsEndsTheJob) {
   const Ended refused = other.wait();
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("this process is refused: agent 1 on "));
+}
+
+TEST_F(JobProgram, AnIpv6AddressOfTheHostLeadsToIt) {
+  address_ = "[::1]";
+  auto other = start_rank(1, 2, {"--schemes", "single"});
+  const Ended leader = start_rank(0, 2, {"--schemes", "single"}).wait();
+  EXPECT_EQ(leader.status, 0) << leader.err;
+  EXPECT_THAT(leader.err, HasSubstr("led at 127.0.0.1:"));
+  EXPECT_EQ(other.wait().status, 0);
+}
+
+TEST_F(JobProgram, AnotherIpv6AddressIsRefusedByThatReason) {
+  address_ = "2001:db8::7";  // reserved for documentation (RFC 3849)
+  const Ended ended = start_rank(0, 2).wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.err,
+            "ringside: MASTER_ADDR = 2001:db8::7 is an IPv6 address, and the processes of a job "
+            "reach each other by IPv4; give a name or an IPv4 address of that host\n");
+}
+
+TEST_F(JobProgram, APodHasASlotForEachCore) {
+  const auto pod = [&](int rank) {
+    return start({"compare", "trial.toml", "--schemes", "single"}, [=, this] {
+      setenv("PET_NODE_RANK", std::to_string(rank).c_str(), 1);
+      setenv("PET_NNODES", "2:2", 1);
+      setenv("PET_NPROC_PER_NODE", rank == 0 ? "cpu" : "3", 1);
+      setenv("PET_MASTER_ADDR", "127.0.0.1", 1);
+      setenv("PET_MASTER_PORT", std::to_string(port_.number()).c_str(), 1);
+    });
+  };
+  auto other = pod(1);
+  const Ended leader = pod(0).wait();
+  EXPECT_EQ(leader.status, 0) << leader.err;
+  const int cores = allowed_cores().value_or(1);
+  EXPECT_THAT(leader.err, HasSubstr(cores == 1 ? "agents 0 (leads), 1 x3"
+                                               : fmt::format("0 (leads) x{}, 1 x3", cores)));
+  EXPECT_EQ(other.wait().status, 0);
+}
+
+// Each process would make the whole run.
+TEST_F(JobProgram, CommandsThatTakeNoPartInAJobAreRefusedUnderALauncher) {
+  const auto under_launcher = [&](const std::vector<std::string>& arguments) {
+    return run(arguments, [] {
+      setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+      setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+    });
+  };
+  const std::string said =
+      "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE say that a launcher has started this process "
+      "as one of 2, and each would make the whole run by itself; ";
+  const Ended trained = under_launcher({"train", "trial.toml", "--scheme", "ddp", "--world", "2"});
+  EXPECT_EQ(trained.status, 2);
+  EXPECT_EQ(trained.err, "ringside: train: " + said +
+                             "start `ringside compare 'trial.toml' --schemes ddp --worlds 2` with "
+                             "it, which is one job of all processes, or start train without the "
+                             "launcher\n");
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"bench", "comm"},
+                                                    {"bench", "ps"},
+                                                    {"validate", "trial.toml"},
+                                                    {"reproduce"}}) {
+    const Ended ended = under_launcher(arguments);
+    EXPECT_EQ(ended.status, 2) << arguments[0];
+    EXPECT_THAT(ended.err, HasSubstr(said + "start it without the launcher")) << arguments[0];
+  }
+  EXPECT_EQ(run({"train", "trial.toml", "--scheme", "single"},
+                [] {
+                  setenv("RANK", "0", 1);
+                  setenv("WORLD_SIZE", "1", 1);
+                })
+                .status,
+            0)
+      << "a process alone";
 }
 
 TEST_F(JobProgram, WhoDoesNotComeIsNamed) {

@@ -545,6 +545,23 @@ TEST_F(Results, TellWhichVariablesTheLibrariesHad) {
   }
 }
 
+TEST_F(Results, KeepNoSecretOfTheEnvironment) {
+  const std::vector<std::string> variables = {"SLURM_JWT=secret",
+                                              "NVIDIA_API_KEY=secret",
+                                              "OMPI_MCA_orte_precondition_transports=secret",
+                                              "CUDA_TOKEN=secret",
+                                              "NCCL_PASSWORD=secret",
+                                              "LD_COOKIE=secret",
+                                              "PMI_SECURITY_KEY=secret",
+                                              "DMLC_PS_CREDENTIALS=secret",
+                                              "OMP_SESSION=secret",
+                                              "SLURM_RESTD_AUTH=secret",
+                                              "TORCHELASTIC_SECRET=secret",
+                                              "OMP_NUM_THREADS=1"};
+  const auto kept = describe_environment(variables, {"/proc/self/exe", "abc"}, false);
+  EXPECT_EQ(kept.at("variables"), nlohmann::json({{"OMP_NUM_THREADS", "1"}}));
+}
+
 TEST_F(Results, TellWhichProgramMadeThem) {
   const auto hash = [&](const std::string& content) {
     const auto environment =

@@ -1,5 +1,7 @@
 #include "experiments/job/seat.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/complaint.h"
@@ -7,6 +9,7 @@
 namespace ringside {
 namespace {
 
+using ::testing::HasSubstr;
 using Environment = std::vector<std::string>;
 
 TEST(SeatTest, AProcessThatNoLauncherStartedHasNone) {
@@ -95,16 +98,74 @@ TEST(SeatTest, MasterAddrCountsForEveryLauncher) {
   EXPECT_EQ(seat->port, 77);
 }
 
+TEST(SeatTest, TheFormsOfTorchrunAreTaken) {
+  const auto seat = [](const std::string& nodes, const std::string& processes) {
+    return seat_of({"PET_NODE_RANK=1", "PET_NNODES=" + nodes, "PET_NPROC_PER_NODE=" + processes});
+  };
+  EXPECT_EQ(seat("2:2", "3")->size, 2);
+  EXPECT_EQ(seat("2:2", "3")->slots, 3);
+  for (const char* word : {"auto", "cpu", "gpu"}) EXPECT_EQ(seat("2", word)->slots_as, word);
+  EXPECT_EQ(seat("2", "4")->slots_as, "");
+}
+
+TEST(SeatTest, AJobOfOnePodIsAlone) {
+  EXPECT_EQ(seat_of({"PET_NNODES=1:1", "PET_NPROC_PER_NODE=auto"}), std::nullopt);
+  EXPECT_EQ(seat_of({"PET_NNODES=1", "PET_NODE_RANK=0", "PET_NPROC_PER_NODE=4",
+                     "PET_MASTER_ADDR=job-node-0-0", "PET_MASTER_PORT=29400"}),
+            std::nullopt);
+}
+
 TEST(SeatTest, WrongVariablesAreNamed) {
   const auto complaint_about = [](const Environment& environment) {
     return testing::complaint([&] { static_cast<void>(seat_of(environment)); });
   };
-  EXPECT_EQ(complaint_about({"RANK=1"}),
-            "WORLD_SIZE is not set, but other variables of the same launcher are; set both, or "
-            "none");
-  EXPECT_EQ(complaint_about({"RANK=one", "WORLD_SIZE=2"}), "RANK = 'one' is no number from 0 on");
+  EXPECT_EQ(
+      complaint_about({"RANK=0"}),
+      "RANK = 0 is set, but WORLD_SIZE is not, and launchers set both; set both, or unset RANK");
+  EXPECT_EQ(complaint_about({"WORLD_SIZE=2"}),
+            "WORLD_SIZE = 2 is set, but RANK is not, and launchers set both; set both, or unset "
+            "WORLD_SIZE");
+  for (const char* of : {"OMPI_COMM_WORLD_RANK=0", "PMI_RANK=0", "PET_NODE_RANK=0", "PET_NNODES=2"})
+    EXPECT_THAT(complaint_about({of}), HasSubstr("and launchers set both")) << of;
+  EXPECT_EQ(complaint_about({"RANK=one", "WORLD_SIZE=2"}),
+            "RANK = 'one' is no number from 0 to 999999");
+  EXPECT_EQ(complaint_about({"RANK=0", "WORLD_SIZE=99999999999"}),
+            "WORLD_SIZE = '99999999999' is no number from 1 to 1000000");
   EXPECT_EQ(complaint_about({"RANK=2", "WORLD_SIZE=2"}),
             "RANK and WORLD_SIZE: rank 2 of 2 processes cannot be");
+  const auto of_nodes = [&](const std::string& variable) {
+    return complaint_about({"PET_NODE_RANK=0", "PET_NNODES=2", variable});
+  };
+  EXPECT_EQ(of_nodes("PET_NPROC_PER_NODE=tpu"),
+            "PET_NPROC_PER_NODE = 'tpu' is neither a number nor auto, cpu or gpu");
+  EXPECT_EQ(of_nodes("PET_NPROC_PER_NODE=0"),
+            "PET_NPROC_PER_NODE = '0' is no number from 1 to 1000000");
+  EXPECT_EQ(
+      complaint_about({"PET_NNODES=1:4", "PET_NPROC_PER_NODE=1"}),
+      "PET_NNODES = 1:4 is a range: torchrun may change the number of nodes while a job runs, "
+      "and a comparison cannot go on with another; set one number, as 1, or 1:1");
+  EXPECT_EQ(complaint_about({"PET_NNODES=few", "PET_NODE_RANK=0"}),
+            "PET_NNODES = 'few' is no number from 1 to 1000000");
+}
+
+TEST(SeatTest, APortHas16Bits) {
+  const auto complaint_about = [](const Environment& more) {
+    Environment environment = {"RANK=0", "WORLD_SIZE=2"};
+    environment.insert(environment.end(), more.begin(), more.end());
+    return testing::complaint([&] { static_cast<void>(seat_of(environment)); });
+  };
+  for (const char* port : {"0", "-1", "65536", "95036", "4294967297", "29500/tcp"})
+    EXPECT_EQ(complaint_about({std::string("MASTER_PORT=") + port}),
+              fmt::format("MASTER_PORT = '{}' is no number from 1 to 65535", port));
+  EXPECT_EQ(complaint_about({"MASTER_PORT=65535"}), "nothing");
+  EXPECT_EQ(complaint_about({"MASTER_PORT=65535", "TORCHELASTIC_USE_AGENT_STORE=True"}),
+            "MASTER_PORT = 65535 is torchrun's, and there is no next port for the job; set a lower "
+            "one");
+  EXPECT_EQ(
+      testing::complaint([] {
+        static_cast<void>(seat_of({"PET_NODE_RANK=0", "PET_NNODES=2", "PET_MASTER_PORT=70000"}));
+      }),
+      "PET_MASTER_PORT = '70000' is no number from 1 to 65535");
 }
 
 }  // namespace

@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.h"
 #include "tests/experiments/program_test.h"
 
 namespace ringside {
@@ -45,6 +49,49 @@ TEST_F(Surroundings, VariablesOfOpenMPChangeNoBit) {
     EXPECT_EQ(row().at("loss"), plain.at("loss")) << name;
     EXPECT_EQ(row().at("parameter_hashes"), plain.at("parameter_hashes")) << name;
   }
+}
+
+/// Variables that bind the first thread to a core when a library is loaded would bind all ranks.
+TEST_F(Surroundings, VariablesThatBindThreadsTakeNoCores) {
+  const auto ranks = train("ddp", 2);
+  ASSERT_EQ(run(ranks).status, 0);
+  const nlohmann::json plain = row();
+  const std::string doctor = run({"doctor"}).out;
+  for (const auto& [name, value] : {std::pair("OMP_PROC_BIND", "true"),
+                                    {"OMP_PROC_BIND", "spread"},
+                                    {"OMP_PLACES", "threads"},
+                                    {"OMP_PLACES", "{0}"},
+                                    {"GOMP_CPU_AFFINITY", "0"}}) {
+    const auto prepare = [name = name, value = value] { setenv(name, value, 1); };
+    const std::string said =
+        fmt::format("ringside: left out of the environment: {}={}, which would bind", name, value);
+    const Ended looked = run({"doctor"}, prepare);
+    EXPECT_EQ(looked.out, doctor) << name;
+    EXPECT_THAT(looked.err, HasSubstr(said));
+    const Ended ended = run(ranks, prepare);
+    ASSERT_EQ(ended.status, 0) << name << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(said));
+    EXPECT_EQ(row().at("load").at("cores"), plain.at("load").at("cores")) << name;
+  }
+  EXPECT_EQ(run({"doctor"}, [] { setenv("OMP_PROC_BIND", "false", 1); }).err, "");
+  EXPECT_EQ(run({"list", "models"}, [] { setenv("OMP_PROC_BIND", "true", 1); }).err, "")
+      << "no core is used";
+}
+
+/// A mask that the user sets is not undone with what a variable does to it.
+TEST_F(Surroundings, TheMaskOfTheUserStays) {
+  cpu_set_t allowed, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &allowed)) --last;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  const Ended ended = run({"doctor"}, [&] {
+    sched_setaffinity(0, sizeof one, &one);
+    setenv("OMP_PLACES", "cores", 1);
+  });
+  EXPECT_THAT(ended.out, HasSubstr("1 of them for this process"));
+  EXPECT_THAT(ended.err, HasSubstr("they may run on 1 core\n"));
 }
 
 TEST_F(Surroundings, EndsWhereTheEndsOfItsRanksAreIgnored) {
@@ -134,6 +181,47 @@ TEST_F(Surroundings, AReaderThatStopsDoesNotStopTheRun) {
     poll(nullptr, 0, 10);
   }
   EXPECT_EQ(program.wait().status, 130);
+}
+
+/// ZeroMQ tries again until a time-out where it lacks a file descriptor, and so do connections
+/// without a loopback interface.
+TEST_F(Surroundings, WhatTcpLacksIsNamedAtOnce) {
+  const auto tcp =
+      train("ps", 2, {"--set", "scheme.ps.transport=tcp", "--set", "train.timeout_s=60"});
+  const Ended files = run(tcp, [] {
+    const rlimit limit{40, 40};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  });
+  EXPECT_EQ(files.status, 1);
+  EXPECT_THAT(files.err,
+              HasSubstr("its connections need more file descriptors than RLIMIT_NOFILE = "
+                        "40 leaves; raise it to "));
+  constexpr int refused = 77;
+  const Ended apart = run(tcp, [] {
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(refused);
+  });
+  if (apart.status == refused) GTEST_SKIP() << "the system refuses a network namespace";
+  EXPECT_EQ(apart.status, 1);
+  EXPECT_THAT(apart.err, HasSubstr("no process can connect to 127.0.0.1 (Network is unreachable): "
+                                   "the loopback interface is down; set it up with"));
+}
+
+/// The system does not let others look into a process whose program its user may not read.
+TEST_F(Surroundings, AProgramThatMayNotBeReadIsNamed) {
+  const std::filesystem::path copy = path("ringside");
+  std::filesystem::copy_file(RINGSIDE_PROGRAM, copy);
+  chmod(copy.c_str(), 0111);
+  chmod(path(".").c_str(), 0755);
+  const auto as_user = [] {
+    constexpr uid_t nobody = 65534;  // root may read everything
+    if (geteuid() == 0 && setuid(nobody) != 0) _exit(1);
+  };
+  Program program(copy, {"compare", "trial.toml"}, folder_.path(), as_user);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.err, "ringside: the program " + copy.string() +
+                           " may not be read (Permission denied), and ranks reach each other's "
+                           "memory only if it may; run `chmod +r` on it\n");
 }
 
 TEST_F(Surroundings, ALimitThatRanksMeetIsNamed) {

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/registry/model_work.h"
 #include "experiments/report/report.h"
 #include "experiments/report/summary_tables.h"
-#include "experiments/run/model_work.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 

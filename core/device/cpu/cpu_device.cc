@@ -1,11 +1,10 @@
 #include "core/device/cpu/cpu_device.h"
 
-#include <unistd.h>
-
 #include <cstring>
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
+#include "core/base/processor.h"
 #include "core/device/cpu/arena.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/steady_clock.h"
@@ -77,7 +76,7 @@ class CpuDevice final : public Device {
     return static_cast<double>(ledger().current().total()) + static_cast<double>(bytes) > capacity_;
   }
   std::string capacity_text() const {
-    return fmt::format("this machine has {}", memory_text(capacity_));
+    return fmt::format("{} has {}", owner_of_allowed_memory(), memory_text(capacity_));
   }
   [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind, const std::string& cause) const {
     throw out_of_memory("cpu", bytes, kind, ledger().current(), cause);
@@ -91,8 +90,7 @@ class CpuDevice final : public Device {
           what, host_bytes, tensor.shape().text(), tensor.bytes());
   }
 
-  const double capacity_ =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double capacity_ = static_cast<double>(allowed_memory());
   Arena symmetric_{Arena::Backing::memfd};
   Arena private_{Arena::Backing::anonymous};
   SteadyClock clock_;

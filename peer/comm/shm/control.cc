@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
-#include <thread>
 
 #include "core/base/error.h"
+#include "core/base/processor.h"
 
 namespace ringside::peer {
 
@@ -41,7 +41,7 @@ Control::Control(Device& device, Store& store, const Group& group, double timeou
       group_(group),
       timeout_s_(timeout_s),
       whole_(std::move(whole)),
-      spin_(group.size <= static_cast<int>(std::thread::hardware_concurrency())) {
+      spin_(group.size <= allowed_cores().value_or(0)) {
   if (rank() == 0)
     create();
   else

@@ -6,9 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <thread>
 
 #include "core/base/error.h"
+#include "core/base/processor.h"
 
 namespace ringside::ps {
 
@@ -16,6 +16,13 @@ std::size_t Board::bytes(int workers, int servers) {
   const auto w = static_cast<std::size_t>(workers), s = static_cast<std::size_t>(servers);
   return (w + s) * sizeof(End) + w * s * sizeof(Lane);
 }
+
+Board::Board(shm::File file, int workers, int servers)
+    : file_(std::move(file)),
+      mapping_(file_),
+      workers_(workers),
+      servers_(servers),
+      spins_(workers + servers <= allowed_cores().value_or(0)) {}
 
 std::shared_ptr<Board> Board::create(int workers, int servers) {
   return std::shared_ptr<Board>(
@@ -44,10 +51,6 @@ std::string Board::address() const {
 Board::Lane& Board::lane(int worker, int server) const {
   auto* lanes = reinterpret_cast<Lane*>(&end(workers_ + servers_));
   return lanes[worker * servers_ + server];
-}
-
-bool Board::spins() const {
-  return workers_ + servers_ <= static_cast<int>(std::thread::hardware_concurrency());
 }
 
 EndWatch::~EndWatch() {

@@ -42,17 +42,17 @@ class Board {
   int workers() const { return workers_; }
   int servers() const { return servers_; }
   /// Whether every worker and server can have a core of its own, so that waits may spin.
-  bool spins() const;
+  bool spins() const { return spins_; }
 
  private:
-  Board(shm::File file, int workers, int servers)
-      : file_(std::move(file)), mapping_(file_), workers_(workers), servers_(servers) {}
+  Board(shm::File file, int workers, int servers);
   static std::size_t bytes(int workers, int servers);
   End& end(int index) const { return reinterpret_cast<End*>(mapping_.data())[index]; }
 
   shm::File file_;
   shm::Mapping mapping_;
   int workers_, servers_;
+  bool spins_;
 };
 
 /// Whether the owner of an end is still there.

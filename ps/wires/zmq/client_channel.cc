@@ -7,6 +7,7 @@
 #include "ps/wires/zmq/ends.h"
 #include "ps/wires/zmq/handshake.h"
 #include "ps/wires/zmq/keys.h"
+#include "ps/wires/zmq/listener.h"
 
 namespace ringside::ps {
 namespace {
@@ -17,6 +18,8 @@ class WorkerChannel : public ZmqChannel {
                 const std::vector<std::string>& endpoints, const TransportOptions& options,
                 Timeline& timeline)
       : ZmqChannel(device, std::move(hub), run, options), timeline_(timeline) {
+    constexpr int of_a_server = 3;  // the connection, what wakes its socket, and its handshake
+    require_descriptors(fmt::format("worker {}", worker), of_a_server * std::ssize(endpoints), 1);
     for (std::size_t server = 0; server < endpoints.size(); ++server) {
       const std::string& endpoint = endpoints[server];
       const bool inside = endpoint.starts_with(inside_scheme);

@@ -12,9 +12,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/loopback.h"
 
 namespace ringside::ps {
 namespace {
@@ -23,6 +28,13 @@ constexpr const char* loopback = "127.0.0.1";
 /// The most connections that the system keeps waiting. They come even after the listener has
 /// closed.
 constexpr int backlog = 128;
+
+std::int64_t open_descriptors() {
+  std::error_code none_left;
+  std::filesystem::directory_iterator files("/proc/self/fd", none_left);
+  return none_left ? std::numeric_limits<std::int32_t>::max()
+                   : std::distance(begin(files), end(files));
+}
 
 Error failed(const std::string& name, const std::string& what) {
   return Error("{}: {}: {}", name, what, std::strerror(errno));
@@ -44,6 +56,18 @@ void Descriptor::reset() {
 }
 
 int Descriptor::release() { return std::exchange(number_, -1); }
+
+void require_descriptors(const std::string& name, std::int64_t count, double share) {
+  constexpr std::int64_t of_the_rest = 8;  // that the rest of the process opens meanwhile
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const std::int64_t open = open_descriptors(), needed = open + count + of_the_rest;
+  if (static_cast<double>(needed) <= share * static_cast<double>(limit.rlim_cur)) return;
+  throw Error(
+      "{}: its connections need more file descriptors than RLIMIT_NOFILE = {} leaves; raise it to "
+      "{} (`ulimit -n`, also the hard limit), or use fewer workers or servers",
+      name, limit.rlim_cur, static_cast<std::int64_t>(static_cast<double>(needed) / share) + 1);
+}
 
 Listener::Listener(const TransportOptions& options, int server)
     : Listener(options, options.port == 0 ? 0 : options.port + server,
@@ -103,6 +127,7 @@ void Listener::listen_on_tcp(const TransportOptions& options, std::int64_t port,
     throw Error("{}: cannot listen on address \"{}\": it is no IPv4 address", name, host);
   if (!keyed(options) && ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
     throw Error("{}: other machines reach address {}, and there are no keys", name, host);
+  if (host.starts_with("127.")) require_loopback(name, host);
   const int yes = 1;
   setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   socklen_t size = sizeof address;
@@ -136,7 +161,8 @@ void Listener::spare_descriptors() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   // The system gives out the lowest number that is free.
   const Descriptor lowest(fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0));
-  const bool scarce = lowest.get() < 0 || static_cast<rlim_t>(lowest.get()) > limit.rlim_cur / 2;
+  const bool scarce = lowest.get() < 0 || static_cast<double>(lowest.get()) >
+                                              scarce_share * static_cast<double>(limit.rlim_cur);
   if (!tcp_ && scarce) {
     close();
     throw Error(

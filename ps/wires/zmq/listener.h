@@ -25,6 +25,13 @@ class Descriptor {
   int number_;
 };
 
+/// How many of its file descriptors a process uses up before it lets nobody in any more.
+inline constexpr double scarce_share = 0.5;
+/// Throws Error if `count` connections of this process, which is `name` ("server 0"), would use up
+/// more than `share` of the file descriptors that it may have. ZeroMQ does not say that it lacks
+/// one: it tries again until a time-out.
+void require_descriptors(const std::string& name, std::int64_t count, double share);
+
 /// A listening socket. ZeroMQ accepts connections without any limit: every one takes a file
 /// descriptor, and on local sockets ZeroMQ aborts the process when there are none left. So ZeroMQ
 /// gets a socket of ours, which we can close to newcomers without ending the connections that there

@@ -47,6 +47,7 @@ class ServerChannel : public ZmqChannel {
     listener_.emplace(options, server);
     if (options.transport == TransportKind::tcp)
       unproven_.emplace(hub->context(), outside, *listener_);
+    require_descriptors(fmt::format("server {}", server), missing_, scarce_share);
   }
 
   std::string endpoint() const { return listener_ ? listener_->endpoint() : ""; }

@@ -1,8 +1,7 @@
 #include "ps/wires/zmq/transport.h"
 
-#include <thread>
-
 #include "core/base/error.h"
+#include "core/base/processor.h"
 #include "ps/protocol/rendezvous.h"
 #include "ps/wires/zmq/ends.h"
 #include "ps/wires/zmq/keys.h"
@@ -33,8 +32,7 @@ Run shared_run(const RankContext& context, const TransportOptions& options) {
   run.secret = context.store.get(secret_key, options.timeout_s);
   const bool worker_beside = context.shared && context.self().worker >= 0;
   run.outside = context.plan.world - (worker_beside ? 1 : 0);
-  run.has_cores = context.plan.world + context.plan.servers <=
-                  static_cast<int>(std::thread::hardware_concurrency());
+  run.has_cores = context.plan.world + context.plan.servers <= allowed_cores().value_or(0);
   return run;
 }
 

@@ -1,5 +1,6 @@
-#include "experiments/run/model_work.h"
+#include "experiments/registry/model_work.h"
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -29,30 +30,24 @@ double products(const CountingDevice& device) {
   return sum / counted_samples;
 }
 
-}  // namespace
-
-ModelWork work_of_sample(const RunPlan& plan, double tokens) {
-  CountingDevice device;
+/// Takes `samples` through forward and backward as the plan says, and calls `between` in between.
+void count_step(const RunPlan& plan, std::int64_t samples, CountingDevice& device,
+                const std::function<void()>& between) {
   Model model = find_model(plan.model.kind).make(plan.model, device);
   bind_all(model, device, parameter_dtype(plan.train));
   const bool full = plan.train.recompute == Recompute::full;
   Pass pass{.keep_attention = plan.train.recompute != Recompute::attention};
-  std::vector<Tensor> inputs;
-  Tensor x = device.tensor(stacked(counted_samples, model.input), MemoryKind::data,
-                           input_dtype(model.task));
+  std::vector<Tensor> inputs;  // that are recomputed from
+  Tensor x =
+      device.tensor(stacked(samples, model.input), MemoryKind::data, input_dtype(model.task));
   for (const auto& unit : model.units) {
-    inputs.push_back(x);
+    if (full) inputs.push_back(x);
     pass.keep = !full || unit == model.units.back();
     x = unit->forward(x, pass);
   }
-  const auto forward = [&](OpClass kind) { return device.operations(kind) / counted_samples; };
-  ModelWork work{
-      .linear = forward(OpClass::linear),
-      .attention = forward(OpClass::attention),
-      .convolution = forward(OpClass::convolution) + forward(OpClass::grouped_convolution),
-      .executed = 0,
-      .tokens = tokens};
+  between();
   Tensor gradient = device.tensor(x.shape(), MemoryKind::activation, x.dtype());
+  x = {};
   for (std::size_t u = model.units.size(); u-- > 0;) {
     if (full && u + 1 < model.units.size()) {
       pass.keep = pass.again = true;
@@ -60,8 +55,29 @@ ModelWork work_of_sample(const RunPlan& plan, double tokens) {
     }
     gradient = model.units[u]->backward(gradient);
   }
+}
+
+}  // namespace
+
+ModelWork work_of_sample(const RunPlan& plan, double tokens) {
+  CountingDevice device;
+  const auto forward = [&](OpClass kind) { return device.operations(kind) / counted_samples; };
+  ModelWork work;
+  count_step(plan, counted_samples, device, [&] {
+    work = {.linear = forward(OpClass::linear),
+            .attention = forward(OpClass::attention),
+            .convolution = forward(OpClass::convolution) + forward(OpClass::grouped_convolution),
+            .executed = 0,
+            .tokens = tokens};
+  });
   work.executed = products(device);
   return work;
+}
+
+std::int64_t activations_of_worker(const RunPlan& plan) {
+  CountingDevice device;
+  count_step(plan, plan.train.micro_batch, device, [] {});
+  return device.ledger().at_peak()[MemoryKind::activation];
 }
 
 }  // namespace ringside

@@ -1,5 +1,7 @@
-// What a training step of a model computes, counted without computing it.
+// What a training step of a model computes and keeps, counted without computing it.
 #pragma once
+
+#include <cstdint>
 
 #include "core/observe/model_work.h"
 #include "core/plan/run_plan.h"
@@ -10,5 +12,9 @@ namespace ringside {
 /// backward, with what the plan recomputes. `tokens`: those of such a sample, 0 for images. Throws
 /// what the model throws for an impossible shape.
 ModelWork work_of_sample(const RunPlan& plan, double tokens);
+
+/// The most bytes of activations that a worker holds at once in the forward and the backward of a
+/// micro-batch; losses and the workspace of kernels come on top. Throws as work_of_sample() does.
+std::int64_t activations_of_worker(const RunPlan& plan);
 
 }  // namespace ringside

@@ -1,0 +1,13 @@
+// The loopback interface of this host, by which processes of one host speak TCP.
+#pragma once
+
+#include <string>
+
+namespace ringside {
+
+/// Throws Error if no process reaches `address`, an address of this interface (127.0.0.1), although
+/// one may listen there: in a new network namespace the interface is down. Otherwise whoever
+/// connects would try until a time-out. `name` is what the error begins with.
+void require_loopback(const std::string& name, const std::string& address);
+
+}  // namespace ringside

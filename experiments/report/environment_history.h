@@ -1,0 +1,23 @@
+// Environments of the rows of a comparison that went on where an earlier one had stopped.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// The content of environment.json for a comparison that goes on in environment `now` with `rows`:
+/// `now`, and in "earlier", a list of {"rows": [{"run", "attempt"}], "environment"}, the
+/// environment of those of the rows that were made in another one. `before` is what
+/// environment.json said until now, null if that is not known. Only the time of an environment may
+/// differ without making it another one.
+nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const nlohmann::json& before,
+                                    const std::vector<Row>& rows);
+
+/// For each earlier environment one line about its rows and what differs from now.
+std::vector<std::string> texts_of_earlier(const nlohmann::json& environment);
+
+}  // namespace ringside
