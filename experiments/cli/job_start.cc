@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/shell_word.h"
 #include "experiments/cli/commands.h"
 #include "experiments/hosts/agent.h"
 #include "experiments/hosts/job_hosts.h"
