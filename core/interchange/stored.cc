@@ -7,10 +7,12 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/data/file_format.h"
 
 namespace ringside {
 
 MappedFile::MappedFile(const std::string& path) : file_(path, "train.initial_weights") {
+  refuse_other_formats(file_);
   if (file_.size() == 0) return;
   void* address = ::mmap(nullptr, file_.size(), PROT_READ, MAP_SHARED, file_.descriptor(), 0);
   if (address == MAP_FAILED)

@@ -250,6 +250,7 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   if (comparison.job)
     if (const std::string text = text_of_differences(environment); !text.empty())
       errors << text << "\n";
+  for (const std::string& line : lines_about(comparison.data)) errors << line << "\n";
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
     errors << fmt::format("{} of {} runs have been made already\n",
