@@ -115,7 +115,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   check_libraries(comparison.runs);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
-  comparison.data = data_state(comparison.runs);
+  comparison.data = data_state(comparison.runs, Digests::taken);
   if (comparison.job) comparison.job->check_data(comparison.runs);
   const auto results = std::filesystem::path(arguments.results) / comparison.name;
   for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
@@ -125,7 +125,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
       check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
-    if (const auto changed = before ? first_change(*before, comparison.data) : "";
+    if (const auto changed = before ? first_other_content(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
       throw Error(
           "--resume: {} has changed since the earlier runs; leave --resume out to start anew",

@@ -13,6 +13,7 @@
 #include "core/data/text_files.h"
 #include "core/interchange/safetensors.h"
 #include "experiments/registry/registry.h"
+#include "experiments/results/content_digest.h"
 
 namespace ringside {
 
@@ -29,24 +30,26 @@ std::string source_of_weights(const RunPlan& plan) {
 }
 
 /// Adds files of a source. Returns the number of their bytes.
-std::int64_t add(DataState& state, const std::string& source, const Files& files) {
+std::int64_t add(DataState& state, const std::string& source, const Files& files, Digests digests) {
   std::int64_t bytes = 0;
   for (const auto& path : files) {
     const auto modified = std::filesystem::last_write_time(path).time_since_epoch();
     DataState::File file{.path = utf8_text(path.string()), .source = source};
     file.bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
     file.modified_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(modified).count();
+    if (digests == Digests::taken) file.digest = content_digest(path);
     bytes += file.bytes;
     state.files.push_back(std::move(file));
   }
   return bytes;
 }
 
-void add_data(DataState& state, const std::string& source, const DataFiles& files) {
+void add_data(DataState& state, const std::string& source, const DataFiles& files,
+              Digests digests) {
   DataState::Source out{.source = source, .note = files.note, .left_out = files.left_out};
   for (LeftOut& one : out.left_out) one.first = utf8_text(one.first);
-  out.bytes = add(state, source, files.training);
-  out.held_out_bytes = add(state, source, files.held_out);
+  out.bytes = add(state, source, files.training, digests);
+  out.held_out_bytes = add(state, source, files.held_out, digests);
   out.bytes += out.held_out_bytes;
   out.held_out_files = static_cast<std::int64_t>(files.held_out.size());
   out.files = static_cast<std::int64_t>(files.training.size()) + out.held_out_files;
@@ -56,6 +59,11 @@ void add_data(DataState& state, const std::string& source, const DataFiles& file
 bool same_stamp(const DataState::File& a, const DataState::File& b) {
   return a.path == b.path && a.source == b.source && a.bytes == b.bytes &&
          a.modified_ns == b.modified_ns;
+}
+
+bool same_content(const DataState::File& a, const DataState::File& b) {
+  if (a.digest.empty() || b.digest.empty()) return same_stamp(a, b);
+  return a.path == b.path && a.source == b.source && a.bytes == b.bytes && a.digest == b.digest;
 }
 
 std::string counted(std::int64_t files, std::int64_t bytes) {
@@ -88,16 +96,16 @@ std::string first_not_the_same(const DataState& before, const DataState& after, 
 
 DataState data_state(const RunPlan& plan) { return data_state(std::vector<RunPlan>{plan}); }
 
-DataState data_state(const std::vector<RunPlan>& plans) {
+DataState data_state(const std::vector<RunPlan>& plans, Digests digests) {
   DataState state;
   std::set<std::string> looked_at;
   for (const RunPlan& plan : plans) {
     if (const std::string source = source_of(plan.data); looked_at.insert(source).second)
-      add_data(state, source, find_dataset(plan.data.kind).files(plan.data));
+      add_data(state, source, find_dataset(plan.data.kind).files(plan.data), digests);
     const std::string& weights = plan.train.initial_weights;
     if (weights.empty() || !looked_at.insert(source_of_weights(plan)).second) continue;
     const auto files = safetensors_files(weights);
-    add(state, source_of_weights(plan), {files.begin(), files.end()});
+    add(state, source_of_weights(plan), {files.begin(), files.end()}, digests);
   }
   return state;
 }
@@ -132,6 +140,10 @@ std::string first_change(const DataState& before, const DataState& after) {
   return first_not_the_same(before, after, same_stamp);
 }
 
+std::string first_other_content(const DataState& before, const DataState& after) {
+  return first_not_the_same(before, after, same_content);
+}
+
 std::vector<std::string> lines_about(const DataState& state) {
   std::vector<std::string> lines;
   for (const DataState::Source& one : state.sources) {
@@ -151,7 +163,8 @@ Fields fields_of(DataState::File& file) {
   return {{"path", &file.path},
           {"source", &file.source},
           {"bytes", &file.bytes},
-          {"modified_ns", &file.modified_ns}};
+          {"modified_ns", &file.modified_ns},
+          {"digest", &file.digest}};
 }
 
 Fields fields_of(DataState::Source& source) {
@@ -178,7 +191,10 @@ nlohmann::ordered_json sources_to_json(const DataState& state) {
 
 DataState data_state_from_json(const nlohmann::json& in) {
   DataState state;
-  for (const auto& file : in) state.files.push_back(read_json<DataState::File>(file));
+  for (nlohmann::json file : in) {
+    if (file.is_object()) file.emplace("digest", "");  // older programs wrote none
+    state.files.push_back(read_json<DataState::File>(file));
+  }
   return state;
 }
 

@@ -20,6 +20,7 @@ struct DataState {
     std::string source;  // the data set or the weights that it belongs to
     std::int64_t bytes = 0;
     std::int64_t modified_ns = 0;
+    std::string digest{};  // of its content (content_digest.h); empty: not taken
     bool operator==(const File&) const = default;
   };
   /// A data set: the files in it and in the folders that it was made of.
@@ -34,11 +35,14 @@ struct DataState {
   std::vector<Source> sources;
 };
 
+/// Whether the digests of files are taken, for which the files are read.
+enum class Digests : std::uint8_t { none, taken };
+
 /// The files of the run as they stand now. Throws Error if files of the data set are missing or the
 /// index of the weights is wrong.
 DataState data_state(const RunPlan& plan);
 /// The files of all the runs; those of data that several runs read stand there once.
-DataState data_state(const std::vector<RunPlan>& plans);
+DataState data_state(const std::vector<RunPlan>& plans, Digests digests = Digests::none);
 
 /// The files in `all` that belong to the data and the weights of this run.
 DataState part_of(const DataState& all, const RunPlan& plan);
@@ -51,6 +55,9 @@ void check_apart(const DataConfig& config, const std::filesystem::path& results)
 /// two states; empty if there is no such file. Data and weights that only one of the two states
 /// knows are left alone.
 std::string first_change(const DataState& before, const DataState& after);
+/// The same of a file whose content changed. A file that has no digest in one of the states, which
+/// an older program wrote, is judged by its time stamp.
+std::string first_other_content(const DataState& before, const DataState& after);
 
 /// A line about each data set: how many files and bytes are read, how many are held out, how many
 /// are left out and why.
