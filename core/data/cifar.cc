@@ -1,7 +1,11 @@
 #include "core/data/cifar.h"
 
+#include <fmt/ranges.h>
+
 #include <cstring>
 
+#include "core/data/file_content.h"
+#include "core/data/file_format.h"
 #include "core/data/images.h"
 
 namespace ringside {
@@ -31,14 +35,14 @@ class CifarDataset final : public Dataset {
       : format_(format_of(set)), classes_(classes), augment_(augment) {
     for (const fs::path& path : paths) {
       RegularFile file(path);
-      refuse_compressed(file);
+      refuse_other_formats(file);
       const std::size_t bytes = file.size();
       if (bytes == 0 || bytes % record() != 0)
         throw bad_file(
             path, bytes - bytes % record(),
             fmt::format("the file has {} bytes, which is not a multiple of the record size {}",
                         bytes, record()));
-      files_.append(std::move(file), static_cast<std::int64_t>(bytes / record()), 0);
+      files_.append(FileContent(std::move(file)), static_cast<std::int64_t>(bytes / record()), 0);
     }
     samples_ = samples_of(files_.items(), split, holdout);
   }
@@ -100,7 +104,7 @@ class CifarDataset final : public Dataset {
     return out;
   }
   std::int32_t label(const FileRow::Position& place, std::byte value) const {
-    check_label(files_.path(place.file),
+    check_label(files_.file(place.file).path(),
                 static_cast<std::size_t>(place.item) * record() + format_.label, value, classes_);
     return std::to_integer<std::int32_t>(value);
   }
@@ -112,34 +116,51 @@ class CifarDataset final : public Dataset {
   SampleRange samples_;
 };
 
+/// The names of a whole set: its files for training, and the one that is held out.
+struct SetNames {
+  std::vector<std::string> training;
+  std::string test;
+};
+SetNames names_of_set(Cifar set) {
+  if (set == Cifar::hundred) return {{"train.bin"}, "test.bin"};
+  SetNames names{{}, "test_batch.bin"};
+  for (int i = 1; i <= 5; ++i) names.training.push_back(fmt::format("data_batch_{}.bin", i));
+  return names;
+}
+
+/// Adds the files of a folder, which must be all that the set has for training.
+void add_files_in(DataFiles& files, const fs::path& folder, const SetNames& names) {
+  std::vector<std::string> missing;
+  for (const std::string& name : names.training)
+    if (!fs::exists(folder / name)) missing.push_back(name);
+  if (missing.size() == names.training.size())
+    throw Error(
+        "data.path: {} holds no {}; name the folder that the binary version was unpacked to",
+        folder.string(), names.training.front());
+  if (!missing.empty())
+    throw Error(
+        "data.path: {} holds a part of the set: {} missing; unpack the whole set there, or name "
+        "the files to train on",
+        folder.string(),
+        fmt::format("{} {}", fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are"));
+  for (const std::string& name : names.training) files.training.push_back(folder / name);
+  if (fs::exists(folder / names.test)) files.held_out.push_back(folder / names.test);
+  files.note = files.held_out.empty() ? fmt::format("there is no {} to hold out", names.test)
+                                      : fmt::format("{} is held out", names.test);
+  leave_out_others(files, folder);
+}
+
 }  // namespace
 
 DataFiles cifar_files(Cifar set, const std::vector<std::string>& paths) {
   if (paths.empty()) throw Error("data.path is empty; name the folder of the set's .bin files");
   DataFiles files;
   for (const std::string& name : paths) {
-    const fs::path path(name);
-    if (!is_folder(name)) {
-      const bool test = path.filename().string().starts_with("test");
-      (test ? files.held_out : files.training).push_back(path);
-      continue;
-    }
-    std::vector<std::string> training = {"train.bin"};
-    std::string test = "test.bin";
-    if (set == Cifar::ten) {
-      training.clear();
-      for (int i = 1; i <= 5; ++i) training.push_back(fmt::format("data_batch_{}.bin", i));
-      test = "test_batch.bin";
-    }
-    for (const std::string& file : training)
-      if (fs::exists(path / file)) files.training.push_back(path / file);
-    if (fs::exists(path / test)) files.held_out.push_back(path / test);
-    if (files.training.empty())
-      throw Error(
-          "data.path: {} holds no {}; name the folder that the binary version was unpacked to",
-          name, training.front());
+    if (is_folder(name))
+      add_files_in(files, name, names_of_set(set));
+    else
+      files.training.emplace_back(name);
   }
-  if (files.training.empty()) files.training.swap(files.held_out);
   return files;
 }
 

@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/data/file_list.h"
 #include "core/data/files.h"
 
 namespace ringside {
 
 enum class Cifar : std::uint8_t { ten, hundred };
 
-/// `paths` is either a list of files or a folder. The folder holds some or all of data_batch_1.bin
-/// to data_batch_5.bin and test_batch.bin, or for CIFAR-100 train.bin and test.bin. Files whose
-/// names begin with "test" are held out, unless there are no other files. Throws Error that names
-/// the missing file or folder.
+/// `paths` are files, which are all for training, or a folder. The folder holds data_batch_1.bin to
+/// data_batch_5.bin and, held out, test_batch.bin, or for CIFAR-100 train.bin and test.bin; the
+/// file that is held out may be missing. Throws Error that names the missing files or folder.
 DataFiles cifar_files(Cifar set, const std::vector<std::string>& paths);
 
 /// Inputs are fp32 [32, 32, 3], with the values (pixel / 255 - mean) / deviation. `mean` and

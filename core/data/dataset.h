@@ -100,6 +100,8 @@ class Dataset {
   /// file and offset of the first target that is out of the model's range. Without check() such a
   /// target makes read() throw later.
   virtual void check() const {}
+  /// The bytes of memory in which every process that reads the data holds files that it unpacked.
+  virtual std::size_t memory() const { return 0; }
 };
 
 /// The element type of the inputs of a data set for `task`.

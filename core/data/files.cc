@@ -4,8 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -83,33 +81,9 @@ void RegularFile::check_unchanged(int descriptor) const {
                 path_.string());
 }
 
-void FileRow::append(RegularFile file, std::int64_t items, std::size_t header) {
-  // A process may have at most some 1000 files open, and each of its ranks may read several
-  // FileRows. So only the first files of a FileRow stay open.
-  constexpr std::size_t most_open = 64;
-  if (files_.size() >= most_open) file.close();
-  ends_.push_back(this->items() + items);
-  headers_.push_back(header);
-  files_.push_back(std::move(file));
-}
-
-FileRow::Position FileRow::find(std::int64_t item) const {
-  const auto file =
-      static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), item) - ends_.begin());
-  return {file, item - (file == 0 ? 0 : ends_[file - 1]), ends_[file] - item};
-}
-
 Error bad_file(const fs::path& path, std::size_t offset, const std::string& what,
                std::string_view remedy) {
   return Error("data.path: {}: at byte {}: {}; {}", path.string(), offset, what, remedy);
-}
-
-void refuse_compressed(const RegularFile& file) {
-  std::array<std::byte, 2> bytes{};
-  if (file.size() >= bytes.size()) file.read(0, bytes);
-  if (bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b})
-    throw bad_file(file.path(), 0, "the file is compressed",
-                   fmt::format("unpack it: gunzip -k {}", file.path().string()));
 }
 
 bool is_folder(const std::string& path) {

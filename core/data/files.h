@@ -16,12 +16,6 @@ namespace ringside {
 
 enum class Split : std::uint8_t { training, held_out };
 
-/// The files of a data set. If `held_out` is empty, the held-out samples are the last share
-/// (data.holdout) of the training files.
-struct DataFiles {
-  std::vector<std::filesystem::path> training, held_out;
-};
-
 /// Samples [begin, begin + size) of a list.
 struct SampleRange {
   std::int64_t begin = 0, size = 0;
@@ -43,6 +37,7 @@ class RegularFile {
   RegularFile& operator=(RegularFile&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  std::string_view setting() const { return setting_; }
   std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
   int descriptor() const { return descriptor_; }
   /// Fills `out` with the bytes from `offset` on, all within size(). Safe to call from several
@@ -62,40 +57,9 @@ class RegularFile {
   struct stat status_ {};
 };
 
-/// Several files read as one list of items; each file holds a contiguous range of them.
-class FileRow {
- public:
-  /// Adds a file that holds `items` items after a header of `header` bytes.
-  void append(RegularFile file, std::int64_t items, std::size_t header);
-  std::int64_t items() const { return ends_.empty() ? 0 : ends_.back(); }
-
-  struct Position {
-    std::size_t file;
-    std::int64_t item;  // within the file
-    std::int64_t left;  // items of the file from `item` on
-  };
-  /// Finds the item with this number, which must be below items().
-  Position find(std::int64_t item) const;
-
-  std::size_t files() const { return files_.size(); }
-  const std::filesystem::path& path(std::size_t file) const { return files_[file].path(); }
-  /// Fills `out` with bytes of a file's items; `offset` counts from the end of the file's header.
-  void read(std::size_t file, std::size_t offset, std::span<std::byte> out) const {
-    files_[file].read(headers_[file] + offset, out);
-  }
-
- private:
-  std::vector<RegularFile> files_;
-  std::vector<std::size_t> headers_;
-  std::vector<std::int64_t> ends_;  // for each file, the number of items up to its end
-};
-
 /// Makes an Error that names the file, the byte offset, what is wrong and what to do.
 Error bad_file(const std::filesystem::path& path, std::size_t offset, const std::string& what,
                std::string_view remedy = "fetch or make the file again");
-
-/// Throws Error for a file that gzip has compressed.
-void refuse_compressed(const RegularFile& file);
 
 /// Whether the path is a folder. Throws Error if the path does not exist.
 bool is_folder(const std::string& path);

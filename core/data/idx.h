@@ -6,15 +6,17 @@
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/data/file_list.h"
 #include "core/data/files.h"
 
 namespace ringside {
 
-/// Returns files in pairs: images, then labels. `paths` is a folder or a list of files. The folder
-/// uses MNIST's names: train-images-idx3-ubyte, train-labels-idx1-ubyte and, held out, t10k-...; if
-/// it holds only one of the two pairs, that pair is for training. A list has two files (images,
-/// labels) or four, of which the last two are held out. Throws Error if the folder holds neither
-/// pair or the list has another length.
+/// Returns files in pairs: images, then labels. Each may be compressed by gzip. `paths` is a folder
+/// or a list of files. The folder uses MNIST's names: train-images-idx3-ubyte,
+/// train-labels-idx1-ubyte and, held out, t10k-..., each with or without ".gz"; if it holds only
+/// one of the two pairs, that pair is for training. A list has two files (images, labels) or four,
+/// of which the last two are held out. Throws Error if the folder holds neither pair or one file of
+/// a pair alone, or if the list has another length.
 DataFiles idx_files(const std::vector<std::string>& paths);
 
 /// Inputs are fp32 [H, W, C], made of uint8 images [H, W] or [H, W, C] as (pixel / 255 - mean) /

@@ -36,6 +36,7 @@ class MaskedDataset final : public Dataset {
   Shape target_shape() const override { return {masked_ + 1}; }
   std::vector<std::int64_t> target_parts() const override { return {masked_, 1}; }
   void check() const override { plain_->check(); }
+  std::size_t memory() const override { return plain_->memory(); }
 
   void read(std::int64_t sample, std::span<std::byte> input,
             std::span<std::int32_t> target) const override {

@@ -3,34 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/error.h"
+#include "core/data/file_content.h"
+#include "core/data/text_files.h"
 
 namespace ringside {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_text(const fs::path& path) {
-  const RegularFile file(path);
-  std::vector<std::byte> piece(std::min<std::size_t>(file.size(), 1 << 16));
-  for (std::size_t at = 0; at < file.size(); at += piece.size()) {
-    piece.resize(std::min(piece.size(), file.size() - at));
-    file.read(at, piece);
-    if (std::memchr(piece.data(), 0, piece.size())) return false;
-  }
-  return file.size() > 0;
-}
-
-std::vector<fs::path> files_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (auto it = fs::recursive_directory_iterator(folder); it != fs::end(it); ++it) {
-    const fs::file_status status = it->symlink_status();  // links are not followed
-    if (fs::is_directory(status) && is_left_out(it->path())) it.disable_recursion_pending();
-    if (fs::is_regular_file(status) && is_text(it->path())) files.push_back(it->path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 class TextDataset final : public Dataset {
  public:
@@ -40,7 +19,7 @@ class TextDataset final : public Dataset {
     if (context < 1)
       throw Error("model.context = {} is too small; it has to be 1 or more", context);
     for (const fs::path& path : paths) {
-      RegularFile file(path);
+      FileContent file = FileContent::unpacked(RegularFile(path));
       const auto bytes = static_cast<std::int64_t>(file.size());
       files_.append(std::move(file), bytes, 0);
     }
@@ -74,6 +53,21 @@ class TextDataset final : public Dataset {
       target[t] = std::to_integer<std::int32_t>(window[window.size() - target.size() + t]);
   }
 
+  void check() const override {
+    constexpr std::int64_t at_once = 1 << 16;
+    std::vector<std::byte> piece;
+    for (std::int64_t at = begin_, end = begin_ + size_ + context_; at < end;) {
+      const FileRow::Position place = files_.find(at);
+      const std::int64_t count = std::min({place.left, end - at, at_once});
+      piece.resize(static_cast<std::size_t>(count));
+      files_.read(place.file, static_cast<std::size_t>(place.item), piece);
+      refuse_nul(files_.file(place.file).name(), static_cast<std::size_t>(place.item), piece);
+      at += count;
+    }
+  }
+
+  std::size_t memory() const override { return files_.memory(); }
+
  private:
   /// Fills `out` with the bytes from position `at` on; they may lie in several files.
   void copy(std::int64_t at, std::span<std::byte> out) const {
@@ -93,35 +87,6 @@ class TextDataset final : public Dataset {
 };
 
 }  // namespace
-
-bool is_left_out(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  return name.starts_with(".") || name.starts_with("build") || name == "results";
-}
-
-std::vector<fs::path> text_files(const std::vector<std::string>& paths) {
-  if (paths.empty()) throw Error("data.path is empty; name a text file or folder");
-  std::vector<fs::path> files;
-  for (const std::string& name : paths) {
-    const fs::path path(name);
-    try {
-      if (!fs::exists(path)) throw Error("data.path: {} does not exist", name);
-      if (fs::is_directory(path)) {
-        const auto below = files_below(path);
-        if (below.empty()) throw Error("data.path: {} holds no text files", name);
-        files.insert(files.end(), below.begin(), below.end());
-      } else {
-        if (!fs::is_regular_file(path))
-          throw Error("data.path: {} is neither a file nor a folder", name);
-        if (RegularFile(path).size() == 0) throw Error("data.path: {} is empty", name);
-        files.push_back(path);
-      }
-    } catch (const fs::filesystem_error& e) {
-      throw Error("data.path: {} cannot be read: {}", name, e.code().message());
-    }
-  }
-  return files;
-}
 
 std::unique_ptr<Dataset> text_dataset(const std::vector<fs::path>& files, std::int64_t context,
                                       Task task, Split split, double holdout) {

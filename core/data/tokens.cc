@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/data/file_content.h"
+#include "core/data/file_format.h"
+
 namespace ringside {
 namespace {
 
@@ -22,7 +25,7 @@ constexpr Format formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 /// Checks a file's header. Returns the number of the file's tokens and the bytes of a token.
 std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
-  refuse_compressed(file);
+  refuse_other_formats(file);
   if (file.size() < header_bytes)
     throw bad_file(file.path(), file.size(),
                    fmt::format("the file ends within its header of {} bytes", header_bytes));
@@ -64,10 +67,10 @@ class TokenDataset final : public Dataset {
       if (files_.files() > 0 && token_bytes != token_bytes_)
         throw bad_file(path, 0,
                        fmt::format("this file's tokens have {} bytes, but the tokens of {} have {}",
-                                   token_bytes, files_.path(0).string(), token_bytes_),
+                                   token_bytes, files_.file(0).path().string(), token_bytes_),
                        "name files of one kind");
       token_bytes_ = token_bytes;
-      files_.append(std::move(file), tokens, header_bytes);
+      files_.append(FileContent(std::move(file)), tokens, header_bytes);
     }
     samples_ = samples_of(files_.items(), split, holdout);
     if (samples_.size <= context)
@@ -158,7 +161,7 @@ class TokenDataset final : public Dataset {
 
   template <class Token>
   [[noreturn]] void refuse(const FileRow::Position& place, std::size_t i, Token token) const {
-    throw bad_file(files_.path(place.file),
+    throw bad_file(files_.file(place.file).path(),
                    header_bytes + (static_cast<std::size_t>(place.item) + i) * sizeof(Token),
                    fmt::format("token {} is beyond the vocabulary of {}", token, vocabulary_),
                    "raise model.vocabulary (GPT-2 has 50257, Llama 3 128256)");
@@ -172,33 +175,6 @@ class TokenDataset final : public Dataset {
 };
 
 }  // namespace
-
-DataFiles token_files(const std::vector<std::string>& paths) {
-  if (paths.empty()) throw Error("data.path is empty; name token files or their folder");
-  std::vector<fs::path> all;
-  for (const std::string& name : paths) {
-    if (!is_folder(name)) {
-      all.emplace_back(name);
-      continue;
-    }
-    std::vector<fs::path> below;
-    std::error_code error;
-    for (auto it = fs::directory_iterator(name, error); !error && it != fs::end(it);
-         it.increment(error))
-      if (it->path().extension() == ".bin") below.push_back(it->path());
-    if (error) throw Error("data.path: {} cannot be read: {}", name, error.message());
-    if (below.empty()) throw Error("data.path: {} holds no token files (*.bin)", name);
-    std::sort(below.begin(), below.end());
-    all.insert(all.end(), below.begin(), below.end());
-  }
-  DataFiles files;
-  for (const fs::path& path : all) {
-    const bool val = path.filename().string().find("val") != std::string::npos;
-    (val ? files.held_out : files.training).push_back(path);
-  }
-  if (files.training.empty()) files.training.swap(files.held_out);
-  return files;
-}
 
 std::unique_ptr<Dataset> token_dataset(const std::vector<fs::path>& files, std::int64_t context,
                                        std::int64_t vocabulary, Task task, Split split,

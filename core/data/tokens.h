@@ -10,11 +10,6 @@
 
 namespace ringside {
 
-/// `paths` is a list of files, or a folder, which stands for its *.bin files sorted by name. If the
-/// names of some files, but not of all, contain "val", those files are held out. Throws Error if a
-/// folder has no such file.
-DataFiles token_files(const std::vector<std::string>& paths);
-
 /// Windows of `context` tokens into the files, which are read as one sequence: sample i starts at
 /// token i of its split (int32 [context]). Targets are as in text_dataset(). A file has a header of
 /// 256 int32 (magic 20240520, version 1, number of tokens, then zeros) and tokens as uint16, or

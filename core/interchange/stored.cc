@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/base/error.h"
+#include "core/data/file_format.h"
 
 namespace ringside {
 namespace {
@@ -34,6 +35,7 @@ std::string unwrapped(const std::string& name) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : file_(path, "train.initial_weights") {
+  refuse_other_formats(file_);
   if (file_.size() == 0) return;
   void* address = ::mmap(nullptr, file_.size(), PROT_READ, MAP_SHARED, file_.descriptor(), 0);
   if (address == MAP_FAILED)

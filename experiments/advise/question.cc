@@ -16,7 +16,7 @@ namespace {
 
 bool needs_files(const DatasetRow& row, const DataConfig& data) {
   try {
-    return !row.files(data).empty();
+    return !row.files(data).training.empty();
   } catch (const Error&) {
     return true;  // and they are not there
   }

@@ -90,6 +90,7 @@ int train_command(const Arguments& arguments, const Process& process) {
   }
   OutputStream out(STDOUT_FILENO, process.interrupted);
   OutputStream errors(STDERR_FILENO, process.interrupted);
+  for (const std::string& line : lines_about(data)) errors << line << "\n";
   double last_line = 0;
   const RunOutcome outcome = run_plan(plan, rank_start(process, errors), [&](const Step& step) {
     const double now = seconds_now();

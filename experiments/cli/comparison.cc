@@ -119,7 +119,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     check_readable(process);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
-  comparison.data = data_state(comparison.runs);
+  comparison.data = data_state(comparison.runs, Digests::taken);
   if (comparison.job) comparison.job->check_data(comparison.runs);
   const auto results = std::filesystem::path(arguments.results) / comparison.name;
   for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
@@ -130,7 +130,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
         !comparison.rows.empty() && there && !arguments.mixed)
       check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
-    if (const auto changed = before ? first_change(*before, comparison.data) : "";
+    if (const auto changed = before ? first_other_content(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
       throw Error(
           "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
@@ -259,6 +259,7 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   if (comparison.job)
     if (const std::string text = text_of_differences(environment); !text.empty())
       errors << text << "\n";
+  for (const std::string& line : lines_about(comparison.data)) errors << line << "\n";
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
     errors << fmt::format("{} of {} runs have been made already\n",

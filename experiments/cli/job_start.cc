@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
+#include "core/base/shell_word.h"
 #include "core/device/cuda/cuda.h"
 #include "experiments/cli/commands.h"
 #include "experiments/hosts/agent.h"

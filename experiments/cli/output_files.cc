@@ -22,7 +22,7 @@ std::vector<InputFile> inputs_of(const fs::path& experiment, const RunPlan& plan
   const auto add = [&](const std::string& key, const auto& files) {
     for (const auto& file : files) out.push_back({"a file of " + key, file});
   };
-  add("data.path", find_dataset(plan.data.kind).files(plan.data));
+  add("data.path", all_of(find_dataset(plan.data.kind).files(plan.data)));
   if (!plan.train.initial_weights.empty())
     add("train.initial_weights", safetensors_files(plan.train.initial_weights));
   if (!plan.device.cluster.empty()) add("device.cluster", cluster_files(plan.device.cluster));

@@ -19,34 +19,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t piece = 1 << 20;
-
 void add_text(Hash& hash, const std::string& text) {
   hash.update(std::as_bytes(std::span(text)));
   hash.update(std::as_bytes(std::span("", 1)));  // texts do not run into each other
 }
 
-/// Adds bytes [begin, end) of the file; to the end of the file if that comes earlier.
-void add_bytes(Hash& hash, std::ifstream& file, std::int64_t begin, std::int64_t end) {
-  file.clear();
-  file.seekg(begin);
-  std::vector<char> bytes(static_cast<std::size_t>(piece));
-  for (std::int64_t at = begin; at < end && file; at += piece) {
-    file.read(bytes.data(), std::min(piece, end - at));
-    hash.update(std::as_bytes(std::span(bytes).first(static_cast<std::size_t>(file.gcount()))));
-  }
-}
-
-std::ifstream opened(const fs::path& path) {
+std::string whole_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("cannot read {}", utf8_text(path.string()));
-  return file;
-}
-
-std::string whole_file(const fs::path& path) {
   Hash hash;
-  std::ifstream file = opened(path);
-  add_bytes(hash, file, 0, static_cast<std::int64_t>(fs::file_size(path)));
+  std::vector<char> bytes(1 << 20);
+  while (file) {
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    hash.update(std::as_bytes(std::span(bytes).first(static_cast<std::size_t>(file.gcount()))));
+  }
   return hash.digest();
 }
 
@@ -117,12 +103,9 @@ std::string digest_of(const std::vector<std::string>& files,
 
 std::string digest_of_data(const std::vector<RunPlan>& runs) {
   Hash hash;
-  for (const DataState::File& read : data_state(runs).files) {
+  for (const DataState::File& read : data_state(runs, Digests::taken).files) {
     add_text(hash, fs::path(read.path).filename().string());
-    add_text(hash, std::to_string(read.bytes));
-    std::ifstream file = opened(read.path);
-    add_bytes(hash, file, 0, std::min(piece, read.bytes));
-    add_bytes(hash, file, std::max(piece, read.bytes - piece), read.bytes);
+    add_text(hash, read.digest);
   }
   return hash.digest();
 }

@@ -51,8 +51,8 @@ AgentFacts facts_of_this_process(const std::filesystem::path& program);
 std::string digest_of(const std::vector<std::string>& files,
                       const std::vector<std::string>& settings);
 
-/// A digest of the data and weights that the runs read: of the names and sizes of all files, and of
-/// what is in them, of large files only their begin and their end (a MB each).
+/// A digest of the data and weights that the runs read: of the names and the content of all files
+/// (experiments/results/content_digest.h).
 std::string digest_of_data(const std::vector<RunPlan>& runs);
 
 /// Throws Error with both values if the process cannot be part of the job that `leader` leads.

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "experiments/hosts/ssh.h"
+#include "core/base/shell_word.h"
 
 namespace ringside {
 namespace {

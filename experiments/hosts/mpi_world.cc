@@ -8,9 +8,9 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
+#include "core/base/shell_word.h"
 #include "core/launch/process_end.h"
 #include "experiments/hosts/mpi_names.h"
-#include "experiments/hosts/ssh.h"
 #include "experiments/hosts/stand_in.h"
 #include "experiments/registry/mpi_of.h"
 #include "ps/protocol/rendezvous.h"

@@ -67,12 +67,6 @@ std::vector<SshHost> hosts_given(const std::string& list) {
   return hosts;
 }
 
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 SshAgents::SshAgents(const SshStart& start) {
   const std::string file = file_of_command(start.ssh.front(), start.environment);
   if (file.empty())

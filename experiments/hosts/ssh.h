@@ -59,7 +59,4 @@ class SshAgents {
   std::list<Agent> agents_;
 };
 
-/// A word as a shell reads it back.
-std::string quoted(const std::string& word);
-
 }  // namespace ringside

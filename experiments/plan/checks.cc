@@ -1,9 +1,12 @@
 #include "experiments/plan/checks.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
+#include "core/data/file_content.h"
+#include "core/data/file_list.h"
 #include "core/device/ledger.h"
 #include "core/interchange/weights.h"
 #include "core/optim/optimizers.h"
@@ -148,8 +151,30 @@ void check_model(const RunPlan& plan) {
   check_countable(plan, model);
 }
 
-/// Checks that the plan's data serve its model, and have enough samples for a step.
-void check_data(const RunPlan& plan) {
+/// The number of the plan's ranks on the host that has most of them.
+std::int64_t most_on_a_host(const RunPlan& plan) {
+  if (plan.homes.empty()) return static_cast<std::int64_t>(plan.ranks.size());
+  std::map<std::string, std::int64_t> hosts;
+  std::int64_t most = 0;
+  for (const RankHome& home : plan.homes) most = std::max(most, ++hosts[home.host]);
+  return most;
+}
+
+/// Throws Error if so many ranks, each of which unpacks the compressed files of the data, cannot
+/// hold them.
+void check_unpacked(const Datasets& data, std::int64_t ranks) {
+  const std::size_t each = data.training->memory() + (data.held_out ? data.held_out->memory() : 0);
+  if (each <= most_unpacked() / static_cast<std::size_t>(ranks)) return;
+  throw Error(
+      "data.path: compressed files take {} unpacked in each of {} ranks, and memory may hold {} of "
+      "them; unpack them on the disk: gunzip -k FILES",
+      text_of_bytes(static_cast<std::int64_t>(each)), ranks,
+      text_of_bytes(static_cast<std::int64_t>(most_unpacked())));
+}
+
+/// Checks that the plan's data serve its model, have enough samples for a step, and can be held by
+/// `ranks` ranks on a host.
+void check_data(const RunPlan& plan, std::int64_t ranks) {
   const auto device = device_for_checks(plan);
   const Task task = find_model(plan.model.kind).make(plan.model, *device).task;
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, task);
@@ -160,6 +185,7 @@ void check_data(const RunPlan& plan) {
           "more data",
           name, part.size(), part.input_shape().text(), plan.train.global_batch);
   };
+  check_unpacked(data, ranks);
   check_size(*data.training, "training");
   data.training->check();
   if (!data.held_out || plan.train.evaluate_every == 0) return;
@@ -281,7 +307,12 @@ void check_inputs(const RunPlan& plan) { check_inputs(std::vector<RunPlan>{plan}
 void check_inputs(const std::vector<RunPlan>& plans) {
   for (const RunPlan& plan : largest_of(plans, same_model)) check_model(plan);
   check_memory(plans, {static_cast<double>(allowed_memory()), owner_of_allowed_memory()});
-  for (const RunPlan& plan : largest_of(plans, same_data)) check_data(plan);
+  for (const RunPlan& plan : largest_of(plans, same_data)) {
+    std::int64_t ranks = 1;
+    for (const RunPlan& other : plans)
+      if (same_data(plan, other)) ranks = std::max(ranks, most_on_a_host(other));
+    check_data(plan, ranks);
+  }
 }
 
 }  // namespace ringside

@@ -8,6 +8,8 @@
 #include "core/data/synthetic_lengths.h"
 #include "core/data/synthetic_pairs.h"
 #include "core/data/text.h"
+#include "core/data/text_files.h"
+#include "core/data/token_files.h"
 #include "core/data/tokens.h"
 #include "experiments/registry/registry.h"
 
@@ -21,12 +23,7 @@ constexpr std::uint64_t mask_seed = 1;
 
 using Files = std::vector<fs::path>;
 
-std::vector<fs::path> all(DataFiles files) {
-  files.training.insert(files.training.end(), files.held_out.begin(), files.held_out.end());
-  return files.training;
-}
-
-std::vector<fs::path> none(const DataConfig&) { return {}; }
+DataFiles none(const DataConfig&) { return {}; }
 
 /// Makes both parts of a data set; `part` makes one of them out of some files. The held-out part
 /// consists of the files that are marked as held out or, if there are none, of a share (`holdout`)
@@ -66,8 +63,8 @@ std::unique_ptr<Dataset> of_tokens(const ModelConfig& model, Task task, const Pl
 
 Datasets make_text(const DataConfig& data, const ModelConfig& model, Task task) {
   require_task("text", task, {Task::every_token, Task::last_token, Task::masked_tokens});
-  const auto files = text_files(data.path);
-  return of_files({files, {}}, data.holdout, [&](const Files& some, Split split, double holdout) {
+  const DataFiles files = text_files(data.path);
+  return of_files(files, data.holdout, [&](const Files& some, Split split, double holdout) {
     return of_tokens(model, task, [&](std::int64_t context, std::int64_t vocabulary, Task plain) {
       constexpr std::int64_t bytes = 256;
       if (vocabulary < bytes)
@@ -113,7 +110,7 @@ DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary)
                       return part;
                     });
   };
-  return {name, summary, [set](const DataConfig& data) { return all(cifar_files(set, data.path)); },
+  return {name, summary, [set](const DataConfig& data) { return cifar_files(set, data.path); },
           false, make};
 }
 
@@ -171,12 +168,14 @@ Datasets make_synthetic_lengths(const DataConfig& data, const ModelConfig& model
 
 const std::vector<DatasetRow>& dataset_rows() {
   static const std::vector<DatasetRow> rows = {
-      {"text", "text files or folders of them; the model predicts next or hidden bytes",
+      {"text",
+       "text files, or folders of them; gzip may have compressed them; the model predicts next or "
+       "hidden bytes",
        [](const DataConfig& data) { return text_files(data.path); }, true, make_text},
-      {"tokens", "llm.c token files or their folder; files named *val* are held out",
-       [](const DataConfig& data) { return all(token_files(data.path)); }, false, make_tokens},
+      {"tokens", "llm.c token files or their folder, where names with the part val are held out",
+       [](const DataConfig& data) { return token_files(data.path); }, false, make_tokens},
       {"idx", "MNIST's format; in a folder with train and t10k files, the t10k files are held out",
-       [](const DataConfig& data) { return all(idx_files(data.path)); }, false, make_idx},
+       [](const DataConfig& data) { return idx_files(data.path); }, false, make_idx},
       cifar_row(Cifar::ten, "cifar10", "binary version; test_batch.bin is held out"),
       cifar_row(Cifar::hundred, "cifar100", "binary version, fine labels; test.bin is held out"),
       {"synthetic", "random tokens that the program makes; needs no path, and never ends", none,

@@ -2,7 +2,6 @@
 // framework and library of messages.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/data/file_list.h"
 #include "core/device/host_side.h"
 #include "core/scheme/links.h"
 #include "core/sim/cluster.h"
@@ -34,9 +34,9 @@ struct Datasets {
 struct DatasetRow {
   std::string_view name;
   std::string_view summary;
-  /// The files that the data set reads; empty for data that the program makes itself. Throws Error
+  /// The files that the data set reads; none for data that the program makes itself. Throws Error
   /// for missing files.
-  std::function<std::vector<std::filesystem::path>(const DataConfig&)> files;
+  std::function<DataFiles(const DataConfig&)> files;
   /// Whether any new file in a folder of data.path becomes part of the data, whatever its name.
   bool any_file = false;
   /// Makes both parts. Throws Error for a task that the data cannot serve, and for files with wrong

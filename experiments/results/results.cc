@@ -294,7 +294,11 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
   nlohmann::json plans = nlohmann::json::array(), measured = nlohmann::json::array();
   for (const RunPlan& run : runs) plans.emplace_back(to_json(run));
   for (const MeasuredSpeeds& one : speeds) measured.emplace_back(to_json(one));
-  return {{"schema", Row::schema}, {"data", to_json(data)}, {"speeds", measured}, {"runs", plans}};
+  return {{"schema", Row::schema},
+          {"data", files_to_json(data)},
+          {"data_sources", sources_to_json(data)},
+          {"speeds", measured},
+          {"runs", plans}};
 }
 
 fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& plan,

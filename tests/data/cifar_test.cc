@@ -138,20 +138,51 @@ TEST_F(CifarFiles, FindsTheFilesOfAFolder) {
   const std::vector<std::string> folder = {folder_.path().string()};
   EXPECT_THAT(complaint([&] { cifar_files(Cifar::ten, folder); }),
               HasSubstr("holds no data_batch_1.bin"));
-  folder_.write("data_batch_4.bin", "");
-  folder_.write("data_batch_2.bin", "");
+  for (int i = 5; i >= 1; --i) folder_.write(fmt::format("data_batch_{}.bin", i), "");
+  EXPECT_EQ(cifar_files(Cifar::ten, folder).note, "there is no test_batch.bin to hold out");
   folder_.write("test_batch.bin", "");
+  folder_.write("batches.meta.txt", "cat");
   const DataFiles files = cifar_files(Cifar::ten, folder);
-  ASSERT_EQ(files.training.size(), 2u);
-  EXPECT_EQ(files.training[0].filename(), "data_batch_2.bin");
+  ASSERT_EQ(files.training.size(), 5u);
+  EXPECT_EQ(files.training[1].filename(), "data_batch_2.bin");
   EXPECT_EQ(files.held_out.size(), 1u);
+  EXPECT_EQ(files.note, "test_batch.bin is held out");
+  EXPECT_EQ(files.left_out,
+            (std::vector<LeftOut>{{"name of no file of the set", 1, 3, "batches.meta.txt"}}));
   EXPECT_THAT(complaint([&] { cifar_files(Cifar::hundred, folder); }),
               HasSubstr("holds no train.bin"));
-  const DataFiles named =
-      cifar_files(Cifar::ten, {files.held_out[0].string(), files.training[1].string()});
-  EXPECT_EQ(named.training, (std::vector{files.training[1]}));
-  EXPECT_EQ(named.held_out, files.held_out);
-  EXPECT_EQ(cifar_files(Cifar::ten, {files.held_out[0].string()}).training, files.held_out);
+}
+
+TEST_F(CifarFiles, RefusesAFolderWithAPartOfTheSet) {
+  const std::vector<std::string> folder = {folder_.path().string()};
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_4.bin",
+                           "data_batch_5.bin", "test_batch.bin"})
+    folder_.write(name, "");
+  EXPECT_EQ(complaint([&] { cifar_files(Cifar::ten, folder); }),
+            "data.path: " + folder[0] +
+                " holds a part of the set: data_batch_3.bin is missing; unpack the whole set "
+                "there, or name the files to train on");
+  std::filesystem::remove(folder_.path() / "data_batch_1.bin");
+  EXPECT_THAT(complaint([&] { cifar_files(Cifar::ten, folder); }),
+              HasSubstr("data_batch_1.bin, data_batch_3.bin are missing"));
+  EXPECT_EQ(cifar_files(Cifar::ten, {folder[0] + "/data_batch_2.bin"}).training.size(), 1u);
+}
+
+TEST_F(CifarFiles, ThatAreNamedAreAllForTraining) {
+  const std::vector<std::string> names = {folder_.write("test_batch.bin", ""),
+                                          folder_.write("data_batch_2.bin", "")};
+  const DataFiles files = cifar_files(Cifar::ten, names);
+  EXPECT_EQ(files.training, (std::vector<std::filesystem::path>{names[0], names[1]}));
+  EXPECT_TRUE(files.held_out.empty());
+}
+
+TEST_F(CifarFiles, OtherFilesInTheirPlaceAreNamed) {
+  EXPECT_THAT(complaint([&] {
+                open(Cifar::ten, "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+              }),
+              HasSubstr("file.bin is a pointer of Git LFS"));
+  EXPECT_THAT(complaint([&] { open(Cifar::ten, "\x1f\x8b\x08"); }),
+              HasSubstr("file.bin is compressed by gzip; unpack it: gzip -dc <"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/data/files.h"
+#include "tests/support/gzipped.h"
 
 namespace ringside {
 namespace {
@@ -11,8 +12,10 @@ namespace {
 using ::testing::AllOf;
 using testing::big_endian;
 using testing::complaint;
+using testing::gzipped;
 using ::testing::HasSubstr;
 using testing::idx;
+using ::testing::Not;
 using testing::sample_of;
 
 constexpr std::uint32_t images_magic = 0x803, labels_magic = 0x801;
@@ -93,7 +96,50 @@ TEST_F(Idx, NamesFileAndOffsetOfWhatIsWrong) {
               HasSubstr("images: at byte 8: an extent of 4294967295 is too large"));
   EXPECT_THAT(says(images(), idx(labels_magic, {4}, "\3\1\4\1")),
               AllOf(HasSubstr("labels: at byte 4: 4 labels, but"), HasSubstr("has 5 images")));
-  EXPECT_THAT(says(std::string("\x1f\x8b\x08", 3), labels()), HasSubstr("gunzip -k"));
+  EXPECT_THAT(says("PK\x03\x04", labels()), HasSubstr("images is a ZIP archive; unpack it: unzip"));
+  EXPECT_THAT(says(images(), "version https://git-lfs.github.com/spec/v1\n"),
+              HasSubstr("labels is a pointer of Git LFS"));
+}
+
+TEST_F(Idx, IsReadOfWhatGzipMadeOfIt) {
+  std::vector<testing::Sample<float>> plain;
+  {
+    const auto data = open(images(), labels());
+    for (int i = 0; i < 5; ++i) plain.push_back(sample_of<float>(*data, i));
+    EXPECT_EQ(data->memory(), 0u);
+  }
+  const auto data = open(gzipped(images()), gzipped(labels()));
+  ASSERT_EQ(data->size(), 5);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(sample_of<float>(*data, i), plain[static_cast<std::size_t>(i)]) << i;
+  EXPECT_EQ(data->memory(), images().size() + labels().size());
+  data->check();
+  const auto says = [&](const std::string& i, const std::string& l) {
+    return complaint([&] { open(i, l)->check(); });
+  };
+  EXPECT_THAT(says(gzipped(images().substr(0, 40)), labels()),
+              HasSubstr("images, unpacked: at byte 40: the file has 40 bytes"));
+  EXPECT_THAT(says(gzipped(images()).substr(0, 20), labels()),
+              HasSubstr("images: at byte 20: the file ends within its compressed data"));
+  EXPECT_THAT(says(images(), gzipped(idx(labels_magic, {5}, {"\3\1\xa\1\5", 5}))),
+              HasSubstr("labels, unpacked: at byte 10: label 10 is out of range"));
+}
+
+TEST_F(Idx, OfAnotherTypeOrFormIsNamedAsWhatItIs) {
+  const auto says = [&](const std::string& i, const std::string& l) {
+    return complaint([&] { open(i, l); });
+  };
+  EXPECT_EQ(says(idx(0xd03, {5, 2, 3}, std::string(120, 'x')), labels()),
+            "data.path: " + (folder_.path() / "images").string() +
+                ": at byte 0: magic number 0x00000d03, but files of images have 0x00000803: it "
+                "says 32-bit floats with 3 extents; write images as unsigned bytes with 3 extents, "
+                "or 4 with channels");
+  EXPECT_THAT(says(idx(0x802, {5, 6}, pixels()), labels()),
+              AllOf(HasSubstr("unsigned bytes with 2 extents"), Not(HasSubstr("first"))));
+  EXPECT_THAT(says(images(), idx(0xc01, {5}, std::string(20, '\0'))),
+              AllOf(HasSubstr("32-bit integers with 1 extent;"),
+                    HasSubstr("write labels as unsigned bytes")));
+  EXPECT_THAT(says("To be, or not to be", labels()), HasSubstr("the file is not IDX"));
 }
 
 TEST_F(Idx, RefusesALabelThatIsNoClassWhenItIsLookedAt) {
@@ -120,20 +166,49 @@ TEST_F(Idx, DamagedFilesAreRefusedOrRead) {
 
 TEST_F(Idx, FindsTheFilesOfAFolder) {
   const auto paths = [&] { return std::vector<std::string>{folder_.path().string()}; };
-  EXPECT_THAT(complaint([&] { idx_files(paths()); }), HasSubstr("does not hold both"));
-  folder_.write("t10k-images-idx3-ubyte.gz", "");
-  folder_.write("t10k-labels-idx1-ubyte.gz", "");
-  EXPECT_THAT(complaint([&] { idx_files(paths()); }), HasSubstr("unpack them: gunzip -k"));
+  EXPECT_THAT(complaint([&] { idx_files(paths()); }), HasSubstr("holds neither"));
+  const std::string packed_images = folder_.write("t10k-images-idx3-ubyte.gz", "");
+  const std::string packed_labels = folder_.write("t10k-labels-idx1-ubyte.gz", "");
+  EXPECT_EQ(idx_files(paths()).training,
+            (std::vector<std::filesystem::path>{packed_images, packed_labels}));
   const std::string images = folder_.write("t10k-images-idx3-ubyte", "");
   const std::string labels = folder_.write("t10k-labels-idx1-ubyte", "");
   const DataFiles one = idx_files(paths());
   EXPECT_EQ(one.training, (std::vector<std::filesystem::path>{images, labels}));
   EXPECT_TRUE(one.held_out.empty());
+  EXPECT_EQ(one.note, "the t10k files are trained on, as there are no train files");
+  EXPECT_EQ(
+      one.left_out,
+      (std::vector<LeftOut>{{"name of no file of the set", 2, 0, "t10k-images-idx3-ubyte.gz"}}));
   const std::string more = folder_.write("train-images.idx3-ubyte", "");
   folder_.write("train-labels.idx1-ubyte", "");
   const DataFiles both = idx_files(paths());
   EXPECT_EQ(both.training[0], more);
   EXPECT_EQ(both.held_out, one.training);
+  EXPECT_EQ(both.note, "the t10k files are held out");
+}
+
+TEST_F(Idx, FindsOneFileOfAPairCompressedAndTheOtherNot) {
+  const std::string images = folder_.write("train-images-idx3-ubyte", "");
+  const std::string labels = folder_.write("train-labels-idx1-ubyte.gz", "");
+  EXPECT_EQ(idx_files({folder_.path().string()}).training,
+            (std::vector<std::filesystem::path>{images, labels}));
+}
+
+TEST_F(Idx, RefusesAFolderWithImagesOrLabelsAlone) {
+  const std::vector<std::string> paths = {folder_.path().string()};
+  folder_.write("t10k-images-idx3-ubyte", "");
+  folder_.write("t10k-labels-idx1-ubyte", "");
+  folder_.write("train-images-idx3-ubyte.gz", "");
+  EXPECT_EQ(complaint([&] { idx_files(paths); }),
+            "data.path: " + paths[0] +
+                " holds train-images-idx3-ubyte.gz, but not train-labels-idx1-ubyte; fetch the "
+                "missing file, or name files");
+  folder_.write("train-labels-idx1-ubyte", "");
+  EXPECT_EQ(complaint([&] { idx_files(paths); }), "nothing");
+  std::filesystem::remove(folder_.path() / "t10k-images-idx3-ubyte");
+  EXPECT_THAT(complaint([&] { idx_files(paths); }),
+              HasSubstr("holds t10k-labels-idx1-ubyte, but not t10k-images-idx3-ubyte"));
 }
 
 TEST_F(Idx, TakesTwoOrFourNamedFiles) {

@@ -1,5 +1,6 @@
 #include "core/data/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -10,13 +11,20 @@
 
 #include "core/base/error.h"
 #include "core/data/loader.h"
+#include "core/data/text_files.h"
 #include "core/device/cpu/cpu_device.h"
 #include "tests/support/complaint.h"
+#include "tests/support/gzipped.h"
 
 namespace ringside {
 namespace {
 
+using ::testing::AllOf;
 using testing::complaint;
+using testing::gzipped;
+using ::testing::HasSubstr;
+
+const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
 
 namespace fs = std::filesystem;
 
@@ -139,14 +147,99 @@ TEST_F(Text, TakesTheTextFilesOfAFolderInOrder) {
   write("rebuild/y", "y");
   fs::create_symlink(root_ / "b.txt", root_ / "link");
   fs::create_directory_symlink(root_ / "a", root_ / "again");
-  EXPECT_EQ(names_of(text_files({root_.string()})),
+  const DataFiles files = text_files({root_.string()});
+  EXPECT_EQ(names_of(files.training),
             (std::vector<std::string>{"a/c/d.txt", "a/z.txt", "b.txt", "rebuild/y"}));
+  EXPECT_TRUE(files.held_out.empty());
+  EXPECT_EQ(files.left_out,
+            (std::vector<LeftOut>{{"folder named .*, build* or results", 4, 0, ".hidden"},
+                                  {"link", 2, 0, "again"},
+                                  {"no text (a NUL byte)", 1, 3, "binary"},
+                                  {"empty", 1, 0, "nothing"}}));
+}
+
+TEST_F(Text, LeavesOutOfAFolderWhatIsNoTextAndSaysWhy) {
+  write("a.txt", "text");
+  write("b.txt.gz", gzipped("compressed text"));
+  write("page.html", "<html>a page that is meant</html>");
+  write("page.txt", "<!DOCTYPE html><title>Sign in</title>");
+  write("utf16.txt", std::string("\xff\xfeh\0i\0", 6));
+  write("words.zip", "PK\x03\x04\x14");
+  write("pointer", pointer);
+  write("tar.gz", gzipped(std::string(257, ' ') + "ustar  "));
+  write("late.txt", std::string(70'000, 'a') + '\0');
+  const DataFiles files = text_files({root_.string()});
+  EXPECT_EQ(names_of(files.training), (std::vector<std::string>{"a.txt", "b.txt.gz", "page.html"}));
+  EXPECT_EQ(
+      files.left_out,
+      (std::vector<LeftOut>{{"no text (a NUL byte)", 1, 70'001, "late.txt"},
+                            {"a page of HTML", 1, 37, "page.txt"},
+                            {"a pointer of Git LFS, not the file itself", 1,
+                             static_cast<std::int64_t>(pointer.size()), "pointer"},
+                            {"compressed by gzip: a tar archive", 1,
+                             static_cast<std::int64_t>(fs::file_size(root_ / "tar.gz")), "tar.gz"},
+                            {"text in UTF-16 or UTF-32", 1, 6, "utf16.txt"},
+                            {"a ZIP archive", 1, 5, "words.zip"}}));
+}
+
+TEST_F(Text, IsReadOfWhatGzipMadeOfIt) {
+  const std::vector<fs::path> files = {write("a.txt", "abc"),
+                                       write("b.txt.gz", gzipped("defg") + gzipped("h"))};
+  EXPECT_EQ(names_of(text_files({files[1].string()}).training),
+            std::vector<std::string>{"b.txt.gz"});
+  const auto data = text_dataset(files, 4, Task::every_token, Split::training, 0);
+  ASSERT_EQ(data->size(), 4);
+  EXPECT_EQ(sample_of(*data, 1).input, "bcde");
+  EXPECT_EQ(sample_of(*data, 3).target, "efgh");
+  EXPECT_EQ(data->memory(), 5u);
+  data->check();
+}
+
+TEST_F(Text, RefusesANamedFileThatIsNoText) {
+  const auto says = [&](const std::string& name, const std::string& content) {
+    const std::string path = write(name, content).string();
+    return complaint([&] { text_files({path}); });
+  };
+  const std::string in = "data.path: " + root_.string() + "/";
+  EXPECT_EQ(says("a.txt", "text"), "nothing");
+  EXPECT_EQ(says("page.html", "<html>"), "nothing");
+  EXPECT_EQ(says("page.html.gz", gzipped("<html>")), "nothing");
+  EXPECT_EQ(says("a.zip", "PK\x03\x04\x14"),
+            in + "a.zip is a ZIP archive; unpack it: unzip " + (root_ / "a.zip").string());
+  EXPECT_THAT(says("page.txt", "<!doctype HTML>"), HasSubstr(in + "page.txt is a page of HTML; "));
+  EXPECT_THAT(says("pointer.txt", pointer),
+              HasSubstr(in + "pointer.txt is a pointer of Git LFS, not the file itself; fetch the "
+                             "file itself: git lfs pull"));
+  EXPECT_THAT(says("utf16.txt", std::string("\xfe\xff\0h\0i", 6)),
+              HasSubstr(in + "utf16.txt is text in UTF-16 or UTF-32; convert it: iconv"));
+  EXPECT_THAT(says("no-mark.txt", std::string("h\0i\0", 4)),
+              HasSubstr(in + "no-mark.txt: at byte 1: a NUL byte, which text does not have"));
+  EXPECT_EQ(says("a.tgz", gzipped(std::string(257, ' ') + "ustar  ")),
+            in + "a.tgz is compressed by gzip and holds a tar archive; unpack it: tar -xf " +
+                (root_ / "a.tgz").string());
+  EXPECT_THAT(says("cut.gz", gzipped("some text").substr(0, 12)),
+              HasSubstr(in + "cut.gz: at byte 12: the file ends within its compressed data"));
+}
+
+TEST_F(Text, ThatHasANulByteFarFromItsBeginningIsFoundBeforeTraining) {
+  const std::string text = std::string(100'000, 'a') + '\0' + std::string(100'000, 'b');
+  for (const auto& [name, content] :
+       {std::pair("a.txt", text), std::pair("a.txt.gz", gzipped(text))}) {
+    const std::string path = write(name, content).string();
+    EXPECT_EQ(text_files({path}).training.size(), 1u);
+    const auto part = [&](Split split) {
+      return text_dataset({write("first", "12"), path}, 3, Task::every_token, split, 0.6);
+    };
+    EXPECT_EQ(complaint([&] { part(Split::training)->check(); }), "nothing") << "the first 40%";
+    EXPECT_THAT(complaint([&] { part(Split::held_out)->check(); }),
+                AllOf(HasSubstr(path), HasSubstr(": at byte 100000: a NUL byte")));
+  }
 }
 
 TEST_F(Text, TakesFilesAndFoldersInTheOrderGiven) {
   const auto file = write("z.txt", "z");
   write("a/b.txt", "b");
-  EXPECT_EQ(names_of(text_files({file.string(), (root_ / "a").string()})),
+  EXPECT_EQ(names_of(text_files({file.string(), (root_ / "a").string()}).training),
             (std::vector<std::string>{"z.txt", "a/b.txt"}));
 }
 
@@ -158,7 +251,8 @@ TEST_F(Text, NamesThePathThatIsMissingOrEmpty) {
   write("folder/binary", std::string(3, '\0'));
   const auto folder = (root_ / "folder").string();
   EXPECT_EQ(complaint([&] { text_files({folder}); }),
-            "data.path: " + folder + " holds no text files");
+            "data.path: " + folder +
+                " holds no text files; left out: no text (a NUL byte): 1 of 3 bytes (binary)");
   EXPECT_THROW(text_files({}), Error);
   EXPECT_THROW(text_files({"/dev/null"}), Error);
   EXPECT_NE(complaint([&] {
@@ -184,8 +278,8 @@ TEST_F(Text, OfMoreFilesThanAProcessMayHaveOpenOrMapped) {
     write(std::to_string(1000 + i), all.substr(all.size() - 1));
   }
   const std::ptrdiff_t before = mappings();
-  const auto data =
-      text_dataset(text_files({root_.string()}), 150, Task::last_token, Split::training, 0);
+  const auto data = text_dataset(text_files({root_.string()}).training, 150, Task::last_token,
+                                 Split::training, 0);
   EXPECT_EQ(sample_of(*data, 20).input, all.substr(20, 150));
   EXPECT_LT(mappings() - before, 100) << "of 200 files";
   setrlimit(RLIMIT_NOFILE, &limit);

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "core/data/token_files.h"
 #include "tests/data/files.h"
 
 namespace ringside {
@@ -126,21 +127,82 @@ TEST_F(Tokens, DamagedFilesAreRefusedOrRead) {
   EXPECT_GT(testing::damage(large, read), 200);
 }
 
-TEST_F(Tokens, FindsShardsByNameAndHoldsOutThoseNamedVal) {
-  const std::vector<std::string> folder = {folder_.path().string()};
-  EXPECT_THAT(complaint([&] { token_files(folder); }), HasSubstr("holds no token files"));
+TEST_F(Tokens, OtherFilesInTheirPlaceAreNamed) {
+  EXPECT_THAT(
+      complaint([&] { open("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"); }),
+      HasSubstr("file.bin is a pointer of Git LFS"));
+  EXPECT_THAT(complaint([&] { open("<html><body>404</body></html>"); }),
+              HasSubstr("file.bin is a page of HTML"));
+}
+
+class TokenFiles : public Tokens {
+ protected:
+  std::string folder() const { return folder_.path().string(); }
+  DataFiles list() const { return token_files({folder()}); }
+  std::string says() const {
+    return complaint([&] { list(); });
+  }
+  static std::vector<std::string> names(const std::vector<std::filesystem::path>& files) {
+    std::vector<std::string> out;
+    for (const auto& file : files) out.push_back(file.filename().string());
+    return out;
+  }
+};
+
+TEST_F(TokenFiles, OfAFolderAreHeldOutWhereTheirNamesHaveThePartVal) {
+  EXPECT_THAT(says(), HasSubstr("holds no token files"));
   EXPECT_THROW(token_files({}), Error);
-  folder_.write("x_train_000002.bin", "");
-  folder_.write("x_train_000001.bin", "");
-  folder_.write("notes.txt", "");
-  EXPECT_TRUE(token_files(folder).held_out.empty());
-  folder_.write("x_val_000000.bin", "");
-  const DataFiles files = token_files(folder);
-  ASSERT_EQ(files.training.size(), 2u);
-  EXPECT_EQ(files.training[0].filename(), "x_train_000001.bin");
-  EXPECT_EQ(files.training[1].filename(), "x_train_000002.bin");
-  ASSERT_EQ(files.held_out.size(), 1u);
-  EXPECT_EQ(token_files({files.held_out[0].string()}).training, files.held_out);
+  for (const char* name :
+       {"x_train_000002.bin", "x_train_000001.bin", "medieval.bin", "valence_x.bin", "notes.txt"})
+    folder_.write(name, "");
+  EXPECT_THAT(names(list().training), ElementsAre("medieval.bin", "valence_x.bin",
+                                                  "x_train_000001.bin", "x_train_000002.bin"));
+  EXPECT_EQ(list().note, "");
+  EXPECT_EQ(list().left_out,
+            (std::vector<LeftOut>{{"name of no file of the set", 1, 0, "notes.txt"}}));
+  for (const char* name : {"x_val_000000.bin", "tiny_val.bin", "val.bin", "a-val-b.bin"})
+    folder_.write(name, "");
+  EXPECT_EQ(list().training.size(), 4u);
+  EXPECT_THAT(names(list().held_out),
+              ElementsAre("a-val-b.bin", "tiny_val.bin", "val.bin", "x_val_000000.bin"));
+  EXPECT_EQ(list().note, "names with the part val are held out");
+}
+
+TEST_F(TokenFiles, ThatAreNamedAreAllForTraining) {
+  const std::vector<std::string> names = {folder_.write("medieval.bin", ""),
+                                          folder_.write("x_val_000000.bin", "")};
+  const DataFiles files = token_files(names);
+  EXPECT_EQ(files.training, (std::vector<std::filesystem::path>{names[0], names[1]}));
+  EXPECT_TRUE(files.held_out.empty());
+}
+
+TEST_F(TokenFiles, AreTrainedOnWhereAFolderHasNoOthers) {
+  const std::string only = folder_.write("x_val_000000.bin", "");
+  EXPECT_EQ(list().training, std::vector<std::filesystem::path>{only});
+  EXPECT_EQ(list().note, "all names have the part val, so none is held out");
+}
+
+TEST_F(TokenFiles, OfWhichOneIsMissingInASequenceAreRefused) {
+  for (const char* name : {"x_train_000001.bin", "x_train_000002.bin", "x_train_000004.bin",
+                           "x_train_000007.bin", "x_val_000000.bin"})
+    folder_.write(name, "");
+  EXPECT_EQ(says(), "data.path: " + folder() +
+                        " holds a part of the set: x_train_000003.bin and 2 more are missing "
+                        "before x_train_000007.bin; fetch what is missing, or name the files to "
+                        "train on");
+  for (const char* name : {"x_train_000005.bin", "x_train_000006.bin"}) folder_.write(name, "");
+  EXPECT_THAT(says(), HasSubstr("x_train_000003.bin is missing before x_train_000007.bin"));
+  folder_.write("x_train_000003.bin", "");
+  EXPECT_EQ(says(), "nothing");
+}
+
+TEST_F(TokenFiles, AreASequenceWhereTheirNumbersCountThem) {
+  for (const char* name : {"wiki2019.bin", "wiki2021.bin", "model124M.bin", "b9.bin"})
+    folder_.write(name, "");
+  EXPECT_EQ(says(), "nothing") << "years count no files";
+  folder_.write("shard0.bin", "");
+  folder_.write("shard10.bin", "");
+  EXPECT_THAT(says(), HasSubstr("shard1.bin and 8 more are missing before shard10.bin"));
 }
 
 }  // namespace

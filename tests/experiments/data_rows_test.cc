@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/error.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/registry/registry.h"
 #include "experiments/results/data_state.h"
 #include "tests/data/files.h"
+#include "tests/support/gzipped.h"
 
 namespace ringside {
 namespace {
@@ -46,7 +49,8 @@ class DataRows : public ::testing::Test {
       folder_.write("t10k-labels-idx1-ubyte", testing::idx(0x801, {20}, std::string(20, '\1')));
     }
     const std::string image(3072, 'p');
-    if (kind == "cifar10") folder_.write("data_batch_1.bin", '\1' + image + '\1' + image);
+    if (kind == "cifar10")
+      data_.path = {folder_.write("data_batch_1.bin", '\1' + image + '\1' + image)};
     if (kind == "cifar100") folder_.write("train.bin", "\1\1" + image + "\1\1" + image);
     if (kind.starts_with("synthetic")) data_.path = {};
   }
@@ -152,6 +156,60 @@ TEST_F(DataRows, EveryFileThatIsReadIsWatched) {
   EXPECT_TRUE(state().files.empty());
 }
 
+TEST_F(DataRows, ALineSaysWhatIsReadAndWhatIsLeftOut) {
+  set("text");
+  EXPECT_EQ(lines_about(state()),
+            std::vector<std::string>{"Data: 1 file, 200 bytes (text: " + data_.path[0] + ")"});
+  folder_.write("b.txt", std::string(1900, 'b'));
+  folder_.write("words.zip", "PK\x03\x04");
+  std::filesystem::create_symlink("a.txt", folder_.path() / "link");
+  std::filesystem::create_directory(folder_.path() / "build-1");
+  data_.path = {folder_.path().string()};
+  const DataState there = state();
+  EXPECT_EQ(lines_about(there),
+            std::vector<std::string>{
+                "Data: 2 files, 2.1 kB (text: " + data_.path[0] +
+                "); left out: folder named .*, build* or results: 1 (build-1); link: 1 (link); a "
+                "ZIP archive: 1 of 4 bytes (words.zip)"});
+  const auto kept = sources_to_json(there);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].at("source"), "text: " + data_.path[0]);
+  EXPECT_EQ(kept[0].at("files"), 2);
+  EXPECT_EQ(kept[0].at("bytes"), 2100);
+  EXPECT_EQ(kept[0].at("left_out")[2],
+            (nlohmann::ordered_json{
+                {"why", "a ZIP archive"}, {"files", 1}, {"bytes", 4}, {"first", "words.zip"}}));
+}
+
+TEST_F(DataRows, ALineSaysWhatNamesHoldOut) {
+  set("tokens");
+  folder_.write("b_val.bin", testing::token_file(std::vector<std::uint16_t>(100, 59)));
+  folder_.write("link.txt", "");
+  EXPECT_EQ(lines_about(state()),
+            std::vector<std::string>{
+                "Data: 2 files, 2.6 kB (tokens: " + data_.path[0] +
+                "); names with the part val are held out: 1 file, 1.2 kB; left out: name of no "
+                "file of the set: 1 (link.txt)"});
+  set("synthetic");
+  EXPECT_TRUE(lines_about(state()).empty());
+}
+
+TEST_F(DataRows, CompressedFilesThatAllRanksOfAHostCannotHoldAreRefused) {
+  set("text");
+  data_.path = {folder_.write("a.txt.gz", testing::gzipped(std::string(50'000'000, 'a')))};
+  ExperimentConfig config;
+  config.name = "trial";
+  config.data = data_;
+  config.model = model_;
+  RunPlan plan = plan_training(config, "single", 1);
+  EXPECT_NO_THROW(check_inputs(plan));
+  plan.ranks.resize(most_ranks);
+  EXPECT_THAT(complaint([&] { check_inputs(plan); }),
+              HasSubstr("data.path: compressed files take 100.0 MB unpacked in each of 4096 ranks, "
+                        "and memory may hold"))
+      << "of all of them it holds 410 GB";
+}
+
 TEST_F(DataRows, WhatIsNoFileIsRefusedAtOnce) {
   const std::string pipe = folder_.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -213,15 +271,9 @@ TEST(Mnist, TrialDataIsReadWhereItIs) {
   const std::filesystem::path folder =
       std::filesystem::path(RINGSIDE_CLUSTERS) / "../../../shared/data/mnist";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
-  const testing::TemporaryFolder unpacked;
-  for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    const std::string command = fmt::format("gzip -dc '{}/{}.gz' > '{}/{}'", folder.string(), name,
-                                            unpacked.path().string(), name);
-    ASSERT_EQ(std::system(command.c_str()), 0);
-  }
   DataConfig data;
   data.kind = "idx";
-  data.path = {unpacked.path().string()};
+  data.path = {folder.string()};
   ModelConfig model;
   model.image = 28;
   model.channels = 1;

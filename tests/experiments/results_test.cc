@@ -10,6 +10,7 @@
 #include "experiments/config/cases.h"
 #include "experiments/live/event_lines.h"
 #include "experiments/report/report.h"
+#include "experiments/results/content_digest.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/runner.h"
 #include "peer/ddp.h"
@@ -231,11 +232,64 @@ TEST_F(Results, KnowWhichWeightsTheRunsBeganWith) {
   EXPECT_EQ(first_change(before, data_state(plan)), part);
 }
 
+TEST_F(Results, KnowTheContentOfTheFilesThatWereRead) {
+  namespace fs = std::filesystem;
+  RunPlan plan;
+  const std::string file = temporary_.write("a.txt", "some text");
+  plan.data.path = {file};
+  const auto now = [&] { return data_state({plan}, Digests::taken); };
+  ResultsFolder folder(temporary_.path() / "results" / "trial");
+  folder.write("plan.json", plan_json({row("single").plan}, now()).dump());
+  const DataState before = *folder.read_data_state();
+  const auto stamp = fs::last_write_time(file);
+  fs::last_write_time(file, stamp + std::chrono::seconds(5));
+  EXPECT_EQ(first_change(before, now()), file);
+  EXPECT_EQ(first_other_content(before, now()), "") << "the file was only touched or copied";
+  temporary_.write("a.txt", "same size");
+  fs::last_write_time(file, stamp);
+  EXPECT_EQ(first_change(before, now()), "");
+  EXPECT_EQ(first_other_content(before, now()), file);
+}
+
+TEST_F(Results, OfAProgramThatTookNoDigestsJudgeFilesByTheirTimeStamps) {
+  RunPlan plan;
+  const std::string file = temporary_.write("a.txt", "some text");
+  plan.data.path = {file};
+  nlohmann::json written = plan_json({row("single").plan}, data_state(plan));
+  for (nlohmann::json& one : written.at("data")) one.erase("digest");
+  ResultsFolder folder(temporary_.path() / "results" / "trial");
+  folder.write("plan.json", written.dump());
+  const DataState before = *folder.read_data_state();
+  EXPECT_EQ(first_other_content(before, data_state({plan}, Digests::taken)), "");
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) + std::chrono::seconds(5));
+  EXPECT_EQ(first_other_content(before, data_state({plan}, Digests::taken)), file);
+}
+
+TEST_F(Results, HaveDigestsThatSeeEveryByteOfAFileAndTheEndsOfALargeOne) {
+  const std::string file = temporary_.write("a", std::string(3'000'000, 'a'));
+  const std::string whole = content_digest(file);
+  const auto with = [&](std::streamoff at) {
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(at).put('b');
+    const std::string digest = content_digest(file);
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(at).put('a');
+    return digest;
+  };
+  for (const std::streamoff at : {0, 1'234'567, 2'999'999}) EXPECT_NE(with(at), whole) << at;
+  EXPECT_EQ(content_digest(file), whole);
+  std::filesystem::resize_file(file, 5 * whole_file_bytes);  // the rest is a hole
+  const std::string large = content_digest(file);
+  for (const std::streamoff at : {std::int64_t{0}, 5 * whole_file_bytes - 1})
+    EXPECT_NE(with(at), large) << at;
+  std::filesystem::resize_file(file, 5 * whole_file_bytes - 1);
+  EXPECT_NE(content_digest(file), large);
+}
+
 TEST_F(Results, KnowFilesWhoseNamesAreNotUtf8) {
   RunPlan plan;
   plan.data.path = {temporary_.path().string()};
   temporary_.write("caf\xe9.txt", "some text");
-  const DataState before = data_state(plan);
+  const DataState before = data_state({plan}, Digests::taken);
   ResultsFolder folder(temporary_.path() / "results" / "trial");
   folder.write("plan.json", plan_json({row("single").plan}, before).dump());
   EXPECT_EQ(first_change(*folder.read_data_state(), data_state(plan)), "");

@@ -118,6 +118,21 @@ TEST(Safetensors, RefusesHeadersThatAreNone) {
 }
 
 /// After any edit of its bytes, the file is either refused or all of its tensors lie within it.
+TEST(Safetensors, OtherFilesInTheirPlaceAreNamed) {
+  const TemporaryFolder folder;
+  const auto says = [&](const std::string& text) {
+    const std::string path = folder.write("model.safetensors", text);
+    return complaint([&] { open_safetensors(path); });
+  };
+  EXPECT_TRUE(contains(says("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n"),
+                       "train.initial_weights: " + (folder.path() / "model.safetensors").string() +
+                           " is a pointer of Git LFS"));
+  EXPECT_TRUE(contains(says(std::string("PK\x03\x04\0\0", 6) + "model/data.pkl"),
+                       "is a checkpoint that PyTorch pickled; write its tensors with"));
+  EXPECT_TRUE(contains(says("<!DOCTYPE html><title>Sign in</title>"), "is a page of HTML"));
+  EXPECT_EQ(says(safetensors("{}  ", "")), "nothing");
+}
+
 TEST(Safetensors, SurvivesAnyHeader) {
   const json header = {{"a", entry("F32", {2, 2}, 0, 16)},
                        {"b", entry("BF16", {4}, 16, 24)},
