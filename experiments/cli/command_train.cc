@@ -6,12 +6,12 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
+#include "core/base/shell_word.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/job_start.h"
 #include "experiments/cli/output_files.h"
-#include "experiments/hosts/ssh.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/registry/mpi_of.h"
@@ -52,7 +52,7 @@ int train_command(const Arguments& arguments, const Process& process) {
         "train",
         fmt::format("start `ringside compare {} --schemes {} --worlds {}` with it, which is "
                     "one job of all processes, or start train without the launcher",
-                    quoted(arguments.file), arguments.scheme, arguments.world),
+                    shell_word(arguments.file), arguments.scheme, arguments.world),
         process);
     config = read_experiment(arguments.file, arguments.overrides).common;
     plan = plan_training(config, arguments.scheme, arguments.world);

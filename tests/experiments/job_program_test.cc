@@ -136,7 +136,7 @@ TEST_F(JobProgram, CommandsThatTakeNoPartInAJobAreRefusedUnderALauncher) {
   const Ended trained = under_launcher({"train", "trial.toml", "--scheme", "ddp", "--world", "2"});
   EXPECT_EQ(trained.status, 2);
   EXPECT_EQ(trained.err, "ringside: train: " + said +
-                             "start `ringside compare 'trial.toml' --schemes ddp --worlds 2` with "
+                             "start `ringside compare trial.toml --schemes ddp --worlds 2` with "
                              "it, which is one job of all processes, or start train without the "
                              "launcher\n");
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"bench", "comm"},
