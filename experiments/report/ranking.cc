@@ -7,12 +7,20 @@
 namespace ringside {
 namespace {
 
+/// Of a simulated case with stated errors, the interval in which a figure lies that is proportional
+/// to 1 / step. The figure itself is in it: where steps alternate, the median step may be none of
+/// those that the interval is about.
+Interval as_simulated(const CaseSummary& one, double figure) {
+  const double times_step = figure * one.step_ms;
+  return {std::min(figure, times_step / one.simulated_ms->high),
+          std::max(figure, times_step / one.simulated_ms->low)};
+}
+
 /// The interval of the speed-up as a comparison ranks by it; nothing if it is not known.
 std::optional<Interval> interval_of_speed_up(const CaseSummary& one) {
   if (one.cluster.empty() || !one.simulated_ms) return one.speed_up.interval;
   if (one.speed_up.median < 0) return {};
-  const double times_step = one.speed_up.median * one.step_ms;
-  return Interval{times_step / one.simulated_ms->high, times_step / one.simulated_ms->low};
+  return as_simulated(one, one.speed_up.median);
 }
 
 /// That of samples/s.
@@ -22,9 +30,7 @@ std::optional<Interval> interval_of_rate(const CaseSummary& one) {
     if (one.repeats - one.failed < 2) return {};
     return Interval{rate * (1 - one.spread), rate * (1 + one.spread)};
   }
-  if (!one.simulated_ms) return Interval{rate, rate};
-  return Interval{rate * one.step_ms / one.simulated_ms->high,
-                  rate * one.step_ms / one.simulated_ms->low};
+  return one.simulated_ms ? as_simulated(one, rate) : Interval{rate, rate};
 }
 
 }  // namespace
