@@ -43,7 +43,8 @@ ordered_json json_of(const Value* value) {
 /// Reads the value of one field; error messages contain the field's name.
 class Reader {
  public:
-  Reader(const json& in, std::string_view name) : in_(in), name_(name) {}
+  Reader(const json& in, std::string_view name, Absent absent)
+      : in_(in), name_(name), absent_(absent) {}
 
   void operator()(const Choice& choice) const {
     const auto name = in_.get<std::string>();
@@ -65,18 +66,18 @@ class Reader {
     number->reset();
     if (!in_.is_null()) *number = in_.get<double>();
   }
-  void operator()(const Fields& fields) const { read_json(in_, fields); }
+  void operator()(const Fields& fields) const { read_json(in_, fields, absent_); }
   void operator()(const Structs& structs) const {
     if (structs.is_list() && !in_.is_array()) in_.get<json::array_t>();  // throws
     structs.resize(0);  // no value of an earlier struct stays
     structs.resize(structs.is_list() ? in_.size() : in_.is_null() ? 0 : 1);
     for (std::size_t i = 0; i < structs.size(); ++i)
-      read_json(structs.is_list() ? in_[i] : in_, structs[i]);
+      read_json(structs.is_list() ? in_[i] : in_, structs[i], absent_);
   }
   void operator()(const Table& table) const {
     table.clear();
     for (const auto& [name, value] : in_.get<json::object_t>())
-      std::visit(Reader(value, name), table[name]);
+      std::visit(Reader(value, name, absent_), table[name]);
   }
   template <class Value>
   void operator()(Value* value) const {
@@ -86,6 +87,7 @@ class Reader {
  private:
   const json& in_;
   std::string_view name_;
+  Absent absent_;
 };
 
 }  // namespace
@@ -100,9 +102,12 @@ ordered_json to_json(const Fields& fields) {
   return out;
 }
 
-void read_json(const json& in, const Fields& out) {
-  for (const Field& field : out)
-    std::visit(Reader(in.at(std::string(field.name)), field.name), field.value);
+void read_json(const json& in, const Fields& out, Absent absent) {
+  for (const Field& field : out) {
+    const std::string name(field.name);
+    if (absent == Absent::keeps_default && in.is_object() && !in.contains(name)) continue;
+    std::visit(Reader(in.at(name), field.name, absent), field.value);
+  }
 }
 
 }  // namespace ringside

@@ -17,15 +17,19 @@ Json to_json(const Struct& value) {
   return to_json(fields_to_read(value));
 }
 
-/// Reads what to_json() wrote. A missing field or a value of the wrong type throws
-/// nlohmann::json::exception; a string that names no value of its enum throws Error. Members of the
-/// object that are no field are ignored.
-void read_json(const nlohmann::json& in, const Fields& out);
+/// The meaning of a field that an object lacks, at any depth. Messages between processes of one
+/// build have all fields. Files may be older than a field, and then keep the field's default.
+enum class Absent : std::uint8_t { refused, keeps_default };
+
+/// Reads what to_json() wrote. A missing field, unless it keeps its default, or a value of the
+/// wrong type throws nlohmann::json::exception; a string that names no value of its enum throws
+/// Error. Members of the object that are no field are ignored.
+void read_json(const nlohmann::json& in, const Fields& out, Absent absent = Absent::refused);
 
 template <HasFields Struct>
-Struct read_json(const nlohmann::json& in) {
+Struct read_json(const nlohmann::json& in, Absent absent = Absent::refused) {
   Struct value;
-  read_json(in, fields_of(value));
+  read_json(in, fields_of(value), absent);
   return value;
 }
 

@@ -1,8 +1,8 @@
 #include "core/base/nearest.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace ringside {
 namespace {
@@ -22,17 +22,26 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::string in_lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view name, const std::vector<std::string>& known) {
-  std::string best;
-  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
-  for (const auto& candidate : known)
-    if (const auto distance = edit_distance(name, candidate); distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  return best;
+  const std::string* best = nullptr;
+  std::pair<std::size_t, std::size_t> least;
+  for (const auto& candidate : known) {
+    const std::pair distance(
+        edit_distance(in_lower_case(std::string(name)), in_lower_case(candidate)),
+        edit_distance(name, candidate));
+    if (best && distance >= least) continue;
+    best = &candidate;
+    least = distance;
+  }
+  return best ? *best : "";
 }
 
 }  // namespace ringside

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace ringside {
@@ -13,6 +14,11 @@ bool is_utf8(std::string_view text) {
   } catch (const nlohmann::json::exception&) {
     return false;
   }
+}
+
+std::size_t characters_of(std::string_view text) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins));
 }
 
 std::string utf8_text(std::string_view text) {

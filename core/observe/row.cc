@@ -10,6 +10,7 @@
 #include "core/base/utf8.h"
 #include "core/observe/dtypes.h"
 #include "core/observe/over_ranks.h"
+#include "core/plan/kept_plan.h"
 #include "core/plan/slices.h"
 
 namespace ringside {
@@ -336,11 +337,15 @@ Row row_from_json(const json& in, const DefaultOptions& defaults) {
   if (const int schema = in.at("schema").get<int>(); schema != Row::schema)
     throw Error("the row has schema {}, but this program reads schema {}; run the comparison anew",
                 schema, Row::schema);
+  for (const char* of_every_row : {"experiment", "run", "world", "ranks", "loss", "samples_per_s",
+                                   "step_ms", "time_ms", "status"})
+    in.at(of_every_row);
   Row row;
-  row.plan = run_plan_from_json(in, defaults);
-  read_json(in, fields_of(row));
+  row.plan = kept_plan_from_json(in, defaults);
+  read_json(in, fields_of(row), Absent::keeps_default);
   if (row.status != "ok") return row;
-  for (const json& rank : in.at("ranks")) read_json(rank, row_fields_of(row.ranks.emplace_back()));
+  for (const json& rank : in.at("ranks"))
+    read_json(rank, row_fields_of(row.ranks.emplace_back()), Absent::keeps_default);
   return row;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/plan/kept_plan.h"
 
 namespace ringside {
 Fields fields_of(RankPlan& rank) {
@@ -125,24 +126,32 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   return out;
 }
 
-RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults) {
+static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& defaults, Absent absent) {
   RunPlan plan;
   plan.options = defaults(in.at("scheme").get<std::string>());
-  read_json(in, fields_of(plan));
+  read_json(in, fields_of(plan), absent);
   if (const auto program = in.find("program"); program != in.end())
-    plan.program = read_json<OtherProgram>(*program);
+    plan.program = read_json<OtherProgram>(*program, absent);
   if (const auto hosts = in.find("hosts"); hosts != in.end())
-    read_json(*hosts, fields_of(plan.hosts));
+    read_json(*hosts, fields_of(plan.hosts), absent);
   if (const auto homes = in.find("homes"); homes != in.end())
     for (const nlohmann::json& home : *homes)
-      plan.homes.emplace_back(read_json<RankHome>(home)).device = home.value("device", "");
+      plan.homes.emplace_back(read_json<RankHome>(home, absent)).device = home.value("device", "");
   plan.sums.unknown_order = in.value("unknown_order", false);
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())
     for (const nlohmann::json& range : *history)
-      read_json(range, fields_of(plan.history.emplace_back()));
+      read_json(range, fields_of(plan.history.emplace_back()), absent);
   return plan;
+}
+
+RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults) {
+  return read_plan(in, defaults, Absent::refused);
+}
+
+RunPlan kept_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults) {
+  return read_plan(in, defaults, Absent::keeps_default);
 }
 
 }  // namespace ringside

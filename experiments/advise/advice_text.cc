@@ -43,15 +43,6 @@ TableLine line_of(const Question& question, const Considered& one, const std::st
   return line;
 }
 
-/// Whether another one may be as fast as the advised one: steps of one cluster are off by the same
-/// errors, so each has the interval of the advised one, in proportion.
-bool is_equal(const Advice& advice, const Considered& one) {
-  if (!advice.bounds) return false;
-  const Interval own{advice.bounds->low_ms, advice.bounds->high_ms};
-  const double ratio = advice.ranked.front().samples_per_s / one.samples_per_s;
-  return own.overlaps({ratio * own.low, ratio * own.high});
-}
-
 std::string interval_text(const Advice& advice, std::size_t shown) {
   if (!advice.bounds)
     return "The cluster file does not say how far off its steps may be, so there is no interval.\n";
@@ -138,6 +129,15 @@ std::string explanation(const Advice& advice) {
 }
 
 }  // namespace
+
+/// Steps of one cluster are off by the same errors, so each has the interval of the advised one, in
+/// proportion.
+bool is_equal(const Advice& advice, const Considered& one) {
+  if (!advice.bounds) return false;
+  const Interval own{advice.bounds->low_ms, advice.bounds->high_ms};
+  const double ratio = advice.ranked.front().samples_per_s / one.samples_per_s;
+  return own.overlaps({ratio * own.low, ratio * own.high});
+}
 
 std::string question_text(const Question& question) {
   const sim::ClusterSpec& cluster = question.cluster();

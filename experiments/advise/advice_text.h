@@ -16,7 +16,12 @@ std::string question_text(const Question& question);
 std::string advice_text(const Question& question, const Advice& advice, std::size_t most,
                         bool explain);
 
-/// Why the advised candidate and no simpler one: a line without its end.
+/// Whether the errors that the cluster states leave open which of the advised candidate and `one`
+/// is faster.
+bool is_equal(const Advice& advice, const Considered& one);
+
+/// Why the advised candidate and no simpler one: a line without its end. Each candidate is named
+/// once.
 std::string reason_of(const Question& question, const Advice& advice);
 
 }  // namespace ringside

@@ -12,12 +12,13 @@ namespace {
 
 using Is = std::function<bool(const Candidate&)>;
 
-std::string slower(const Considered& one, const Considered& advised) {
-  const double more = 100 * (advised.samples_per_s / one.samples_per_s - 1);
+std::string slower(const Considered& one, const Advice& advice) {
+  const double more = 100 * (advice.ranked.front().samples_per_s / one.samples_per_s - 1);
   const auto text = [](double percent) {
     return percent < 10 ? fmt::format("{:.1f}%", percent) : fmt::format("{:.0f}%", percent);
   };
-  return more < 0 ? text(-more) + " faster" : text(more) + " slower";
+  return (more < 0 ? text(-more) + " faster" : text(more) + " slower") +
+         (is_equal(advice, one) ? " (not told apart)" : "");
 }
 
 /// What speaks against all candidates of a kind: the fastest of them is slower, or none fits.
@@ -27,7 +28,7 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   const Considered* best = nullptr;
   for (const Considered& one : advice.ranked)
     if (is(one.candidate) && (!best || one.samples_per_s > best->samples_per_s)) best = &one;
-  if (best) return fmt::format("'{}' is {}", label_of(best->candidate), slower(*best, advised));
+  if (best) return fmt::format("'{}' is {}", label_of(best->candidate), slower(*best, advice));
   double least_gb = std::numeric_limits<double>::max();
   bool all_too_large = true;
   for (const Considered& one : advice.others) {
@@ -92,12 +93,17 @@ std::vector<std::string> families(const Question& question, const Advice& advice
 std::string reason_of(const Question& question, const Advice& advice) {
   const Considered& best = advice.ranked.front();
   const Candidate& advised = best.candidate;
-  std::vector<std::string> reasons = families(question, advice);
+  std::vector<std::string> reasons;
+  const auto give = [&](const std::string& reason) {
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
+      reasons.push_back(reason);
+  };
+  for (const std::string& reason : families(question, advice)) give(reason);
   const auto same_world = [&](const Candidate& one) { return one.world == advised.world; };
   const auto add = [&](const std::string& what, const Is& is) {
     const std::string text =
         against(question, advice, [&](const Candidate& one) { return same_world(one) && is(one); });
-    if (!text.empty()) reasons.push_back(text.starts_with('\'') ? text : what + " " + text);
+    if (!text.empty()) give(text.starts_with('\'') ? text : what + " " + text);
   };
   if (!advised.tuned.empty())
     add("", [&](const Candidate& one) {
@@ -123,7 +129,7 @@ std::string reason_of(const Question& question, const Advice& advice) {
       if (const std::string text =
               against(question, advice, [&](const Candidate& one) { return one.world == world; });
           !text.empty())
-        reasons.push_back(fmt::format("with {} worker{} {}", world, world == 1 ? "" : "s", text));
+        give(fmt::format("with {} worker{} {}", world, world == 1 ? "" : "s", text));
   return fmt::format("{}", fmt::join(reasons, "; "));
 }
 

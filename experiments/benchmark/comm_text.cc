@@ -104,11 +104,11 @@ std::string notes_of(const std::vector<CommRow>& rows) {
     if (!row.note.empty()) notes.insert(row.note + ".\n");
   }
   return fmt::format(
-      "{}\nThe fastest{}; in brackets, the time of the second as a multiple of its time.\n{}{}"
+      "{}\nThe{} with the least time(us); in brackets, that of the second as a multiple.\n{}{}"
       "algbw = size / time, GB/s (1 GB = 1e9 bytes); busbw = algbw x 2(n-1)/n for all_reduce, "
       "(n-1)/n for reduce_scatter, all_gather and all_to_all, 1 for broadcast.\n"
       "# Out of bounds values : {}\n",
-      out, beside ? "" : " algorithm",
+      out, beside ? " one" : " algorithm",
       beside ? fmt::format("ratio = time / that of {}.\n", who(rows[0])) : "", fmt::join(notes, ""),
       checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED")
               : "N/A (a simulation moves no values)");

@@ -68,6 +68,20 @@ void check(const TracedSpan& span, int rank) {
       rank, span.name);
 }
 
+/// Whole microseconds of operations in their order; what is cut off comes back with a later one.
+class Microseconds {
+ public:
+  std::int64_t of(std::int64_t ns) {
+    left_ns_ += std::max<std::int64_t>(0, ns);
+    const std::int64_t us = left_ns_ / 1000;
+    left_ns_ -= us * 1000;
+    return us;
+  }
+
+ private:
+  std::int64_t left_ns_ = 0;
+};
+
 class Groups {
  public:
   int index_of(const std::string& name, int rank) {
@@ -91,6 +105,7 @@ std::vector<Node> graph_of(const std::vector<Operation>& operations, int rank, G
   std::map<int, std::int64_t> collected;        // by group, the last collective
   std::map<std::int64_t, std::int64_t> arrows;  // the collective of each arrow
   std::set<std::int64_t> awaited;               // collectives that the next compute follows
+  Microseconds computing;
   for (const Operation& operation : operations) {
     const TracedSpan& span = *operation.span;
     if (operation.role == Role::wait) {
@@ -105,7 +120,7 @@ std::vector<Node> graph_of(const std::vector<Operation>& operations, int rank, G
               span.name,
               {},
               span.begin_ns / 1000,
-              std::max<std::int64_t>(0, own_ns) / 1000};
+              computes ? computing.of(own_ns) : own_ns / 1000};
     if (computed) node.after.push_back(*computed);
     if (computes) {
       node.after.insert(node.after.end(), awaited.begin(), awaited.end());

@@ -24,7 +24,7 @@ struct Node {
   bool is_collective() const { return !operation.empty(); }
 };
 
-/// The ranks of a group of ranks, and the name that the run gave it.
+/// The ranks of a group of ranks in ascending order, and the name that the run gave it.
 struct Group {
   std::string name;
   std::vector<int> ranks;
@@ -37,8 +37,10 @@ struct Run {
 
 /// Makes graphs of the last steps of a run from its trace. What a rank computes follows in order; a
 /// collective follows what was computed when it began, and the one before it in its group; what is
-/// computed after the rank has waited for a collective follows the collective. Throws Error for a
-/// run whose ranks also send each other messages, or of whose ranks some are not traced.
+/// computed after the rank has waited for a collective follows the collective. Parts of a
+/// microsecond are carried to the next computation, so that the sum of a rank's times is right.
+/// Throws Error for a run whose ranks also send each other messages, or of whose ranks some are not
+/// traced.
 Run graphs_of(const TracedSpans& trace);
 
 }  // namespace ringside::chakra

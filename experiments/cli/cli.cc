@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <iostream>
 #include <string_view>
@@ -16,6 +17,16 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view version = "ringside 0.1";
+
+/// Throws Error that names an option which was given an empty text, as an unset variable of a
+/// script leaves it. For paths and names that would mean something else than what was written.
+void check_no_option_is_empty(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (option->nonpositional() && value.empty())
+        throw Error("{}: the text is empty; give {}, or leave the option out", option->get_name(),
+                    option->get_type_name().empty() ? "a value" : option->get_type_name());
+}
 
 int run_command(const Process& process) {
   Arguments arguments;
@@ -41,12 +52,18 @@ int run_command(const Process& process) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return complain(wrong_input, fmt::format("{}; see `ringside --help`", error.what()));
   }
+  const auto asked = std::find_if(commands.begin(), commands.end(),
+                                  [](const Command& one) { return one.words->parsed(); });
   try {
-    for (const Command& command : commands) {
-      if (!command.words->parsed()) continue;
-      if (command.uses_cores && !process.thread_binding.empty())
+    if (asked != commands.end()) check_no_option_is_empty(*asked->words);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
+  try {
+    if (asked != commands.end()) {
+      if (asked->uses_cores && !process.thread_binding.empty())
         complain(ok, thread_binding_text(process.thread_binding, allowed_cores().value_or(1)));
-      return command.run();
+      return asked->run();
     }
     throw Error("the command line names no command");  // CLI11 has asked for one
   } catch (const std::exception& error) {

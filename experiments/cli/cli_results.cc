@@ -12,7 +12,8 @@ CLI::App* add_report(CLI::App& app, Arguments& arguments) {
   CLI::App* report = app.add_subcommand(
       "report",
       "write report.html, one page with figures and tables that opens offline, of results that are "
-      "there already");
+      "there already; in the folder of the results, also summary.json and summary.md from its "
+      "rows");
   report
       ->add_option("RESULTS", arguments.files,
                    "folders of comparisons, as results/quickstart; several come onto one page")

@@ -5,9 +5,12 @@
 #include "core/base/error.h"
 #include "core/base/whole_file.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/comparison.h"
 #include "experiments/cli/output_files.h"
 #include "experiments/cli/python.h"
 #include "experiments/report/report_page.h"
+#include "experiments/results/folder_lock.h"
+#include "experiments/results/results.h"
 #include "experiments/results/saved_results.h"
 
 namespace ringside {
@@ -20,8 +23,10 @@ struct Reports {
   std::vector<std::string> not_read;  // folders without a row that can be shown, and why
 };
 
-/// Reads the folder, and says on standard error what of it cannot be read.
-void add_folder(Reports& reports, const std::string& folder) {
+/// Reads the folder, and says on standard error what of it cannot be read. With `beside`, the page
+/// will stand in the folder, and the summary there is written anew if all rows can be read and no
+/// comparison goes on.
+void add_folder(Reports& reports, const std::string& folder, bool beside) {
   const auto refuse = [&](const std::string& why) {
     reports.not_read.push_back(why);
     complain(run_failed, why);
@@ -33,8 +38,15 @@ void add_folder(Reports& reports, const std::string& folder) {
       return refuse(fmt::format("{}: no row of this folder can be shown{}", folder,
                                 saved.complaints.empty() ? "; no run has ended yet" : ""));
     const auto environment = nlohmann::json::parse(saved.environment, nullptr, false);
+    const std::vector<CaseSummary> cases = summarise(saved.rows);
+    if (beside && !saved.complaints.empty()) {
+      complain(run_failed, folder + ": its summary stays as it is");
+    } else if (beside && !is_held(folder)) {
+      ResultsFolder results(folder);
+      write_summary(results, saved.name, cases);
+    }
     reports.of_folders.push_back(
-        report_of({folder, saved.rows, summarise(saved.rows),
+        report_of({folder, saved.rows, cases,
                    environment.is_discarded() ? nlohmann::json() : environment, saved.complaints}));
   } catch (const Error& error) {
     refuse(error.what());
@@ -64,7 +76,8 @@ int report_command(const Arguments& arguments, const Process& process) {
   try {
     const fs::path page = page_file(arguments);
     Reports reports;
-    for (const std::string& folder : arguments.files) add_folder(reports, folder);
+    for (const std::string& folder : arguments.files)
+      add_folder(reports, folder, page == fs::path(folder) / "report.html");
     if (reports.of_folders.empty()) return complain(wrong_input, "no report: nothing to show");
     write_whole(check_output("--output", page.string()).path,
                 report_page(parts, reports.of_folders, process.built_commit, reports.not_read));

@@ -173,11 +173,6 @@ std::string write_report(ResultsFolder& folder, const std::vector<Row>& rows,
   return "";
 }
 
-void write_summary(Comparison& comparison, const std::vector<CaseSummary>& cases) {
-  comparison.folder->write("summary.json", readable_json(summary_json(comparison.name, cases)));
-  comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + summary_text(cases));
-}
-
 std::string how_to_go_on_without(const std::string& agents) {
   return fmt::format(
       "{} cannot be reached any more; start the job again, with --resume for the runs that are "
@@ -205,7 +200,7 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
                                    "its record is in histories/",
                                    outcome.unreplayed))};
   Compared out{.folder = comparison.folder->path().string(), .cases = summarise(outcome.rows)};
-  write_summary(comparison, out.cases);
+  write_summary(*comparison.folder, comparison.name, out.cases);
   out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
   comparison.folder->check_there();
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
@@ -324,6 +319,12 @@ Compared from_file_to_results(const Arguments& arguments, const Process& process
 }
 
 }  // namespace
+
+void write_summary(ResultsFolder& folder, const std::string& name,
+                   const std::vector<CaseSummary>& cases) {
+  folder.write("summary.json", readable_json(summary_json(name, cases)));
+  folder.write("summary.md", "# " + name + "\n\n" + summary_text(cases));
+}
 
 Compared make_comparison(const Arguments& arguments, const Process& process, Job* job,
                          std::ostream* events) {

@@ -11,6 +11,7 @@
 namespace ringside {
 
 class Job;
+class ResultsFolder;
 
 struct Compared {
   int status = ok;          // the exit status of a command that makes no other comparison
@@ -27,5 +28,9 @@ struct Compared {
 /// last one is its end; null: nobody wants them.
 Compared make_comparison(const Arguments& arguments, const Process& process, Job* job = nullptr,
                          std::ostream* events = nullptr);
+
+/// Writes summary.json and summary.md of a comparison that is called `name`.
+void write_summary(ResultsFolder& folder, const std::string& name,
+                   const std::vector<CaseSummary>& cases);
 
 }  // namespace ringside

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/base/utf8.h"
 #include "experiments/config/binder.h"
 #include "experiments/config/cluster_file.h"
 
@@ -58,7 +59,8 @@ void check_case(const CaseConfig& one) {
   }
   const auto unfit = [](unsigned char c) { return c < ' ' || c == 0x7f || c == '|'; };
   constexpr std::size_t longest_label = 80;
-  if (std::any_of(one.label.begin(), one.label.end(), unfit) || one.label.size() > longest_label)
+  if (std::any_of(one.label.begin(), one.label.end(), unfit) ||
+      characters_of(one.label) > longest_label)
     throw Error(
         "{}: label = '{}' does not fit into a table; use at most {} characters, without "
         "'|' and line ends",

@@ -72,6 +72,9 @@ double gradient_mb(const Evidence& evidence);
 /// a network card's between machines, else that of the machine; none for real runs, and where ranks
 /// share a memory.
 std::optional<double> link_gbs(const RunPlan& plan);
+/// Whether the workers are cores of one machine, which read each other's values in its memory: what
+/// is saved in bytes there does not pay for converting them.
+bool share_a_memory(const RunPlan& plan);
 /// The number with at most three significant digits: "0.83", "12.5", "250".
 std::string short_number(double value);
 

@@ -79,6 +79,11 @@ std::optional<double> link_gbs(const RunPlan& plan) {
                                                        : plan.cluster->peer.gbs;
 }
 
+bool share_a_memory(const RunPlan& plan) {
+  if (plan.cluster) return sim::shares_memory(*plan.cluster) && machines_of_workers(plan) == 1;
+  return plan.device.kind == "cpu" && !spans_hosts(plan);
+}
+
 std::string short_number(double value) { return fmt::format("{:.3g}", value); }
 
 }  // namespace ringside

@@ -156,11 +156,20 @@ std::optional<Finding> slow_rank(const Evidence& e, const std::vector<Finding>&)
                               "long as that of the other ranks ({} ms in the median).{}",
                               one->rank, milliseconds(one->ms), one->ms / one->others_ms,
                               milliseconds(one->others_ms), waits_of_others(*one))};
+  const RunPlan& plan = e.plan();
+  // Cores of one machine are equal. Which worker is slow there is up to the system, and is another
+  // one in the next run, so shares by speed would follow a chance.
+  if (share_a_memory(plan) && !plan.cluster && plan.device.slow.empty()) {
+    out.remedies.push_back(
+        {.words = "running it again: workers are not bound to cores, and what slows one of them, "
+                  "such as another program or a core's second thread, may be gone"});
+    return out;
+  }
   Remedy shares{.words = "shares of the samples in proportion to the speed of the ranks",
                 .settings = {{"train.shares", "speed"}}};
-  if (!e.plan().cluster)
+  if (!plan.cluster)
     shares.not_simulated = "on a calibrated machine the simulator takes all ranks as equally fast";
-  if (e.plan().promise == Promise::same_run) out.remedies.push_back(std::move(shares));
+  if (plan.promise == Promise::same_run) out.remedies.push_back(std::move(shares));
   return out;
 }
 

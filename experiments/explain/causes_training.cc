@@ -134,7 +134,8 @@ std::optional<Finding> long_communication(const Evidence& e, const std::vector<F
                   "ms of a step, and {} ms are exposed. The busiest rank sends {} MB.{}",
                   milliseconds(e.ms.communication), milliseconds(exposed_transfer_ms(e)),
                   megabytes(e.summary.bytes_sent_per_step), link)};
-  if (find_scheme(plan.scheme).converts_gradients && reduce_dtype(plan.train) == DType::f32)
+  if (find_scheme(plan.scheme).converts_gradients && reduce_dtype(plan.train) == DType::f32 &&
+      !share_a_memory(plan))
     out.remedies.push_back({.words = "gradients in 16 bits on their way",
                             .settings = {{"train.reduce_precision", "bf16"}},
                             .caveat = "which rounds them"});

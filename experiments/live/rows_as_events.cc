@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/plan/kept_plan.h"
 #include "experiments/registry/registry.h"
 #include "experiments/results/attempts.h"
 #include "experiments/results/saved_results.h"
@@ -23,7 +24,7 @@ std::vector<RunPlan> runs_of(const SavedResults& results, std::vector<std::strin
     if (!results.plan.empty()) {
       const auto plan = nlohmann::json::parse(results.plan);
       for (const nlohmann::json& run : plan.at("runs"))
-        runs.push_back(run_plan_from_json(run, default_options));
+        runs.push_back(kept_plan_from_json(run, default_options));
     }
   } catch (const std::exception& error) {
     complaints.push_back(fmt::format("{}: the plans of runs cannot be read: {}",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/utf8.h"
 #include "core/plan/definition.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
@@ -120,7 +121,7 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
     // wide to read.
     constexpr std::size_t longest = 60;
     const std::string of_case = fmt::format("{} (of {})", plan.label, of);
-    if (label.size() > longest && of_case.size() < label.size()) {
+    if (characters_of(label) > longest && characters_of(of_case) < characters_of(label)) {
       plan.id = fmt::format("{} (of {})", plan.id, of);
       label = of_case;
     } else {

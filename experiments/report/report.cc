@@ -257,14 +257,6 @@ Ratio ratio(const Rates& rates, const Rates& by) {
   return {median(ratios), median_interval(ratios)};
 }
 
-/// The interval of the speed-up as a comparison ranks by it; nothing if it is not known.
-std::optional<Interval> interval_of_speed_up(const CaseSummary& one) {
-  if (one.cluster.empty() || !one.simulated_ms) return one.speed_up.interval;
-  if (one.speed_up.median < 0) return {};
-  const double times_step = one.speed_up.median * one.step_ms;
-  return Interval{times_step / one.simulated_ms->high, times_step / one.simulated_ms->low};
-}
-
 }  // namespace
 
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
@@ -292,35 +284,6 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
         summary.efficiency = summary.speed_up.median / summary.world;
     }
     out.push_back(std::move(summary));
-  }
-  return out;
-}
-
-std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
-  std::vector<Tie> out;
-  std::vector<std::pair<const CaseSummary*, Interval>> certain;
-  for (const CaseSummary& one : cases)
-    if (const auto interval = interval_of_speed_up(one)) certain.emplace_back(&one, *interval);
-  // Intervals that have a value in common all contain the lower end of one of them. So each lower
-  // end is tried as that value.
-  for (const auto& [lowest, lower] : certain) {
-    Tie tie{lowest->world, {}};
-    for (const auto& [one, interval] : certain)
-      if (one->world == tie.world && one->baseline == lowest->baseline &&
-          interval.overlaps({lower.low, lower.low}))
-        tie.labels.push_back(one->label);
-    const auto within = [](const Tie& part, const Tie& whole) {
-      return part.world == whole.world &&
-             std::all_of(part.labels.begin(), part.labels.end(), [&](const std::string& label) {
-               return std::find(whole.labels.begin(), whole.labels.end(), label) !=
-                      whole.labels.end();
-             });
-    };
-    if (tie.labels.size() < 2 ||
-        std::any_of(out.begin(), out.end(), [&](const Tie& other) { return within(tie, other); }))
-      continue;
-    std::erase_if(out, [&](const Tie& other) { return within(other, tie); });
-    out.push_back(std::move(tie));
   }
   return out;
 }

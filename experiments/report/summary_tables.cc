@@ -38,7 +38,7 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
   if (with_all_cores(cases))
     out +=
         "vs all cores: like speed-up, but against `single` with as many threads as the largest "
-        "world has in all.\n";
+        "world has in all, and no more than there are cores.\n";
   out +=
       "step ms: median step of the slowest worker. compute, exposed (waiting for other ranks), "
       "optim. (if servers run the optimizer: the time of the busiest server; the workers' wait for "

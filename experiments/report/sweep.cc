@@ -7,6 +7,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
+
+#include "core/base/named_enum.h"
+#include "experiments/report/ranking.h"
 
 namespace ringside {
 namespace {
@@ -58,22 +62,21 @@ std::vector<Values> combinations(const std::map<std::string, std::vector<std::st
   return out;
 }
 
-void find_fastest(SweepTable& table) {
-  for (std::size_t v = 0; v < table.values.size(); ++v) {
-    int best = -1;
-    for (std::size_t l = 0; l < table.lines.size(); ++l) {
-      const double here = table.lines[l].samples_per_s[v];
-      if (here >= 0 && table.lines[l].ranked[v] &&
-          (best < 0 || here > table.lines[static_cast<std::size_t>(best)].samples_per_s[v]))
-        best = static_cast<int>(l);
-    }
-    table.fastest.push_back(best);
-  }
-}
-
 bool may_be_ranked(const CaseSummary& one) {
   return one.promise == Promise::same_run && one.verdict.proof != Proof::different &&
          !one.shared_device;
+}
+
+/// Of cases that may be ranked, by line, those that lead.
+std::vector<int> leading_of(const std::vector<const CaseSummary*>& ranked) {
+  const CaseSummary* most = nullptr;
+  for (const CaseSummary* one : ranked)
+    if (one && (!most || one->samples_per_s > most->samples_per_s)) most = one;
+  std::vector<int> out;
+  for (std::size_t l = 0; l < ranked.size(); ++l)
+    if (ranked[l] && (ranked[l] == most || !told_apart(*ranked[l], *most)))
+      out.push_back(static_cast<int>(l));
+  return out;
 }
 
 SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::string& key,
@@ -84,25 +87,29 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
                    .others = fixed,
                    .values = values,
                    .lines = {},
-                   .fastest = {}};
+                   .leading = {}};
+  std::vector<std::vector<const CaseSummary*>> ranked(values.size());  // by value and line
   for (const auto& [other, value] : fixed) table.fixed += fmt::format(", {} = {}", other, value);
   for (const CaseSummary* one : cases) {
     if ((one->world != world && one->scheme != "single") || !belongs(*one, fixed)) continue;
     auto line = std::find_if(table.lines.begin(), table.lines.end(),
                              [&](const auto& known) { return known.family == one->family; });
-    if (line == table.lines.end())
+    if (line == table.lines.end()) {
       line = table.lines.insert(
           table.lines.end(), {one->family, std::vector<double>(values.size(), -1.0),
                               std::vector<bool>(values.size()), one->promise != Promise::same_run});
+      for (auto& of_value : ranked) of_value.push_back(nullptr);
+    }
     const Values own = swept_of(*one);
     const auto value = own.find(key);
     for (std::size_t v = 0; v < values.size(); ++v)
       if (one->failed < one->repeats && (value == own.end() || value->second == values[v])) {
         line->samples_per_s[v] = one->samples_per_s;
         line->ranked[v] = may_be_ranked(*one);
+        if (line->ranked[v]) ranked[v][static_cast<std::size_t>(line - table.lines.begin())] = one;
       }
   }
-  find_fastest(table);
+  for (const auto& of_value : ranked) table.leading.push_back(leading_of(of_value));
   return table;
 }
 
@@ -140,10 +147,11 @@ std::vector<Crossover> crossovers(const SweepTable& table) {
   std::vector<Crossover> out;
   std::optional<std::size_t> last;
   for (std::size_t v = 0; v < table.values.size(); ++v) {
-    if (table.fastest[v] < 0) continue;
-    if (last && table.fastest[*last] != table.fastest[v])
-      out.push_back({*last, v, static_cast<std::size_t>(table.fastest[*last]),
-                     static_cast<std::size_t>(table.fastest[v])});
+    const int fastest = table.fastest(v);
+    if (fastest < 0) continue;
+    if (last && table.fastest(*last) != fastest)
+      out.push_back({*last, v, static_cast<std::size_t>(table.fastest(*last)),
+                     static_cast<std::size_t>(fastest)});
     last = v;
   }
   return out;
@@ -158,7 +166,7 @@ std::vector<TableLine> sweep_lines(const SweepTable& table) {
     TableLine& line = lines.emplace_back(TableLine{table.lines[l].family});
     for (std::size_t v = 0; v < table.values.size(); ++v) {
       const double rate = table.lines[l].samples_per_s[v];
-      const bool fastest = table.fastest[v] == static_cast<int>(l);
+      const bool fastest = table.fastest(v) == static_cast<int>(l);
       line.push_back(rate < 0 ? "-"
                               : fmt::format("{0}{1}{2}{0}", fastest ? "**" : "", per_second(rate),
                                             table.lines[l].own_algorithm ? "*" : ""));
@@ -167,20 +175,30 @@ std::vector<TableLine> sweep_lines(const SweepTable& table) {
   return lines;
 }
 
+/// The lines that lead at the value, as in "dp or ddp".
+static std::string leaders_text(const SweepTable& table, std::size_t value) {
+  std::vector<std::string_view> names;
+  for (const int line : table.leading[value])
+    names.push_back(table.lines[static_cast<std::size_t>(line)].family);
+  const auto ranked = std::count_if(table.lines.begin(), table.lines.end(),
+                                    [&](const auto& line) { return line.ranked[value]; });
+  if (names.size() > 2 && static_cast<std::ptrdiff_t>(names.size()) == ranked) return "any line";
+  return one_of(names);
+}
+
 std::string changes_text(const SweepTable& table) {
   std::vector<std::string> parts;
   for (std::size_t v = 0; v < table.values.size(); ++v) {
-    if (table.fastest[v] < 0 || (v > 0 && table.fastest[v] == table.fastest[v - 1])) continue;
+    if (table.leading[v].empty() || (v > 0 && table.leading[v] == table.leading[v - 1])) continue;
     std::size_t end = v + 1;
-    while (end < table.values.size() && table.fastest[end] == table.fastest[v]) ++end;
-    const std::string& family = table.lines[static_cast<std::size_t>(table.fastest[v])].family;
-    if (end == table.values.size() && end > v + 1)
-      parts.push_back(fmt::format("{} from {} on", family, table.values[v]));
-    else if (end > v + 1)
-      parts.push_back(
-          fmt::format("{} from {} to {}", family, table.values[v], table.values[end - 1]));
-    else
-      parts.push_back(fmt::format("{} at {}", family, table.values[v]));
+    while (end < table.values.size() && table.leading[end] == table.leading[v]) ++end;
+    std::string where = fmt::format("at {}", table.values[v]);
+    if (end > v + 1)
+      where = end == table.values.size()
+                  ? fmt::format("from {} on", table.values[v])
+                  : fmt::format("from {} to {}", table.values[v], table.values[end - 1]);
+    parts.push_back(fmt::format("{} {}{}", leaders_text(table, v), where,
+                                table.fastest(v) < 0 ? " (not told apart)" : ""));
   }
   if (parts.empty()) return "";
   return fmt::format("Fastest: {}.\n", fmt::join(parts, "; "));

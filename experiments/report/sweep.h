@@ -31,8 +31,14 @@ struct SweepTable {
     bool own_algorithm = false;
   };
   std::vector<Line> lines;
-  /// For each value, the index of the fastest line; -1 if no line has a figure that may be ranked.
-  std::vector<int> fastest;
+  /// For each value, the indices of the lines that may be the fastest: the one with most samples/s,
+  /// and those that the comparison does not tell apart from it (told_apart()), in the order of the
+  /// lines. None if no line has a figure that may be ranked.
+  std::vector<std::vector<int>> leading;
+  /// The index of the fastest line at the value; -1 unless exactly one line leads.
+  int fastest(std::size_t value) const {
+    return leading[value].size() == 1 ? leading[value].front() : -1;
+  }
 };
 
 /// Between two values, one after the other among those that have a fastest line, another line
@@ -51,7 +57,8 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases);
 
 /// The lines of the table, the fastest of each column in bold as Markdown has it.
 std::vector<TableLine> sweep_lines(const SweepTable& table);
-/// "Fastest: dp at 1; ddp from 10 on."; empty if nothing can be ranked.
+/// "Fastest: dp at 1; dp or ddp at 10 (not told apart); ddp from 25 on."; empty if nothing can be
+/// ranked.
 std::string changes_text(const SweepTable& table);
 /// The tables in Markdown, each with its changes below. Empty without a sweep.
 std::string sweep_tables(const std::vector<CaseSummary>& cases);

@@ -36,18 +36,20 @@ ordered_json line_json(const SweepTable::Line& line) {
 
 ordered_json to_json(const SweepTable& table) {
   ordered_json values = ordered_json::array(), lines = ordered_json::array(),
-               fastest = ordered_json::array(), changes = ordered_json::array();
+               fastest = ordered_json::array(), leading = ordered_json::array(),
+               changes = ordered_json::array();
   bool numeric = true;
   for (const std::string& value : table.values) {
     values.push_back(value_json(value));
     numeric = numeric && values.back().is_number();
   }
   for (const SweepTable::Line& line : table.lines) lines.push_back(line_json(line));
-  const auto family = [&](int line) {
-    return line < 0 ? ordered_json()
-                    : ordered_json(table.lines[static_cast<std::size_t>(line)].family);
-  };
-  for (const int line : table.fastest) fastest.push_back(family(line));
+  for (std::size_t v = 0; v < table.values.size(); ++v) {
+    ordered_json& leaders = leading.emplace_back(ordered_json::array());
+    for (const int line : table.leading[v])
+      leaders.push_back(table.lines[static_cast<std::size_t>(line)].family);
+    fastest.push_back(table.fastest(v) < 0 ? ordered_json() : leaders.front());
+  }
   for (const Crossover& change : crossovers(table))
     changes.push_back({{"after", values[change.after]},
                        {"before", values[change.before]},
@@ -55,7 +57,8 @@ ordered_json to_json(const SweepTable& table) {
                        {"to", table.lines[change.to].family}});
   return {{"key", table.key},       {"fixed", table.fixed}, {"world", table.world},
           {"others", table.others}, {"values", values},     {"numeric", numeric},
-          {"lines", lines},         {"fastest", fastest},   {"changes", changes}};
+          {"lines", lines},         {"fastest", fastest},   {"leading", leading},
+          {"changes", changes}};
 }
 
 }  // namespace ringside

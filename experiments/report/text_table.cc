@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/utf8.h"
+
 namespace ringside {
 
-std::size_t columns_of(const std::string& text) {
-  return static_cast<std::size_t>(  // "±" has two bytes but takes one column
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
+std::size_t columns_of(const std::string& text) { return characters_of(text); }
 
 std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last) {
   const std::size_t columns = lines[0].size();

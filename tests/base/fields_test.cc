@@ -190,6 +190,23 @@ TEST(Fields, OfWrongTypesOrMissingAreRefused) {
   }
 }
 
+TEST(Fields, ThatAnOlderFileLacksKeepTheirDefaultsAtAnyDepth) {
+  const nlohmann::json good = to_json(filled());
+  for (const auto& [name, value] : good.items()) {
+    nlohmann::json lacking = good;
+    lacking.erase(name);
+    EXPECT_EQ(to_json(read_json<Whole>(lacking, Absent::keeps_default)).at(name),
+              to_json(Whole{}).at(name))
+        << name;
+  }
+  nlohmann::json json = good;
+  for (nlohmann::json* one : {&json["part"], &json["parts"][0]}) one->erase(one->begin().key());
+  EXPECT_THROW(read_json<Whole>(json), nlohmann::json::exception);
+  EXPECT_NO_THROW(read_json<Whole>(json, Absent::keeps_default));
+  EXPECT_THROW(read_json<Whole>(nlohmann::json(3), Absent::keeps_default),
+               nlohmann::json::exception);
+}
+
 TEST(Fields, StructsListsAndMapsAreNoSingleValues) {
   Whole whole;
   int several = 0;

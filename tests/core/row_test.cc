@@ -267,6 +267,31 @@ TEST(Row, OfAFailedRunKeepsItsPlanAndReason) {
   EXPECT_EQ(to_json(back.plan), to_json(plan()));
 }
 
+TEST(Row, ThatIsOlderThanSomeFieldsHasTheirDefaults) {
+  nlohmann::json json = to_json(make_row(plan(), records()));
+  for (const char* name : {"staleness", "cores", "label"}) json.erase(name);
+  json["optimizer"].erase("clip_norm");
+  json["ranks"][0].erase("bytes_computed");
+  json["ranks"][0]["memory"].erase("rss_of_peers");
+  json["of_the_future"] = 1;
+  const Row back = row_from_json(json, defaults);
+  EXPECT_EQ(back.plan.label, "");
+  EXPECT_EQ(back.plan.optimizer.clip_norm, 0);
+  EXPECT_FALSE(back.cores || back.staleness);
+  EXPECT_FALSE(back.ranks[0].bytes_computed);
+  EXPECT_EQ(back.ranks[0].rss_of_peers, 0);
+}
+
+TEST(Row, WithoutTheFiguresOfEveryRowIsNone) {
+  const nlohmann::json json = to_json(make_row(plan(), records()));
+  for (const char* name : {"schema", "run", "scheme", "world", "ranks", "samples_per_s", "step_ms",
+                           "time_ms", "loss", "status"}) {
+    nlohmann::json lacking = json;
+    lacking.erase(name);
+    EXPECT_THROW(row_from_json(lacking, defaults), nlohmann::json::exception) << name;
+  }
+}
+
 TEST(Row, OfAnotherSchemaIsRefused) {
   nlohmann::json json = to_json(failed_row(plan(), "x"));
   json["schema"] = 99;

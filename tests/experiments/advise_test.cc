@@ -118,6 +118,27 @@ TEST(Advise, AFasterSchemeOverASimplerOne) {
   EXPECT_THAT(reason_of(asked, advice), HasSubstr("'ddp, bf16' is 19% slower"));
 }
 
+/// What is plainest is the answer to two questions: without recomputation, and without offload.
+TEST(Advise, NamesACaseOnce) {
+  const Question asked = question(100);
+  Considered advised, plain;
+  advised.candidate = {.family = {.scheme = "fsdp", .label = "fsdp"},
+                       .simplicity = 1,
+                       .world = 4,
+                       .precision = "bf16",
+                       .recompute = Recompute::full,
+                       .offload = Offload::optimizer};
+  plain.candidate = {
+      .family = advised.candidate.family, .simplicity = 1, .world = 4, .precision = "bf16"};
+  advised.fate = plain.fate = Fate::simulated;
+  advised.samples_per_s = 110;
+  plain.samples_per_s = 100;
+  Advice advice{.ranked = {advised, plain}};
+  EXPECT_EQ(reason_of(asked, advice), "'fsdp, bf16' is 10% slower");
+  advice.bounds = {.low_ms = 90, .high_ms = 120};
+  EXPECT_EQ(reason_of(asked, advice), "'fsdp, bf16' is 10% slower (not told apart)");
+}
+
 TEST(Advise, SimulatesNothingWhoseComputeAloneIsTooLong) {
   const Question asked = question(100);
   Devices devices{asked};

@@ -149,6 +149,13 @@ TEST_F(Cases, ThatAreWrongAreNamedByTheirLine) {
               HasSubstr("trial.toml:3: unknown key 'labels' in [[compare.case]]; did you mean "
                         "'label'?"));
   EXPECT_THAT(wrong("label = \"a|b\"\n"), HasSubstr("does not fit into a table"));
+  const auto umlauts = [](int count) {
+    std::string text = "label = \"";
+    for (int i = 0; i < count; ++i) text += "\u00fc";  // a character of two bytes
+    return text + "\"\n";
+  };
+  EXPECT_THAT(wrong(umlauts(81)), HasSubstr("use at most 80 characters"));
+  EXPECT_EQ(wrong(umlauts(80)), "nothing");
   EXPECT_THAT(wrong("world = 2\nworlds = [2]\n"), HasSubstr("leave one out"));
   EXPECT_THAT(wrong("world = \"two\"\n"), HasSubstr("trial.toml:3: world must be an integer"));
   EXPECT_THAT(complaint("\n[[compare.case]]\nscheme = \"dpp\"\n"),

@@ -69,6 +69,16 @@ TEST_F(CommandLine, RefusesUnknownNames) {
   EXPECT_THAT(refusal_of("optimizer.kind=adam"), HasSubstr("adam"));
   EXPECT_THAT(refusal({"compare", "trial.toml", "--schemes", "single,dpp"}),
               HasSubstr("did you mean 'dp'?"));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--schemes", "DDP"}),
+              HasSubstr("did you mean 'ddp'?"));
+}
+
+TEST_F(CommandLine, RefusesOptionsWithoutAText) {
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--results", ""}),
+              HasSubstr("--results: the text is empty; give DIR, or leave the option out"));
+  EXPECT_THAT(refusal({"train", "trial.toml", "--scheme", "single", "--output="}),
+              HasSubstr("--output: the text is empty"));
+  EXPECT_THAT(refusal({"calibrate", "--results", ""}), HasSubstr("--results: the text is empty"));
 }
 
 TEST_F(CommandLine, RefusesWhatIsWrongInTheFile) {

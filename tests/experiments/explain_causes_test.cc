@@ -39,6 +39,41 @@ TEST(ExplainCauses, ASlowRankIsATenthSlowerAndOthersWait) {
               Not(::testing::Contains("a slow rank")));
 }
 
+/// Which of the equal cores of a machine is slow is a matter of chance (core/MODELS.md).
+TEST(ExplainCauses, SharesBySpeedAreForDevicesThatDiffer) {
+  const auto remedy = [](const TwoRanks& two) {
+    return findings_of(two.staged().evidence).front().remedies.at(0);
+  };
+  TwoRanks two(2);
+  ASSERT_EQ(two.plan.device.kind, "cpu");
+  EXPECT_THAT(remedy(two).settings, IsEmpty());
+  EXPECT_THAT(remedy(two).words, HasSubstr("running it again"));
+  const std::vector<Setting> by_speed = {{"train.shares", "speed"}};
+  two.plan.device.slow = {1, 2};
+  EXPECT_EQ(remedy(two).settings, by_speed);
+  two = TwoRanks(2);
+  two.plan.homes = {{.host = "a"}, {.host = "b"}};
+  EXPECT_EQ(remedy(two).settings, by_speed);
+}
+
+TEST(ExplainCauses, SixteenBitsAreNotForBytesThatAreReadInOneMemory) {
+  const Staged staged = row_evidence(
+      "ddp", 2, {.step = 33, .compute = 12, .communication = 20, .exposed = 20, .optimizer = 1});
+  const auto advised = [&] {
+    for (const Remedy& one :
+         named(findings_of(staged.evidence), "communication longer than compute")->remedies)
+      if (!one.settings.empty() && one.settings[0].key == "train.reduce_precision") return true;
+    return false;
+  };
+  ASSERT_EQ(staged.row->plan.device.kind, "cpu");
+  EXPECT_FALSE(advised());
+  staged.row->plan.homes = {{.host = "a"}, {.host = "b"}};
+  EXPECT_TRUE(advised());
+  staged.row->plan.homes.clear();
+  staged.row->plan.device.kind = "cuda";
+  EXPECT_TRUE(advised());
+}
+
 TEST(ExplainCauses, ARankWithMoreSamplesIsNotSlow) {
   TwoRanks two(2);
   two.plan.train.global_batch = 30;

@@ -49,6 +49,36 @@ TEST_F(MeasuredTables, AreReadFromTheColumnsOfNcclTests) {
   EXPECT_THAT(table.us, ElementsAre(44.24, 132.1));
 }
 
+/// Before 2.12 there is no column of roots, and some programs leave out the operation, or leave its
+/// cell empty.
+TEST_F(MeasuredTables, HaveTheirColumnsWhereTheHeadingsSay) {
+  for (const char* lines :
+       {"#  size  count  type redop   time algbw busbw  error   time algbw busbw  error\n"
+        "#   (B)                       (us) (GB/s) (GB/s)\n"
+        "268435456 67108864 float sum 1458.9 184.00 184.00 0 1450.0 185.13 185.13 0\n",
+        "#  size  count  type   time algbw busbw  error   time algbw busbw  error\n"
+        "268435456 67108864 float 1458.9 184.00 184.00 0 1450.0 185.13 185.13 0\n",
+        "#  size  count  type redop   time algbw busbw  error   time algbw busbw  error\n"
+        "268435456 67108864 float     1458.9 184.00 184.00 0 1450.0 185.13 185.13 0\n",
+        "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        "268435456 67108864 float sum -1 N/A N/A N/A N/A 1458.9 184.00 184.00 0\n"}) {
+    const MeasuredTable table = read(lines);
+    EXPECT_THAT(table.sizes, ElementsAre(268435456)) << lines;
+    EXPECT_THAT(table.us, ElementsAre(1458.9)) << lines;
+  }
+}
+
+TEST_F(MeasuredTables, WhoseBandwidthsAreNotSizeByTimeAreRefused) {
+  EXPECT_THAT(refused("# size count type redop time algbw busbw\n"
+                      "268435456 67108864 float sum 184.00 1458.9 1458.9\n"),
+              HasSubstr("table:2: 268435456 bytes in 184 us are 1458.89 GB/s"));
+  EXPECT_THAT(refused("# size count type redop root time algbw busbw\n"
+                      "268435456 67108864 float sum -1 1458.9 18.400 18.400\n"),
+              HasSubstr("table:2: 268435456 bytes in 1458.9 us are 184.00 GB/s, but algbw says"));
+  EXPECT_THAT(refused(R"({"results": [{"size": 64000, "in_place": {"time": 10, "alg_bw": 3}}]})"),
+              HasSubstr("64000 bytes in 10 us are 6.40 GB/s, but algbw says 3"));
+}
+
 TEST_F(MeasuredTables, AreReadFromTheJsonOfNcclTestsAndOfOurOwn) {
   const std::string nccl = R"({"version": 2, "config": {"devices": [
       {"rank": 0, "hostname": "a"}, {"rank": 1, "hostname": "a"}, {"rank": 2, "hostname": "b"}]},
@@ -70,10 +100,14 @@ TEST_F(MeasuredTables, AreReadFromTheJsonOfNcclTestsAndOfOurOwn) {
 
 TEST_F(MeasuredTables, ThatAreNoneAreRefusedByTheirPlace) {
   EXPECT_THAT(refused("hello\n"), HasSubstr("there are no rows; give the output of a program of"));
-  EXPECT_THAT(refused("64 16 float\n"), HasSubstr("table:1: a row has size, count, type"));
-  EXPECT_THAT(refused("# x\n64 16 float sum -1 0\n"), HasSubstr("table:2: a time of 0 us"));
-  EXPECT_THAT(refused("64 16 float sum -1 5\n64 16 half sum -1 5\n"),
-              HasSubstr("table:2: 64 bytes come twice"));
+  EXPECT_THAT(refused("64 16 float sum -1 5 0.01 0.01\n"),
+              HasSubstr("table:1: a row without headings above it"));
+  const std::string headings = "# size count type redop root time algbw\n";
+  EXPECT_THAT(refused(headings + "64 16 float\n"),
+              HasSubstr("table:2: the row has no time and algbw where the headings have them"));
+  EXPECT_THAT(refused(headings + "64 16 float sum -1 0 0\n"), HasSubstr("table:2: a time of 0 us"));
+  EXPECT_THAT(refused(headings + "64 16 float sum -1 5 0.01\n64 16 half sum -1 5 0.01\n"),
+              HasSubstr("table:3: 64 bytes come twice"));
   EXPECT_THAT(refused(R"({"results": [{"size": "x", "in_place": {"time": 1}}]})"),
               HasSubstr("no JSON of nccl-tests (-J)"));
   EXPECT_THAT(refused(R"({"results": [{"size": 8}]})"),

@@ -259,7 +259,8 @@ TEST_F(Validate, NeedsFilesThatSayWhatWasPublished) {
   small("none.toml", "");
   const Ended ended = run({"validate", "none.toml"});
   EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.err, HasSubstr("no case of these files says what was published of it"));
+  EXPECT_THAT(ended.err, HasSubstr("none.toml: no case says what was published of it"));
+  EXPECT_FALSE(std::filesystem::exists(path("results"))) << "nothing runs before it is refused";
   EXPECT_EQ(run({"validate", "nowhere.toml"}).status, 2);
 }
 

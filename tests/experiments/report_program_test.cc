@@ -55,6 +55,23 @@ TEST_F(ReportProgram, ShowsTheGoodRowsOfAFolderAndSaysWhatElseIsThere) {
   EXPECT_EQ(page.find("\"label\":\"dp\""), std::string::npos);
 }
 
+TEST_F(ReportProgram, WritesTheSummaryOfItsFolderAnewFromAllRowsOrNone) {
+  folder_.write("a/rows.jsonl", line("single", 1));
+  folder_.write("a/plan.json", R"({"schema": 19, "runs": []})");
+  folder_.write("a/environment.json", "{}");
+  folder_.write("a/summary.md", "of yesterday");
+  ASSERT_EQ(run({"report", "a", "--output", "page.html"}).status, 0);
+  EXPECT_EQ(content("a/summary.md"), "of yesterday") << "the page stands elsewhere";
+  ASSERT_EQ(run({"report", "a"}).status, 0);
+  EXPECT_THAT(content("a/summary.md"), AllOf(HasSubstr("# trial\n\n"), HasSubstr("| single")));
+  EXPECT_EQ(nlohmann::json::parse(content("a/summary.json"))["cases"].size(), 1u);
+  folder_.write("a/rows.jsonl", line("ddp", 2) + "nonsense\n");
+  const auto ended = run({"report", "a"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_THAT(ended.err, HasSubstr("a: its summary stays as it is"));
+  EXPECT_THAT(content("a/summary.md"), HasSubstr("| single"));
+}
+
 TEST_F(ReportProgram, PutsSeveralFoldersOntoOnePage) {
   folder_.write("a/rows.jsonl", line("single", 1));
   folder_.write("b/rows.jsonl", line("ddp", 2));

@@ -1,6 +1,7 @@
 // The tables of a sweep.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "experiments/report/sweep.h"
 #include "tests/experiments/made_up_rows.h"
@@ -13,8 +14,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+/// A case of a simulated cluster that states no errors, so that its figures are exact.
 CaseSummary swept(const std::string& family, double rate, std::vector<Setting> swept) {
   CaseSummary one;
+  one.cluster = "exact";
   one.family = family;
   one.label = family;
   one.world = 8;
@@ -35,6 +38,12 @@ std::vector<CaseSummary> of_networks() {
   return cases;
 }
 
+std::vector<int> fastest_of(const SweepTable& table) {
+  std::vector<int> out;
+  for (std::size_t v = 0; v < table.values.size(); ++v) out.push_back(table.fastest(v));
+  return out;
+}
+
 TEST(Sweeps, StandInATableThatMarksTheFastest) {
   const auto tables = sweep_of(of_networks());
   ASSERT_EQ(tables.size(), 1u);
@@ -43,7 +52,7 @@ TEST(Sweeps, StandInATableThatMarksTheFastest) {
   EXPECT_THAT(tables[0].values, ElementsAre("1", "10", "100"));
   ASSERT_EQ(tables[0].lines.size(), 2u);
   EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(5, 25, 80));
-  EXPECT_THAT(tables[0].fastest, ElementsAre(0, 1, 1));
+  EXPECT_THAT(fastest_of(tables[0]), ElementsAre(0, 1, 1));
   const std::string text = sweep_tables(of_networks());
   EXPECT_THAT(text, HasSubstr("sim.network_gbit_s 1"));
   EXPECT_THAT(text, HasSubstr("**10.0**"));
@@ -67,14 +76,60 @@ TEST(Sweeps, RankNeitherOwnAlgorithmsNorOtherTrainingRuns) {
   auto cases = of_networks();
   for (CaseSummary& one : cases)
     if (one.family == "ddp") one.promise = Promise::own_algorithm;
-  EXPECT_THAT(sweep_of(cases)[0].fastest, ElementsAre(0, 0, 0));
+  EXPECT_THAT(fastest_of(sweep_of(cases)[0]), ElementsAre(0, 0, 0));
   EXPECT_THAT(sweep_tables(cases), HasSubstr("80.0*"));
   cases = of_networks();
   cases[5].verdict.proof = Proof::different;
-  EXPECT_THAT(sweep_of(cases)[0].fastest, ElementsAre(0, 1, 0));
+  EXPECT_THAT(fastest_of(sweep_of(cases)[0]), ElementsAre(0, 1, 0));
   cases[5].verdict.proof = Proof::not_shown;
   cases[5].shared_device = true;
-  EXPECT_THAT(sweep_of(cases)[0].fastest, ElementsAre(0, 1, 0));
+  EXPECT_THAT(fastest_of(sweep_of(cases)[0]), ElementsAre(0, 1, 0));
+}
+
+/// What ties() calls not ranked has no fastest line either.
+TEST(Sweeps, NameNoFastestWhereIntervalsOverlap) {
+  auto cases = of_networks();
+  for (CaseSummary& one : cases) {  // 20% to either side of the step
+    one.step_ms = 1e3 / one.samples_per_s;
+    one.simulated_ms = Interval{one.step_ms / 1.2, one.step_ms * 1.2};
+  }
+  const SweepTable table = sweep_of(cases)[0];
+  EXPECT_THAT(fastest_of(table), ElementsAre(0, -1, 1)) << "20 and 25 samples/s are not told apart";
+  EXPECT_THAT(table.leading[1], ElementsAre(0, 1));
+  const std::string text = sweep_tables(cases);
+  EXPECT_THAT(text, HasSubstr("Fastest: dp at 1; dp or ddp at 10 (not told apart); ddp at 100."));
+  EXPECT_THAT(text, Not(HasSubstr("**25.0**")));
+  const auto changes = crossovers(table);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].after, 0u);
+  EXPECT_EQ(changes[0].before, 2u);
+  EXPECT_TRUE(to_json(table)["fastest"][1].is_null());
+  EXPECT_EQ(to_json(table)["leading"][1], nlohmann::json({"dp", "ddp"}));
+}
+
+TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {
+  auto cases = of_networks();
+  cases.push_back(swept("ps", 1, {}));
+  for (CaseSummary& one : cases) one.cluster.clear();
+  EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: any line from 1 on (not told apart)."))
+      << "one repeat has no interval";
+  for (CaseSummary& one : cases) {
+    one.repeats = 3;
+    one.spread = 0.1;
+  }
+  EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp from 10 on."));
+  for (CaseSummary& one : cases) {  // repeats that were measured beside each other tell more
+    one.baseline = 1;
+    one.spread = 0.9;
+    one.speed_up = {one.samples_per_s / 5,
+                    Interval{one.samples_per_s / 5.5, one.samples_per_s / 4.5}};
+  }
+  EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp from 10 on."));
+  EXPECT_TRUE(ties({cases[2], cases[3]}).empty());
+  cases[3].speed_up.interval = cases[2].speed_up.interval;
+  EXPECT_THAT(sweep_tables(cases),
+              HasSubstr("Fastest: dp at 1; dp or ddp at 10 (not told apart); ddp at 100."));
+  EXPECT_EQ(ties({cases[2], cases[3]}).size(), 1u);
 }
 
 TEST(Sweeps, AFailedCaseHasNoFigure) {
@@ -82,7 +137,7 @@ TEST(Sweeps, AFailedCaseHasNoFigure) {
   cases[5].failed = 1;
   const auto tables = sweep_of(cases);
   EXPECT_LT(tables[0].lines[1].samples_per_s[2], 0);
-  EXPECT_THAT(tables[0].fastest, ElementsAre(0, 1, 0));
+  EXPECT_THAT(fastest_of(tables[0]), ElementsAre(0, 1, 0));
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp at 10; dp at 100."));
 }
 
@@ -126,7 +181,7 @@ TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {
   const auto tables = sweep_of(cases);
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(6, 6));
-  EXPECT_THAT(tables[0].fastest, ElementsAre(1, 0));
+  EXPECT_THAT(fastest_of(tables[0]), ElementsAre(1, 0));
   cases[0].purpose = cases[1].purpose = Purpose::reference;
   EXPECT_THAT(sweep_of(cases), IsEmpty()) << "references do not count";
 }

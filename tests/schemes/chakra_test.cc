@@ -4,15 +4,18 @@
 #include <google/protobuf/util/delimited_message_util.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "et_def.pb.h"
 #include "experiments/chakra/files.h"
 #include "experiments/results/trace.h"
 #include "experiments/run/simulation.h"
-#include "peer/comm/call.h"
 #include "peer/ddp.h"
+#include "peer/fsdp.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
@@ -48,16 +51,18 @@ const proto::Attribute& attribute(const proto::Node& node, const std::string& na
   throw Error("{} has no attribute {}", node.name(), name);
 }
 
-peer::Call::Kind kind_of(const proto::Node& node) {
+/// The bytes that a rank of a group of `ranks` sends on ASTRA-sim's ring, by the size that it takes
+/// for the collective: the whole array, but of an all-gather the rank's own part.
+double sent_on_ring(const proto::Node& node, double ranks) {
+  const auto size = static_cast<double>(attribute(node, "comm_size").int64_val());
   switch (attribute(node, "comm_type").int64_val()) {
     case proto::ALL_REDUCE:
-      return peer::Call::Kind::all_reduce;
+      return 2 * (ranks - 1) / ranks * size;
     case proto::REDUCE_SCATTER:
-      return peer::Call::Kind::reduce_scatter;
+    case proto::ALL_TO_ALL:
+      return (ranks - 1) / ranks * size;
     case proto::ALL_GATHER:
-      return peer::Call::Kind::all_gather;
-    case proto::BROADCAST:
-      return peer::Call::Kind::broadcast;
+      return (ranks - 1) * size;
     default:
       throw Error("{} is of another type", node.name());
   }
@@ -65,17 +70,26 @@ peer::Call::Kind kind_of(const proto::Node& node) {
 
 constexpr std::int64_t steps = 4;
 
-/// A run whose trace has all of its steps, on two ranks: threads, or simulated devices, which do
-/// not read each other's memory.
-Row run(const std::string& scheme, bool simulated = false) {
+ExperimentConfig traced() {
   auto config = testing::tiny("mlp");
   config.train.steps = steps;
   config.train.warmup = 0;
-  config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.002};
-  if (!simulated) return testing::run(plan_training(config, scheme, 2));
-  config = testing::simulated(config, testing::small_cluster(2));
-  const RunPlan plan = plan_training(config, scheme, 2);
+  return config;
+}
+
+Row simulated_run(const ExperimentConfig& config, const std::string& scheme, int world) {
+  const RunPlan plan =
+      plan_training(testing::simulated(config, testing::small_cluster(world)), scheme, world);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
+}
+
+/// A run whose trace has all of its steps, on two ranks: threads, or simulated devices, which do
+/// not read each other's memory.
+Row run(const std::string& scheme, bool simulated = false) {
+  auto config = traced();
+  config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.002};
+  if (simulated) return simulated_run(config, scheme, 2);
+  return testing::run(plan_training(config, scheme, 2));
 }
 
 class ChakraFiles : public ::testing::TestWithParam<std::pair<std::string, bool>> {};
@@ -90,7 +104,8 @@ TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
     const RankFile file = read(folder.path() / fmt::format("run.{}.et", rank.rank));
     EXPECT_EQ(file.version, "0.0.4");
     std::uint64_t last = 0;
-    std::int64_t collectives = 0, sent = 0, waited_for = 0;
+    std::int64_t collectives = 0, waited_for = 0;
+    double sent = 0;
     std::vector<std::string> order;
     std::set<std::uint64_t> communicated;
     for (const proto::Node& node : file.nodes) {
@@ -108,9 +123,9 @@ TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
       }
       communicated.insert(node.id());
       ++collectives;
-      const auto bytes = static_cast<std::uint64_t>(attribute(node, "comm_size").int64_val());
-      sent += peer::traffic_of({.kind = kind_of(node), .bytes = bytes}, rank.rank, 2, 4).sent;
-      order.push_back(fmt::format("{} {} {}", attribute(node, "comm_type").int64_val(), bytes,
+      sent += sent_on_ring(node, 2);
+      order.push_back(fmt::format("{} {} {}", attribute(node, "comm_type").int64_val(),
+                                  attribute(node, "comm_size").int64_val(),
                                   attribute(node, "pg_name").string_val()));
     }
     std::int64_t traced = 0;
@@ -119,12 +134,12 @@ TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
     EXPECT_GT(collectives, 0);
     EXPECT_EQ(collectives, traced);
     EXPECT_EQ(waited_for, collectives) << "whatever comes is used";
-    EXPECT_DOUBLE_EQ(static_cast<double>(sent), rank.bytes_sent_per_step * steps);
+    EXPECT_DOUBLE_EQ(sent, rank.bytes_sent_per_step * steps);
     orders.push_back(order);
   }
   EXPECT_EQ(orders[0], orders[1]) << "ranks of a group call the same collectives in one order";
   std::ifstream groups(folder.path() / "run.groups.json");
-  EXPECT_EQ(nlohmann::json::parse(groups), nlohmann::json({{"0", {0, 1}}}));
+  EXPECT_EQ(nlohmann::json::parse(groups), nlohmann::json({{"1", {0, 1}}}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, ChakraFiles,
@@ -134,6 +149,47 @@ INSTANTIATE_TEST_SUITE_P(Schemes, ChakraFiles,
                            return info.param.first +
                                   std::string(info.param.second ? "_simulated" : "");
                          });
+
+/// A group of one rank never ends in ASTRA-sim, and group 0 is all ranks there.
+TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
+  for (const std::int64_t group : {1, 2, 4}) {
+    auto config = traced();
+    config.scheme_options["fsdp"] =
+        peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = group};
+    const Row row = simulated_run(config, "fsdp", 4);
+    const testing::TemporaryFolder folder;
+    chakra::write_files(chakra::graphs_of(read_trace(ringside::trace(row.ranks))), folder.path(),
+                        "run");
+    std::ifstream in(folder.path() / "run.groups.json");
+    const auto groups = nlohmann::json::parse(in).get<std::map<std::string, std::vector<int>>>();
+    for (const auto& [number, ranks] : groups) {
+      EXPECT_GE(std::stoi(number), 1);
+      EXPECT_GE(ranks.size(), 2u);
+      EXPECT_TRUE(std::is_sorted(ranks.begin(), ranks.end()));
+    }
+    for (const RankRecord& rank : row.ranks) {
+      double sent = 0;
+      std::int64_t computed_us = 0;
+      for (const proto::Node& node :
+           read(folder.path() / fmt::format("run.{}.et", rank.rank)).nodes) {
+        if (node.type() != proto::COMM_COLL_NODE) {
+          computed_us += static_cast<std::int64_t>(node.duration_micros());
+          continue;
+        }
+        const auto& ranks = groups.at(attribute(node, "pg_name").string_val());
+        EXPECT_TRUE(std::binary_search(ranks.begin(), ranks.end(), rank.rank));
+        sent += sent_on_ring(node, static_cast<double>(ranks.size()));
+      }
+      EXPECT_NEAR(sent, rank.bytes_sent_per_step * steps, 1e-3 * sent) << group;
+      double computing = 0;
+      for (const StepTime& step : rank.steps)
+        for (const Activity activity :
+             {Activity::compute, Activity::optimizer, Activity::data, Activity::encoding})
+          computing += 1e6 * step.by_activity[static_cast<std::size_t>(activity)];
+      EXPECT_NEAR(static_cast<double>(computed_us), computing, 2) << group;
+    }
+  }
+}
 
 TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
   const nlohmann::json trace = ringside::trace(run("ps").ranks);

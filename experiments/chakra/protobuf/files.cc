@@ -26,8 +26,18 @@ proto::CollectiveCommType type_of(const std::string& operation) {
   throw Error("Chakra traces have no collective {}", operation);
 }
 
+/// The number of a group in files; 0 is kept for all ranks.
+int number_of(std::size_t group) { return static_cast<int>(group) + 1; }
+
+/// What a reader takes for the size of a collective.
+std::int64_t size_of(const Node& node, const Run& run) {
+  if (node.operation != "all_gather") return node.bytes;
+  const auto ranks = run.groups[static_cast<std::size_t>(node.group)].ranks.size();
+  return node.bytes / static_cast<std::int64_t>(ranks);
+}
+
 /// The dtypes of attributes are those that Chakra's readers ask for.
-proto::Node message_of(const Node& node) {
+proto::Node message_of(const Node& node, const Run& run) {
   proto::Node out;
   out.set_id(static_cast<std::uint64_t>(node.id));
   out.set_name(node.name);
@@ -43,18 +53,19 @@ proto::Node message_of(const Node& node) {
   attribute("is_cpu_op")->set_bool_val(false);
   if (!node.is_collective()) return out;
   attribute("comm_type")->set_int64_val(type_of(node.operation));
-  attribute("comm_size")->set_int64_val(node.bytes);
-  attribute("pg_name")->set_string_val(std::to_string(node.group));
+  attribute("comm_size")->set_int64_val(size_of(node, run));
+  attribute("pg_name")->set_string_val(
+      std::to_string(number_of(static_cast<std::size_t>(node.group))));
   return out;
 }
 
-std::string file_of(const std::vector<Node>& nodes) {
+std::string file_of(const std::vector<Node>& nodes, const Run& run) {
   std::ostringstream out;
   proto::GlobalMetadata metadata;
   metadata.set_version("0.0.4");
   google::protobuf::util::SerializeDelimitedToOstream(metadata, &out);
   for (const Node& node : nodes)
-    google::protobuf::util::SerializeDelimitedToOstream(message_of(node), &out);
+    google::protobuf::util::SerializeDelimitedToOstream(message_of(node, run), &out);
   return out.str();
 }
 
@@ -68,10 +79,10 @@ void write_files(const Run& run, const std::filesystem::path& folder, const std:
                 error.message());
   const OpenFolder files(folder);
   for (std::size_t rank = 0; rank < run.ranks.size(); ++rank)
-    write_whole(files, fmt::format("{}.{}.et", name, rank), file_of(run.ranks[rank]));
+    write_whole(files, fmt::format("{}.{}.et", name, rank), file_of(run.ranks[rank], run));
   nlohmann::ordered_json groups = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < run.groups.size(); ++i)
-    groups[std::to_string(i)] = run.groups[i].ranks;
+    groups[std::to_string(number_of(i))] = run.groups[i].ranks;
   write_whole(files, fmt::format("{}.groups.json", name), groups.dump(2) + "\n");
 }
 
