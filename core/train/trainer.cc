@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -139,12 +140,15 @@ std::vector<double> Trainer::train_step(const Turn& turn) {
   terms_.gradient_scale = loss_scale_.value();
   count_targets(training_, step);
   std::vector<Loss> losses;
-  for (std::int64_t m = turn.first; m < turn.first + turn.micro_batches; ++m)
-    losses.push_back(train_micro_batch({.step = step,
-                                        .micro_batch = m,
-                                        .micro_batches = train.accumulation,
-                                        .keep_attention = train.recompute != Recompute::attention,
-                                        .seed = static_cast<std::uint64_t>(train.seed)}));
+  const std::int64_t at_once = joined_micro_batches(context_.plan);
+  for (std::int64_t m = turn.first; m < turn.first + turn.micro_batches; m += at_once)
+    std::ranges::move(train_micro_batch({.step = step,
+                                         .micro_batch = m,
+                                         .micro_batches = train.accumulation,
+                                         .ranks = at_once,
+                                         .keep_attention = train.recompute != Recompute::attention,
+                                         .seed = static_cast<std::uint64_t>(train.seed)}),
+                      std::back_inserter(losses));
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
   if (drains_after(step)) scheme_.drain();
@@ -165,9 +169,9 @@ std::vector<double> Trainer::train_step(const Turn& turn) {
   return values;
 }
 
-Loss Trainer::train_micro_batch(Pass pass) {
-  Loss loss = forward(pass, pass.step, training_);
-  Tensor gradient = std::exchange(loss.gradient, {});
+std::vector<Loss> Trainer::train_micro_batch(Pass pass) {
+  std::vector<Loss> losses = forward(pass, pass.step, training_);
+  Tensor gradient = std::exchange(losses[0].gradient, {});
   for (std::size_t u = model_.units.size(); u-- > 0;) {
     Unit& unit = *model_.units[u];
     scheme_.before_backward(u, pass);
@@ -179,7 +183,7 @@ Loss Trainer::train_micro_batch(Pass pass) {
     }
     scheme_.after_backward(u, pass);
   }
-  return loss;
+  return losses;
 }
 
 void Trainer::count_targets(const Loader& loader, std::int64_t global_batch_index) {
@@ -191,8 +195,10 @@ void Trainer::recompute(std::size_t unit, Pass pass) {
   model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
 }
 
-Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
-  const BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
+std::vector<Loss> Trainer::forward(Pass& pass, std::int64_t global_batch_index,
+                                   const Loader& loader) {
+  BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
+  slice.count *= pass.ranks;
   pass.first_sample = slice.first;
 
   const std::int64_t mean = terms_.gradient_batch;
@@ -216,7 +222,22 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
     }
     scheme_.after_forward(u, pass);
   }
-  return scheme_.loss(x, batch, terms_, pass);
+  return losses_of(x, batch, pass);
+}
+
+std::vector<Loss> Trainer::losses_of(const Tensor& logits, const Batch& batch, const Pass& pass) {
+  std::vector<Loss> losses;
+  const auto part = [&](const Tensor& all, std::int64_t rank) {
+    const std::int64_t count = all.count() / pass.ranks;
+    return pass.ranks == 1 ? all : all.range(rank * count, count);
+  };
+  for (std::int64_t r = 0; r < pass.ranks; ++r)
+    losses.push_back(
+        scheme_.loss(part(logits, r), {batch.inputs, part(batch.targets, r)}, terms_, pass));
+  // The gradient of each part has overwritten its logits.
+  if (pass.ranks > 1) losses[0].gradient = logits;
+  for (std::size_t r = 1; r < losses.size(); ++r) losses[r].gradient = {};
+  return losses;
 }
 
 std::vector<LossValue> Trainer::evaluate(const Turn& turn, RankRecord& record) {
@@ -240,7 +261,7 @@ std::vector<LossValue> Trainer::evaluate(const Turn& turn) {
       pass.micro_batch = turn.first + m;
       pass.micro_batches = context_.plan.train.accumulation;
       shares[static_cast<std::size_t>(m)] +=
-          value_of(context_.device, forward(pass, b, *held_out_));
+          value_of(context_.device, forward(pass, b, *held_out_)[0]);
     }
   }
   for (LossValue& share : shares) {
