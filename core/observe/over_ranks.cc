@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/observe/parameter_digest.h"
+
 namespace ringside {
 namespace {
 
@@ -48,6 +50,24 @@ void scale(Evaluation& sum, double factor) {
   sum.loss *= factor;
   sum.first_term *= factor;
   sum.accuracy *= factor;
+}
+
+/// Of each block of the parameters, the rank that keeps all of it, or -1; empty if no rank says
+/// what it keeps.
+std::vector<std::int64_t> keepers_of_blocks(const std::vector<RankRecord>& ranks) {
+  std::int64_t all = 0;
+  for (const RankRecord& rank : ranks) all = std::max(all, rank.parameters);
+  const std::int64_t each = elements_of_block(all);
+  std::vector<std::int64_t> keepers;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (const auto& [begin, count] : ranks[r].kept) {
+      keepers.resize(static_cast<std::size_t>((all + each - 1) / each), -1);
+      for (std::int64_t b = (begin + each - 1) / each;
+           b * each < all && std::min((b + 1) * each, all) <= begin + count; ++b)
+        if (auto& keeper = keepers[static_cast<std::size_t>(b)]; keeper < 0)
+          keeper = static_cast<std::int64_t>(r);
+    }
+  return keepers;
 }
 
 /// The time of the rank's first `step` steps, in seconds.

@@ -1,6 +1,7 @@
 // Figures of a run that are sums over what its ranks recorded.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/observe/row.h"

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -102,9 +103,14 @@ struct RankRecord {
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
   std::optional<ModelWork> work{};  // reported by rank 0
-  /// Hashes of parameters (XXH3-128 in hexadecimal), one for each replica of the rank. If all
-  /// workers hold the same parameters, only worker 0 reports its hash.
+  /// Hashes of the parameters that a worker shows at the end (SyncScheme::visit_parameters),
+  /// XXH3-128 in hexadecimal: one for each of its replicas, of which the first has this number.
   std::vector<std::string> parameter_hashes;
+  std::int64_t first_replica = 0;
+  /// Hashes of blocks of these parameters (core/observe/parameter_digest.h), if it is one replica.
+  std::string parameter_blocks{};
+  /// Elements [first, first + second) of the model that this worker keeps, if others keep the rest.
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept{};
   /// What this rank's samples contribute to an evaluation.
   struct Evaluation {
     std::int64_t step = 0;

@@ -163,9 +163,8 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   for (const RankRecord& rank : row.ranks) {
     row.parameters = std::max(row.parameters, rank.parameters);
     row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
-    row.parameter_hashes.insert(row.parameter_hashes.end(), rank.parameter_hashes.begin(),
-                                rank.parameter_hashes.end());
   }
+  row.at_end = parameters_at_end(row.ranks, row.parameter_hashes);
   row.loss = losses_of_steps(plan, row.ranks);
   row.evaluations = evaluations_of(plan, row.ranks);
   row.staleness = staleness_of(row.ranks);
@@ -230,6 +229,7 @@ static Fields fields_of(Row& row) {
           {"skipped_steps", &row.skipped_steps},
           {"evaluations", Structs(&row.evaluations)},
           {"parameter_hashes", &row.parameter_hashes},
+          {"parameters_at_end", fields_of(row.at_end)},
           {"samples_per_s", &row.samples_per_s},
           {"tokens_per_s", &row.tokens_per_s},
           {"step_ms", Fields{{"median", &row.step_ms.median},
@@ -278,6 +278,13 @@ Fields fields_of(RowStaleness& staleness) {
        Fields{{"p50", &staleness.ms.p50}, {"p95", &staleness.ms.p95}, {"max", &staleness.ms.max}}},
       {"histogram", &staleness.histogram},
       {"dropped", &staleness.dropped}};
+}
+
+Fields fields_of(RowParameters& parameters) {
+  return {{"shown_by", &parameters.shown_by},
+          {"differing", &parameters.differing},
+          {"blocks", &parameters.blocks},
+          {"keepers", &parameters.keepers}};
 }
 
 Fields fields_of(Replay& replay) {

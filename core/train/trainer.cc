@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
 #include "core/observe/machine_load.h"
+#include "core/observe/parameter_digest.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/slices.h"
 
@@ -97,13 +97,13 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.memory = context_.timeline.memory(first_traced);
   context_.timeline.trace(false);
   record.parameters = model_.parameter_count();
-  // Figures of memory are recorded before parameter_hashes(), which needs memory of its own, and
+  // Figures of memory are recorded before note_parameters(), which needs memory of its own, and
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
   if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
   if (context_.own_process) note_process_memory(record);
-  record.parameter_hashes = parameter_hashes();
+  note_parameters(record);
   return record;
 }
 
@@ -343,23 +343,26 @@ bool Trainer::recomputes(std::size_t unit) const {
   return context_.plan.train.recompute == Recompute::full && unit + 1 < model_.units.size();
 }
 
-std::vector<std::string> Trainer::parameter_hashes() {
-  std::map<int, Hash> hashes;
+void Trainer::note_parameters(RankRecord& record) {
+  std::map<int, ParameterDigest> digests;  // by replica
   std::vector<std::byte> host;
   // Without values there is nothing to hash, but the transfers in flight have to end.
   scheme_.visit_parameters([&](int replica, const Unit&, const Tensor& values) {
     if (!context_.device.has_values()) return;
-    Hash& hash = hashes[replica];
+    ParameterDigest& digest =
+        digests.try_emplace(replica, record.parameters, size_of(values.dtype())).first->second;
     for (std::int64_t begin = 0; begin < values.count(); begin += hashed_at_once) {
       const Tensor piece = values.range(begin, std::min(hashed_at_once, values.count() - begin));
       host.resize(piece.bytes());
       context_.device.read(piece, host);
-      hash.update(host);
+      digest.add(host);
     }
   });
-  std::vector<std::string> out;
-  for (auto& [replica, hash] : hashes) out.push_back(hash.digest());
-  return out;
+  if (digests.empty()) return;
+  record.first_replica = digests.begin()->first;
+  for (const auto& [replica, digest] : digests) record.parameter_hashes.push_back(digest.whole());
+  if (digests.size() == 1) record.parameter_blocks = digests.begin()->second.blocks();
+  record.kept = scheme_.kept();
 }
 
 Fields fields_of(Progress& progress) {

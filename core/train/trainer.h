@@ -66,7 +66,8 @@ class Trainer {
   /// that the turn has, and no worker waits.
   void average_statistics(const Turn& turn);
   int worker() const;
-  std::vector<std::string> parameter_hashes();
+  /// Adds the hashes of the parameters at the end to the record.
+  void note_parameters(RankRecord& record);
   /// Whether a unit's activations are dropped in forward and recomputed in backward. The last
   /// unit's activations are kept, because backward begins with this unit.
   bool recomputes(std::size_t unit) const;

@@ -42,7 +42,7 @@ void save_weights(const RunPlan& plan, int worker, const Model& model, SyncSchem
   std::optional<WeightsFile> file;
   if (worker == 0) file.emplace(plan.save, model, plan.model, parameter_dtype(plan.train));
   scheme.visit_parameters([&](int replica, const Unit& unit, const Tensor& values) {
-    if (replica == 0) file->add(unit, values);
+    if (file && replica == 0) file->add(unit, values);
   });
   if (file) file->finish(plan.train.steps);
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/observe/over_ranks.h"
 #include "core/train/trainer.h"
 
 namespace ringside {

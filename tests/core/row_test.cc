@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/observe/over_ranks.h"
 
 namespace ringside {
 namespace {
