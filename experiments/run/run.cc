@@ -141,8 +141,12 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result), false, collectives_of(result)};
-  if (meter) outcome.row.load = meter->read();
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, collectives_of(result)};
+  if (meter) {
+    outcome.row.load = meter->read();
+    outcome.row.load->stood_still_s =
+        std::max(result.stood_still_s, stood_still_s(plan, outcome.row.ranks));
+  }
   if (outcome.row.status == "ok" && !hosts.empty())
     outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
   return outcome;
