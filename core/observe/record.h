@@ -73,6 +73,8 @@ struct RankRecord {
   std::vector<std::int64_t> loss_places{};
   /// The number of steps that changed nothing because gradients were not finite.
   std::int64_t skipped_steps = 0;
+  /// How many steps a worker had done when its process was killed; nothing else is known of it.
+  std::int64_t lost_after = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
   /// The time per step that a serving rank, or the host to which a rank offloads, spends in the

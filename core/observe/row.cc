@@ -56,12 +56,16 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data - time.encoding;
 }
 
+/// How many steps a rank trained.
+std::int64_t trained_steps(const RankRecord& rank) {
+  return std::max(static_cast<std::int64_t>(rank.steps.size()), rank.lost_after);
+}
+
 /// The steps of each worker, if not all did equally many.
 std::vector<std::int64_t> steps_of_workers(const Row& row) {
   std::vector<std::int64_t> steps;
   for (std::size_t r = 0; r < row.ranks.size(); ++r)
-    if (row.plan.ranks[r].worker >= 0)
-      steps.push_back(static_cast<std::int64_t>(row.ranks[r].steps.size()));
+    if (row.plan.ranks[r].worker >= 0) steps.push_back(trained_steps(row.ranks[r]));
   const bool differ =
       std::any_of(steps.begin(), steps.end(), [&](std::int64_t one) { return one != steps[0]; });
   return differ ? steps : std::vector<std::int64_t>{};
@@ -106,7 +110,7 @@ double samples_per_s(const Row& row) {
   std::int64_t samples = 0;
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {
     const int worker = row.plan.ranks[r].worker;
-    const auto steps = static_cast<std::int64_t>(row.ranks[r].steps.size());
+    const std::int64_t steps = trained_steps(row.ranks[r]);
     if (worker >= 0)
       samples +=
           samples_of(row.plan, worker) * std::max<std::int64_t>(0, steps - row.plan.train.warmup);

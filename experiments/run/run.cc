@@ -51,7 +51,8 @@ class StepCollector {
   std::map<std::int64_t, Pending> pending_;
 };
 
-Row row_of(const RunPlan& plan, const LaunchResult& result) {
+/// `steps_of` says how many steps each rank has reported.
+Row row_of(const RunPlan& plan, const LaunchResult& result, std::map<int, std::int64_t> steps_of) {
   if (!result.error.empty()) return failed_row(plan, result.error);
   try {
     std::vector<RankRecord> records;
@@ -63,6 +64,7 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
       RankRecord& lost = records.emplace_back();
       lost.rank = static_cast<int>(r);
       lost.role = "lost";
+      lost.lost_after = steps_of[lost.rank];
     }
     Row row = make_row(plan, std::move(records));
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
@@ -117,6 +119,7 @@ std::string collectives_of(const LaunchResult& result) {
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
   StepCollector steps(plan, on_step);
+  std::map<int, std::int64_t> steps_of;
   std::optional<LoadMeter> meter;
   if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;
@@ -125,8 +128,10 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
     if (!plan.cluster) hosts = hosts_of(plan, start);
     const LaunchListener listener{.on_progress =
                                       [&](int rank, const nlohmann::json& progress) {
-                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0)
-                                          steps.add(read_json<Progress>(progress));
+                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker < 0)
+                                          return;
+                                        steps.add(read_json<Progress>(progress));
+                                        ++steps_of[rank];
                                       },
                                   .on_output = start.on_output};
     if (hosts.empty()) {

@@ -387,6 +387,16 @@ std::vector<Row> pairs(const std::vector<std::pair<double, double>>& rates) {
   return rows;
 }
 
+TEST(Report, WithoutFinishedRepeatsThereIsNoProbability) {
+  const Row failed = failed_row(made_up_row("ddp", 2, 0, 1, "", {}).plan, "gone");
+  for (const std::string& text :
+       {summary_text(summarise({failed})),
+        summary_text(summarise({failed, made_up_row("single", 1, 0, 100, "a", {2, 1})}))}) {
+    EXPECT_THAT(text, Not(HasSubstr("probability")));
+    EXPECT_THAT(text, HasSubstr("in the same repeat; median. eff.: "));
+  }
+}
+
 TEST(Report, SpeedUpIsTheMedianOfRatiosWithinARepeat) {
   // The medians are 100 and 180; the machine slows down from repeat to repeat.
   const auto cases = summarise(pairs({{140, 250}, {110, 200}, {100, 180}, {95, 175}, {50, 88}}));
