@@ -78,7 +78,7 @@ class Ddp : public SyncScheme {
 
   void visit_parameters(const ParameterVisitor& visit) override {
     drain();
-    if (communicator_->rank() == 0) update_->visit(visit);
+    update_->visit(visit);
   }
 
   Traffic traffic() const override { return communicator_->traffic(); }

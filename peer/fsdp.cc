@@ -111,10 +111,19 @@ class Fsdp : public SyncScheme {
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < model_->units.size(); ++u) {
       const Tensor parameters = gathered_->get(u);
-      if (mesh_.world().rank() == 0) visit(0, unit(u), parameters);
+      visit(0, unit(u), parameters);
       if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
     }
     if (carrier_) carrier_->leave();
+  }
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
+    if (shards_->ranks() == 1) return {};
+    std::vector<std::pair<std::int64_t, std::int64_t>> out;
+    for (std::size_t b = 0; b < shards_->size(); ++b)
+      if (const std::int64_t real = shards_->real_count(b); real > 0)
+        out.emplace_back((*bundles_)[b].begin + shards_->begin_in_bundle(b), real);
+    return out;
   }
 
   Traffic traffic() const override {

@@ -39,7 +39,6 @@ std::vector<int> some_workers(int count, int first, int stride) {
 SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels) {
   if (plan.world == 1 || plan.device.kind == "cuda") return SumOrder::of_single;
   if (algorithm == Algorithm::library) return SumOrder::unknown;
-  if (plan.model.batch_norm_group > 1) return SumOrder::of_single;
   const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
   const bool native =
       algorithm == Algorithm::native || (algorithm == Algorithm::automatic && only_native(plan));

@@ -18,8 +18,7 @@ std::vector<int> some_workers(int count, int first = 0, int stride = 1);
 
 /// In which order gradients are added up: by an algorithm, in two levels, or over ranks after every
 /// one of several micro-batches is another order than `single` has. Also of_single where NCCL
-/// chooses, and where batch norms of several ranks make several micro-batches one: nobody knows the
-/// order there either, but it is the same under all schemes.
+/// chooses: nobody knows the order there, but it is the same under all schemes.
 SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels = false);
 
 /// How these workers of the plan add up `count` elements by a collective of this kind. The

@@ -17,6 +17,8 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr int poll_ms = 100;
+/// A busy machine wakes this process late too, though by less.
+constexpr double least_standstill_s = 0.5;
 constexpr std::chrono::seconds grace(2);        // from SIGTERM to SIGKILL
 constexpr std::chrono::seconds longest_end(3);  // after SIGKILL, of ranks on other hosts
 /// What is said on one host reaches the launcher earlier than what is said on another: of several
@@ -95,7 +97,11 @@ class Launch : private RankEvents {
   }
 
   void listen() {
+    const double asleep_since = seconds_now();
     wait_for_news(distinct_, attendant_ ? attendant_->files() : std::vector<int>(), poll_ms);
+    if (const double late = seconds_now() - asleep_since - 1e-3 * poll_ms;
+        late > least_standstill_s)
+      result_.stood_still_s += late;
     for (RankHost* host : distinct_) host->read(*this);
     if (attendant_) {
       attendant_->attend();

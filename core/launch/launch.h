@@ -27,6 +27,9 @@ struct LaunchResult {
   std::map<std::string, std::string> kept;
   /// Workers whose processes ended although the run went on (RunPlan::expendable): how, by worker.
   std::map<int, std::string> lost;
+  /// How long this process stood still, in seconds: it asked to be woken ten times a second, and
+  /// was not, because all processes were stopped or the machine was paused.
+  double stood_still_s = 0;
   bool interrupted = false;
 };
 

@@ -36,19 +36,24 @@ const Tensor& BatchNorm::running(std::size_t statistic, std::int64_t micro_batch
   return all.later[static_cast<std::size_t>(micro_batch - 1)];
 }
 
-Tensor BatchNorm::batch_statistics(const Tensor& x) const {
+Tensor BatchNorm::batch_statistics(const Tensor& x, std::int64_t ranks) const {
   Device& device = unit_.device();
   const Kernels& kernels = device.kernels();
   const Tensor out = layer::statistic(unit_, {2, channels_});
-  if (ranks() == 1) {
+  Communicator* const group = unit_.group();
+  const std::int64_t together = group ? group->size() : ranks;
+  if (together == 1) {
     kernels.batch_norm_statistics({.x = x, .mean = first(out), .variance = second(out)});
     return out;
   }
-  Communicator& group = *unit_.group();
-  const Tensor all = device.tensor({ranks(), 2, channels_}, MemoryKind::communication);
-  const Tensor own = all.view(group.rank() * 2 * channels_, {2, channels_});
-  kernels.batch_norm_statistics({.x = x, .mean = first(own), .variance = second(own)});
-  group.complete([&] { return group.all_gather(own, all); });
+  const Tensor all = device.tensor({together, 2, channels_}, MemoryKind::communication);
+  Tensor own;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    own = all.view((group ? group->rank() : r) * 2 * channels_, {2, channels_});
+    kernels.batch_norm_statistics(
+        {.x = layer::of_rank(x, r, ranks), .mean = first(own), .variance = second(own)});
+  }
+  if (group) group->complete([&] { return group->all_gather(own, all); });
   kernels.batch_norm_merge({.groups = all, .mean = first(out), .variance = second(out)});
   return out;
 }
@@ -58,10 +63,11 @@ void BatchNorm::move_running(const Tensor& statistics, std::int64_t rows, const 
   make_running(pass.micro_batches);
   const auto n = static_cast<float>(rows);
   const auto move = [&](std::size_t statistic, const Tensor& from, float scale) {
-    unit_.device().kernels().blend({.in = from,
-                                    .out = running(statistic, pass.micro_batch),
-                                    .in_scale = scale,
-                                    .out_scale = 1 - momentum});
+    for (std::int64_t r = 0; r < pass.ranks; ++r)
+      unit_.device().kernels().blend({.in = from,
+                                      .out = running(statistic, pass.micro_batch + r),
+                                      .in_scale = scale,
+                                      .out_scale = 1 - momentum});
   };
   move(running_mean_, first(statistics), momentum);
   move(running_variance_, second(statistics), momentum * (n / (n - 1)));
@@ -88,12 +94,12 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
     op.mean = running(running_mean_, pass.micro_batch);
     op.variance = running(running_variance_, pass.micro_batch);
   } else {
-    const std::int64_t rows = op.x.shape()[0] * ranks();
+    const std::int64_t rows = op.x.shape()[0] * group_size();
     if (rows < 2)
       throw Error(
           "unit {}: batch norm needs more than one row; raise train.micro_batch or model.image",
           unit_.name());
-    const Tensor statistics = batch_statistics(op.x);
+    const Tensor statistics = batch_statistics(op.x, pass.ranks);
     move_running(statistics, rows, pass);
     op.mean = first(statistics);
     op.variance = second(statistics);
@@ -106,6 +112,7 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
     mean_ = op.mean;
     variance_ = op.variance;
     residual_ = static_cast<bool>(residual);
+    pass_ranks_ = pass.ranks;
   }
   return op.y.reshaped(x.shape());
 }
@@ -115,8 +122,11 @@ Tensor BatchNorm::backward(const Tensor& dy) {
   const Kernels& kernels = device.kernels();
   const Tensor mean = std::move(mean_), variance = std::move(variance_);
   const Tensor x = std::move(x_), y = std::move(y_);
-  const Tensor sums = device.tensor(
-      {2, channels_}, ranks() == 1 ? MemoryKind::workspace : MemoryKind::communication);
+  Communicator* const group = unit_.group();
+  const auto new_sums = [&] {
+    return device.tensor({2, channels_}, group ? MemoryKind::communication : MemoryKind::workspace);
+  };
+  const Tensor sums = new_sums();
   BatchNormBackward op{.dy = layer::rows(dy, channels_),
                        .x = x,
                        .y = y,
@@ -126,19 +136,23 @@ Tensor BatchNorm::backward(const Tensor& dy) {
                        .epsilon = epsilon_,
                        .relu = relu_,
                        .sums = sums,
-                       .rows = x.shape()[0] * ranks()};
-  kernels.batch_norm_reduce({.dy = op.dy,
-                             .x = op.x,
-                             .y = op.y,
-                             .mean = op.mean,
-                             .variance = op.variance,
-                             .epsilon = epsilon_,
-                             .relu = relu_,
-                             .sums = sums});
-  // These gradients are sums over this rank's rows; the scheme adds those of all ranks.
-  kernels.cast({.in = first(sums), .out = unit_.gradient(bias_)});
-  kernels.cast({.in = second(sums), .out = unit_.gradient(weight_)});
-  if (ranks() > 1) unit_.group()->complete([&] { return unit_.group()->all_reduce(sums); });
+                       .rows = x.shape()[0] * group_size()};
+  for (std::int64_t r = 0; r < pass_ranks_; ++r) {
+    const Tensor own = r == 0 ? sums : new_sums();
+    kernels.batch_norm_reduce({.dy = layer::of_rank(op.dy, r, pass_ranks_),
+                               .x = layer::of_rank(op.x, r, pass_ranks_),
+                               .y = layer::of_rank(op.y, r, pass_ranks_),
+                               .mean = op.mean,
+                               .variance = op.variance,
+                               .epsilon = epsilon_,
+                               .relu = relu_,
+                               .sums = own});
+    // These gradients are sums over one rank's rows; the scheme adds those of all ranks.
+    kernels.cast({.in = first(own), .out = unit_.gradient(bias_, r)});
+    kernels.cast({.in = second(own), .out = unit_.gradient(weight_, r)});
+    if (r > 0) kernels.add({.in = own, .out = sums});
+  }
+  if (group) group->complete([&] { return group->all_reduce(sums); });
   if (residual_) {
     op.dx = layer::workspace(unit_, x.shape());
     op.dresidual = op.dy;

@@ -8,9 +8,11 @@ namespace ringside {
 /// y = (x - mean) / sqrt(variance + epsilon) * weight + bias for each channel (Ioffe and Szegedy
 /// 2015); then an optional residual is added, and with `relu` a relu is applied. In training, mean
 /// and variance are those of the micro-batch, taken over all ranks of the unit's group if the unit
-/// has joined one (all these ranks must have equally many samples). In evaluation they are the
-/// running statistics. Parameters: "NAME.weight" [channels], initially 1; "NAME.bias" [channels],
-/// initially 0. Statistics: "NAME.running_mean", initially 0, and "NAME.running_var", initially 1.
+/// has joined one (all these ranks must have equally many samples). A pass with the micro-batches
+/// of several ranks (Pass::ranks) computes with the same bits what these ranks do as a group. In
+/// evaluation they are the running statistics. Parameters: "NAME.weight" [channels], initially 1;
+/// "NAME.bias" [channels], initially 0. Statistics: "NAME.running_mean", initially 0, and
+/// "NAME.running_var", initially 1.
 ///
 /// Each micro-batch of a step has its own running statistics (Unit::Statistic). Once a step they
 /// move by a tenth towards the mean and variance of this micro-batch; the variance is first
@@ -32,9 +34,9 @@ class BatchNorm {
   Tensor backward(const Tensor& dy);
 
  private:
-  /// Mean and variance [2, channels] of all rows that are normalised together, over the ranks of
-  /// the group.
-  Tensor batch_statistics(const Tensor& x) const;
+  /// Mean and variance [2, channels] of all rows that are normalised together: over the ranks of
+  /// the group, or over those of the pass.
+  Tensor batch_statistics(const Tensor& x, std::int64_t ranks) const;
   void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass);
   /// The running statistic number `statistic` of one micro-batch. Before any training only the
   /// first micro-batch has statistics: the initial values, which are returned for every
@@ -45,7 +47,7 @@ class BatchNorm {
   void make_running(std::int64_t micro_batches);
   Tensor first(const Tensor& pair) const { return pair.range(0, channels_); }
   Tensor second(const Tensor& pair) const { return pair.range(channels_, channels_); }
-  std::int64_t ranks() const { return unit_.group() ? unit_.group()->size() : 1; }
+  std::int64_t group_size() const { return unit_.group() ? unit_.group()->size() : 1; }
 
   Unit& unit_;
   std::int64_t channels_;
@@ -55,6 +57,7 @@ class BatchNorm {
   std::size_t running_mean_, running_variance_;
   Tensor x_, y_, mean_, variance_;
   bool residual_ = false;
+  std::int64_t pass_ranks_ = 1;  // of the last forward
 };
 
 }  // namespace ringside

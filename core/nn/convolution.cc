@@ -35,36 +35,45 @@ Tensor Convolution::forward(const Tensor& x, const Pass& pass) {
   const auto extent = [&](std::int64_t n, std::int64_t padding, std::int64_t size) {
     return (n + 2 * padding - size) / kernel_.stride + 1;
   };
-  ConvolutionForward op{.x = x,
-                        .weight = unit_.value(weight_),
-                        .relu = after_ == After::bias_and_relu,
-                        .stride = kernel_.stride,
-                        .padding = kernel_.padding};
-  if (after_ != After::nothing) op.bias = unit_.value(bias_);
-  op.y = layer::activation(unit_,
-                           {in[0], extent(in[1], kernel_.padding.rows, kernel_.size.rows),
-                            extent(in[2], kernel_.padding.columns, kernel_.size.columns), out_});
-  unit_.device().kernels().convolution_forward(op);
-  if (pass.keep) {
-    x_ = x;
-    if (op.relu) y_ = op.y;
+  const bool relu = after_ == After::bias_and_relu;
+  const Tensor y = layer::activation(
+      unit_, {in[0], extent(in[1], kernel_.padding.rows, kernel_.size.rows),
+              extent(in[2], kernel_.padding.columns, kernel_.size.columns), out_});
+  for (std::int64_t r = 0; r < pass.ranks; ++r) {
+    ConvolutionForward op{.x = layer::of_rank(x, r, pass.ranks),
+                          .weight = unit_.value(weight_),
+                          .relu = relu,
+                          .stride = kernel_.stride,
+                          .padding = kernel_.padding,
+                          .y = layer::of_rank(y, r, pass.ranks)};
+    if (after_ != After::nothing) op.bias = unit_.value(bias_);
+    unit_.device().kernels().convolution_forward(op);
   }
-  return op.y;
+  if (pass.keep) {
+    ranks_ = pass.ranks;
+    x_ = x;
+    if (relu) y_ = y;
+  }
+  return y;
 }
 
 Tensor Convolution::backward(const Tensor& dy, bool wanted) {
-  ConvolutionBackward op{.dy = dy,
-                         .x = std::move(x_),
-                         .weight = unit_.value(weight_),
-                         .y = std::move(y_),
-                         .relu = after_ == After::bias_and_relu,
-                         .stride = kernel_.stride,
-                         .padding = kernel_.padding,
-                         .dweight = unit_.gradient(weight_)};
-  if (after_ != After::nothing) op.dbias = unit_.gradient(bias_);
-  if (wanted) op.dx = layer::workspace(unit_, op.x.shape());
-  unit_.device().kernels().convolution_backward(op);
-  return op.dx;
+  const Tensor x = std::move(x_), y = std::move(y_);
+  const Tensor dx = wanted ? layer::workspace(unit_, x.shape()) : Tensor{};
+  for (std::int64_t r = 0; r < ranks_; ++r) {
+    ConvolutionBackward op{.dy = layer::of_rank(dy, r, ranks_),
+                           .x = layer::of_rank(x, r, ranks_),
+                           .weight = unit_.value(weight_),
+                           .y = layer::of_rank(y, r, ranks_),
+                           .relu = after_ == After::bias_and_relu,
+                           .stride = kernel_.stride,
+                           .padding = kernel_.padding,
+                           .dx = layer::of_rank(dx, r, ranks_),
+                           .dweight = unit_.gradient(weight_, r)};
+    if (after_ != After::nothing) op.dbias = unit_.gradient(bias_, r);
+    unit_.device().kernels().convolution_backward(op);
+  }
+  return dx;
 }
 
 }  // namespace ringside

@@ -43,6 +43,7 @@ class Convolution {
   Kernel2d kernel_;
   After after_;
   std::size_t weight_, bias_ = 0;
+  std::int64_t ranks_ = 1;  // of the last forward
   Tensor x_, y_;
 };
 

@@ -12,6 +12,16 @@ inline Tensor rows(const Tensor& x, std::int64_t width) {
   return x.reshaped({x.count() / width, width});
 }
 
+/// Of rows [M, width] or images [B, H, W, C] of `ranks` ranks (Pass::ranks), the part of one of
+/// them. Empty if `x` is.
+inline Tensor of_rank(const Tensor& x, std::int64_t rank, std::int64_t ranks) {
+  if (!x || ranks == 1) return x;
+  const Shape& all = x.shape();
+  const std::int64_t n = all[0] / ranks;
+  return x.view(rank * x.count() / ranks,
+                all.rank() == 4 ? Shape{n, all[1], all[2], all[3]} : Shape{n, all[1]});
+}
+
 inline Tensor activation(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::activation, unit.dtype());
 }

@@ -31,32 +31,44 @@ Linear::Linear(Unit& unit, const std::string& name, std::shared_ptr<TiedTable> w
 }
 
 Tensor Linear::forward(const Tensor& x, const Pass& pass, const Tensor& to) {
-  LinearForward op{.x = layer::rows(x, in_), .weight = weight(), .activation = activation_};
-  const Shape out{op.x.shape()[0], out_};
-  if (bias_) op.bias = unit_.value(*bias_);
-  if (activation_ != Activation::none) op.pre = layer::activation(unit_, out);
-  op.y = to ? to : layer::activation(unit_, out);
-  unit_.device().kernels().linear_forward(op);
-  if (pass.keep) {
-    x_ = op.x;
-    pre_ = op.pre;
+  const Tensor rows = layer::rows(x, in_);
+  const Shape out{rows.shape()[0], out_};
+  const Tensor pre = activation_ != Activation::none ? layer::activation(unit_, out) : Tensor{};
+  const Tensor y = to ? to : layer::activation(unit_, out);
+  for (std::int64_t r = 0; r < pass.ranks; ++r) {
+    LinearForward op{.x = layer::of_rank(rows, r, pass.ranks),
+                     .weight = weight(),
+                     .activation = activation_,
+                     .pre = layer::of_rank(pre, r, pass.ranks),
+                     .y = layer::of_rank(y, r, pass.ranks)};
+    if (bias_) op.bias = unit_.value(*bias_);
+    unit_.device().kernels().linear_forward(op);
   }
-  return op.y;
+  if (pass.keep) {
+    ranks_ = pass.ranks;
+    x_ = rows;
+    pre_ = pre;
+  }
+  return y;
 }
 
 void Linear::keep(const Tensor& x) { x_ = layer::rows(x, in_); }
 
 Tensor Linear::backward(const Tensor& dy) {
-  LinearBackward op{.dy = layer::rows(dy, out_),
-                    .x = std::move(x_),
-                    .weight = weight(),
-                    .activation = activation_,
-                    .pre = std::move(pre_),
-                    .dweight = tied_ ? tied_->start_gradient() : unit_.gradient(weight_)};
-  if (bias_) op.dbias = unit_.gradient(*bias_);
-  op.dx = layer::workspace(unit_, op.x.shape());
-  unit_.device().kernels().linear_backward(op);
-  return op.dx;
+  const Tensor x = std::move(x_), pre = std::move(pre_);
+  const Tensor dx = layer::workspace(unit_, x.shape());
+  for (std::int64_t r = 0; r < ranks_; ++r) {
+    LinearBackward op{.dy = layer::of_rank(layer::rows(dy, out_), r, ranks_),
+                      .x = layer::of_rank(x, r, ranks_),
+                      .weight = weight(),
+                      .activation = activation_,
+                      .pre = layer::of_rank(pre, r, ranks_),
+                      .dx = layer::of_rank(dx, r, ranks_),
+                      .dweight = tied_ ? tied_->start_gradient() : unit_.gradient(weight_, r)};
+    if (bias_) op.dbias = unit_.gradient(*bias_, r);
+    unit_.device().kernels().linear_backward(op);
+  }
+  return dx;
 }
 
 LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width, float epsilon)

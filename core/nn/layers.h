@@ -53,6 +53,7 @@ class Linear {
   std::size_t weight_ = 0;
   std::shared_ptr<TiedTable> tied_;  // instead of a weight of its own
   std::optional<std::size_t> bias_;
+  std::int64_t ranks_ = 1;  // of the last forward
   Tensor x_, pre_;
 };
 

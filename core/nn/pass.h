@@ -7,8 +7,12 @@ namespace ringside {
 
 struct Pass {
   std::int64_t step = 0;
-  std::int64_t micro_batch = 0;  // within this rank's step
+  std::int64_t micro_batch = 0;  // within this rank's step; the first of several
   std::int64_t micro_batches = 1;
+  /// Micro-batches of so many ranks are computed at once, one rank's samples after the other's:
+  /// those whose batch norms are joined, where one rank stands for them all (a definition). Sums
+  /// over samples are made for each rank by itself, so that they have the bits of its sums.
+  std::int64_t ranks = 1;
   /// True: dropout drops values, and batch norm uses the statistics of the batch. False
   /// (evaluation): dropout keeps all values, and batch norm uses its running statistics.
   bool training = true;
@@ -24,7 +28,7 @@ struct Pass {
   std::int64_t first_sample = 0;
   std::uint64_t seed = 0;
 
-  bool last() const { return micro_batch + 1 == micro_batches; }
+  bool last() const { return micro_batch + ranks == micro_batches; }
 };
 
 /// Keeps nothing for backward and drops nothing.

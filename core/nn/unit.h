@@ -26,7 +26,8 @@ class Unit {
   const Layout& layout() const { return layout_; }
 
   /// Sets the flat ranges in which the unit computes. Each has layout().count() elements, and both
-  /// have the same dtype. Either may be empty while it is not needed.
+  /// have the same dtype. Either may be empty while it is not needed. For a pass with the
+  /// micro-batches of several ranks the gradients of one rank lie after those of the other.
   void bind(Tensor parameters, Tensor gradients);
 
   /// Keeps what backward() needs if `pass.keep` is set, else nothing.
@@ -70,10 +71,12 @@ class Unit {
   DType dtype() const { return parameters_.dtype(); }
   bool has_gradients() const { return static_cast<bool>(gradients_); }
   Tensor value(std::size_t parameter) const { return named(parameters_, parameter); }
-  Tensor gradient(std::size_t parameter) const { return named(gradients_, parameter); }
+  Tensor gradient(std::size_t parameter, std::int64_t rank = 0) const {
+    return named(gradients_, parameter, rank * layout_.count());
+  }
 
  private:
-  Tensor named(const Tensor& range, std::size_t parameter) const;
+  Tensor named(const Tensor& range, std::size_t parameter, std::int64_t begin = 0) const;
 
   std::string name_;
   Device& device_;

@@ -21,6 +21,10 @@ namespace {
 /// If other processes take a tenth, a measured speed-up changes by as much as schemes differ. The
 /// hypervisor and quotas take nothing on a quiet machine, so even a small share is a disturbance.
 constexpr double most_of_others = 0.1, most_stolen = 0.02, most_throttled = 0.02;
+/// The largest share of the run's duration in which its processes may stand still, as they do after
+/// Ctrl-Z, in a paused container, and under a batch system that suspends jobs. After a machine's
+/// sleep caches are cold and clocks are new, however short the sleep was.
+constexpr double most_still = 0.02;
 /// The system counts processor time in ticks of 10 ms, so a few ticks mean nothing.
 constexpr double least_seconds = 0.05;
 
@@ -79,6 +83,14 @@ LoadSource this_machine() {
   source.read = read_system_file;
   source.own = own_use;
   source.now_s = seconds_now;
+  source.suspended_s = [] {
+    const auto seconds = [](clockid_t clock) {
+      timespec time{};
+      clock_gettime(clock, &time);
+      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    };
+    return seconds(CLOCK_BOOTTIME) - seconds(CLOCK_MONOTONIC);
+  };
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -92,6 +104,7 @@ LoadMeter::LoadMeter(LoadSource source) : source_(std::move(source)), begin_(cou
 LoadMeter::Counters LoadMeter::counters() const {
   Counters out;
   out.now_s = source_.now_s();
+  out.suspended_s = source_.suspended_s();
   out.own = source_.own();
   out.throttled_s = ControlGroup(source_.read).throttled_s();
   out.heat_events = heat_events(source_);
@@ -122,7 +135,8 @@ MachineLoad LoadMeter::read() const {
           .stolen_s = now.stolen_s - begin_.stolen_s,
           .throttled_s = now.throttled_s - begin_.throttled_s,
           .heat_events = now.heat_events - begin_.heat_events,
-          .interruptions = now.own.interruptions - begin_.own.interruptions};
+          .interruptions = now.own.interruptions - begin_.own.interruptions,
+          .suspended_s = std::max(0.0, now.suspended_s - begin_.suspended_s)};
 }
 
 std::string disturbance(const MachineLoad& load, int usable) {
@@ -141,6 +155,11 @@ std::string disturbance(const MachineLoad& load, int usable) {
   if (too_much(load.throttled_s, load.seconds, most_throttled))
     add(fmt::format("a quota stopped the run for {:.1f} of {:.1f} s", load.throttled_s,
                     load.seconds));
+  if (too_much(load.stood_still_s, load.seconds, most_still))
+    add(fmt::format("the run stood still for {:.1f} of {:.1f} s", load.stood_still_s,
+                    load.seconds));
+  if (load.suspended_s > least_seconds)
+    add(fmt::format("the machine was suspended for {:.1f} s", load.suspended_s));
   if (load.heat_events > 0) add("heat lowered the clock");
   // If there are more ranks than cores, ranks are interrupted on a quiet machine too.
   if (!out.empty() && load.interruptions > 0)
@@ -151,7 +170,9 @@ std::string disturbance(const MachineLoad& load, int usable) {
 double lost_share(const MachineLoad& load, int usable) {
   if (load.seconds <= 0) return 0;
   return (felt_seconds(load, usable) + load.stolen_s) / usable_seconds(load, usable) +
-         load.throttled_s / load.seconds + (load.heat_events > 0 ? most_of_others : 0);
+         (load.throttled_s + load.stood_still_s) / load.seconds +
+         (load.heat_events > 0 ? most_of_others : 0) +
+         (load.suspended_s > least_seconds ? most_of_others : 0);
 }
 
 Fields fields_of(MachineLoad& load) {
@@ -161,7 +182,9 @@ Fields fields_of(MachineLoad& load) {
           {"stolen_s", &load.stolen_s},
           {"throttled_s", &load.throttled_s},
           {"heat_events", &load.heat_events},
-          {"interruptions", &load.interruptions}};
+          {"interruptions", &load.interruptions},
+          {"stood_still_s", &load.stood_still_s},
+          {"suspended_s", &load.suspended_s}};
 }
 
 }  // namespace ringside

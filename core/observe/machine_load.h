@@ -19,6 +19,8 @@ struct MachineLoad {
   double throttled_s = 0;  // time during which a quota held up processes of our control group
   std::int64_t heat_events = 0;    // how often a core lowered its clock because of heat
   std::int64_t interruptions = 0;  // how often the system took a core from a rank that wanted it
+  double stood_still_s = 0;        // in which the run's processes did not run at all
+  double suspended_s = 0;          // in which the machine slept; no clock of the run counts it
 };
 
 /// Says what disturbed a run that can use `usable` cores at once, for instance "others used 0.9 of
@@ -44,7 +46,8 @@ struct LoadSource {
       read;                       // all text of a file; empty if unreadable
   std::function<OwnUse()> own;    // this process and its children that have ended
   std::function<double()> now_s;  // wall clock
-  std::vector<int> cores{};       // numbers of the cores that this process may run on
+  std::function<double()> suspended_s = [] { return 0.0; };  // since the machine's start
+  std::vector<int> cores{};  // numbers of the cores that this process may run on
 };
 /// The source that reads /proc, /sys and getrusage() of this machine.
 LoadSource this_machine();
@@ -55,12 +58,13 @@ class LoadMeter {
  public:
   explicit LoadMeter(LoadSource source = this_machine());
   /// Returns the load until now. All ranks must have ended and must have been waited for: otherwise
-  /// their time counts as time of other processes. A figure that the system does not provide is 0.
+  /// their time counts as time of other processes. A figure that the system does not provide is 0;
+  /// so is `stood_still_s`, which the launcher of the ranks knows.
   MachineLoad read() const;
 
  private:
   struct Counters {
-    double now_s = 0, busy_s = 0, stolen_s = 0, throttled_s = 0;
+    double now_s = 0, suspended_s = 0, busy_s = 0, stolen_s = 0, throttled_s = 0;
     std::int64_t heat_events = 0;
     LoadSource::OwnUse own;
   };

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/observe/parameter_digest.h"
+
 namespace ringside {
 namespace {
 
@@ -48,6 +50,24 @@ void scale(Evaluation& sum, double factor) {
   sum.loss *= factor;
   sum.first_term *= factor;
   sum.accuracy *= factor;
+}
+
+/// Of each block of the parameters, the rank that keeps all of it, or -1; empty if no rank says
+/// what it keeps.
+std::vector<std::int64_t> keepers_of_blocks(const std::vector<RankRecord>& ranks) {
+  std::int64_t all = 0;
+  for (const RankRecord& rank : ranks) all = std::max(all, rank.parameters);
+  const std::int64_t each = elements_of_block(all);
+  std::vector<std::int64_t> keepers;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (const auto& [begin, count] : ranks[r].kept) {
+      keepers.resize(static_cast<std::size_t>((all + each - 1) / each), -1);
+      for (std::int64_t b = (begin + each - 1) / each;
+           b * each < all && std::min((b + 1) * each, all) <= begin + count; ++b)
+        if (auto& keeper = keepers[static_cast<std::size_t>(b)]; keeper < 0)
+          keeper = static_cast<std::int64_t>(r);
+    }
+  return keepers;
 }
 
 /// The time of the rank's first `step` steps, in seconds.
@@ -149,6 +169,46 @@ std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
     out.push_back(sum);
   }
   return out;
+}
+
+RowParameters parameters_at_end(const std::vector<RankRecord>& ranks,
+                                std::vector<std::string>& hashes) {
+  RowParameters out;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const RankRecord& rank = ranks[r];
+    if (rank.parameter_hashes.empty()) continue;
+    if (out.shown_by++ == 0) {
+      hashes = rank.parameter_hashes;
+      out.blocks = rank.parameter_blocks;
+    } else if (rank.first_replica > 0) {
+      hashes.insert(hashes.end(), rank.parameter_hashes.begin(), rank.parameter_hashes.end());
+    } else if (rank.parameter_hashes != hashes) {
+      out.differing.push_back(static_cast<std::int64_t>(r));
+    }
+  }
+  if (hashes.size() > 1) out.blocks.clear();
+  out.keepers = keepers_of_blocks(ranks);
+  return out;
+}
+
+double stood_still_s(const RunPlan& plan, const std::vector<RankRecord>& ranks) {
+  constexpr std::size_t fewest = 4;          // fewer steps do not tell what is usual
+  constexpr double times = 20, least_s = 2;  // longer than most steps, and by how much
+  constexpr double once = 4;                 // times as long as the second longest
+  double most = 0;
+  for (const RankRecord& rank : ranks) {
+    // A run without warm-up has a long first step.
+    const auto first = static_cast<std::size_t>(std::max<std::int64_t>(1, plan.train.warmup));
+    std::vector<double> steps;
+    for (std::size_t s = first; s < rank.steps.size(); ++s) steps.push_back(rank.steps[s].total);
+    if (steps.size() < fewest) continue;
+    std::sort(steps.begin(), steps.end());
+    const double longest = steps.back(), second = steps[steps.size() - 2];
+    const double usual = steps[steps.size() / 2];
+    if (longest > times * usual && longest > usual + least_s && longest > once * second)
+      most = std::max(most, longest - usual);
+  }
+  return most;
 }
 
 std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks) {

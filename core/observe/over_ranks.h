@@ -1,6 +1,7 @@
 // Figures of a run that are sums over what its ranks recorded.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/observe/row.h"
@@ -20,6 +21,14 @@ std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<Ra
 /// worker has evaluated once.
 std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
                                            const std::vector<RankRecord>& ranks);
+
+/// Joins what workers showed of their parameters: `hashes` get one for each replica.
+RowParameters parameters_at_end(const std::vector<RankRecord>& ranks,
+                                std::vector<std::string>& hashes);
+
+/// How long a worker stood still in the longest of its measured steps, in seconds; 0 if none did.
+/// A scheme that does more in some steps has several long ones.
+double stood_still_s(const RunPlan& plan, const std::vector<RankRecord>& ranks);
 
 /// The staleness of the gradients of all servers together; none if no rank reports a staleness.
 std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -72,6 +73,8 @@ struct RankRecord {
   std::vector<std::int64_t> loss_places{};
   /// The number of steps that changed nothing because gradients were not finite.
   std::int64_t skipped_steps = 0;
+  /// How many steps a worker had done when its process was killed; nothing else is known of it.
+  std::int64_t lost_after = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
   /// The time per step that a serving rank, or the host to which a rank offloads, spends in the
@@ -102,9 +105,14 @@ struct RankRecord {
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
   std::optional<ModelWork> work{};  // reported by rank 0
-  /// Hashes of parameters (XXH3-128 in hexadecimal), one for each replica of the rank. If all
-  /// workers hold the same parameters, only worker 0 reports its hash.
+  /// Hashes of the parameters that a worker shows at the end (SyncScheme::visit_parameters),
+  /// XXH3-128 in hexadecimal: one for each of its replicas, of which the first has this number.
   std::vector<std::string> parameter_hashes;
+  std::int64_t first_replica = 0;
+  /// Hashes of blocks of these parameters (core/observe/parameter_digest.h), if it is one replica.
+  std::string parameter_blocks{};
+  /// Elements [first, first + second) of the model that this worker keeps, if others keep the rest.
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept{};
   /// What this rank's samples contribute to an evaluation.
   struct Evaluation {
     std::int64_t step = 0;

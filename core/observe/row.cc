@@ -57,12 +57,16 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data - time.encoding;
 }
 
+/// How many steps a rank trained.
+std::int64_t trained_steps(const RankRecord& rank) {
+  return std::max(static_cast<std::int64_t>(rank.steps.size()), rank.lost_after);
+}
+
 /// The steps of each worker, if not all did equally many.
 std::vector<std::int64_t> steps_of_workers(const Row& row) {
   std::vector<std::int64_t> steps;
   for (std::size_t r = 0; r < row.ranks.size(); ++r)
-    if (row.plan.ranks[r].worker >= 0)
-      steps.push_back(static_cast<std::int64_t>(row.ranks[r].steps.size()));
+    if (row.plan.ranks[r].worker >= 0) steps.push_back(trained_steps(row.ranks[r]));
   const bool differ =
       std::any_of(steps.begin(), steps.end(), [&](std::int64_t one) { return one != steps[0]; });
   return differ ? steps : std::vector<std::int64_t>{};
@@ -107,7 +111,7 @@ double samples_per_s(const Row& row) {
   std::int64_t samples = 0;
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {
     const int worker = row.plan.ranks[r].worker;
-    const auto steps = static_cast<std::int64_t>(row.ranks[r].steps.size());
+    const std::int64_t steps = trained_steps(row.ranks[r]);
     if (worker >= 0)
       samples +=
           samples_of(row.plan, worker) * std::max<std::int64_t>(0, steps - row.plan.train.warmup);
@@ -164,9 +168,8 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   for (const RankRecord& rank : row.ranks) {
     row.parameters = std::max(row.parameters, rank.parameters);
     row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
-    row.parameter_hashes.insert(row.parameter_hashes.end(), rank.parameter_hashes.begin(),
-                                rank.parameter_hashes.end());
   }
+  row.at_end = parameters_at_end(row.ranks, row.parameter_hashes);
   row.loss = losses_of_steps(plan, row.ranks);
   row.evaluations = evaluations_of(plan, row.ranks);
   row.staleness = staleness_of(row.ranks);
@@ -231,6 +234,7 @@ static Fields fields_of(Row& row) {
           {"skipped_steps", &row.skipped_steps},
           {"evaluations", Structs(&row.evaluations)},
           {"parameter_hashes", &row.parameter_hashes},
+          {"parameters_at_end", fields_of(row.at_end)},
           {"samples_per_s", &row.samples_per_s},
           {"tokens_per_s", &row.tokens_per_s},
           {"step_ms", Fields{{"median", &row.step_ms.median},
@@ -279,6 +283,13 @@ Fields fields_of(RowStaleness& staleness) {
        Fields{{"p50", &staleness.ms.p50}, {"p95", &staleness.ms.p95}, {"max", &staleness.ms.max}}},
       {"histogram", &staleness.histogram},
       {"dropped", &staleness.dropped}};
+}
+
+Fields fields_of(RowParameters& parameters) {
+  return {{"shown_by", &parameters.shown_by},
+          {"differing", &parameters.differing},
+          {"blocks", &parameters.blocks},
+          {"keepers", &parameters.keepers}};
 }
 
 Fields fields_of(Replay& replay) {

@@ -30,6 +30,7 @@ struct Row {
   /// Hashes of the parameters of all replicas, in the order of their workers; a single one if all
   /// workers hold the same parameters. Empty if nothing was computed.
   std::vector<std::string> parameter_hashes;
+  RowParameters at_end;
   double samples_per_s = 0, tokens_per_s = 0;
   Quantiles step_ms;
   struct {

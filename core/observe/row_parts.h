@@ -73,6 +73,21 @@ struct RowStaleness {
 
 Fields fields_of(RowStaleness& staleness);
 
+/// Which workers showed parameters at the end, and where to look if these are wrong.
+struct RowParameters {
+  std::int64_t shown_by = 0;  // number of workers; 0 in rows that do not say so
+  /// Ranks of workers whose parameters differ from those of the first worker, though all promise
+  /// the same.
+  std::vector<std::int64_t> differing{};
+  /// Hashes of blocks of the parameters (core/observe/parameter_digest.h); empty if workers end
+  /// with replicas of their own.
+  std::string blocks{};
+  /// Of each block the rank that keeps all of it, or -1. Empty if workers keep whole replicas.
+  std::vector<std::int64_t> keepers{};
+};
+
+Fields fields_of(RowParameters& parameters);
+
 /// What the replay of a run computed (Promise::replayed).
 struct Replay {
   std::vector<std::string> parameter_hashes;

@@ -22,8 +22,9 @@ Training training_of(const RunPlan& plan) {
   const auto leave_out = []<class Struct>(Struct& from, auto... members) {
     ((from.*members = Struct{}.*members), ...);
   };
-  // These decide the order of the sums and the learning rate, which stand in RunPlan::sums.
+  // must_equal() looks at this.
   leave_out(out.model, &ModelConfig::batch_norm_group);
+  // These decide the order of the sums and the learning rate, which stand in RunPlan::sums.
   leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::shares,
             &TrainConfig::weights, &TrainConfig::reduce);
   leave_out(out.optimizer, &OptimizerConfig::lr, &OptimizerConfig::lr_scaling);
@@ -70,7 +71,9 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
 bool same_training(const RunPlan& a, const RunPlan& b) { return training_of(a) == training_of(b); }
 
 bool must_equal(const RunPlan& run, const RunPlan& definition) {
-  if (run.sums != definition.sums || !same_training(run, definition)) return false;
+  if (run.sums != definition.sums || !same_training(run, definition) ||
+      run.model.batch_norm_group != definition.model.batch_norm_group)
+    return false;
   if (!has_own_definition(run)) return definition.scheme == "single";
   return definition.defines == run.world && definition.scheme == run.scheme &&
          definition.options == run.options &&
@@ -78,8 +81,14 @@ bool must_equal(const RunPlan& run, const RunPlan& definition) {
 }
 
 bool equals_to_rounding(const RunPlan& run, const RunPlan& single) {
+  // Of joined batch norms: how many samples are normalised together.
+  const auto normed = [](const RunPlan& plan) {
+    return plan.model.batch_norm_group * plan.train.micro_batch;
+  };
+  const bool joined = run.model.batch_norm_group > 1 || single.model.batch_norm_group > 1;
   return run.promise == Promise::same_run && single.scheme == "single" &&
-         same_training(run, single) && run.sums.lr == single.sums.lr;
+         same_training(run, single) && run.sums.lr == single.sums.lr &&
+         (!joined || normed(run) == normed(single));
 }
 
 }  // namespace ringside

@@ -19,6 +19,10 @@ BatchSlice slice_of(const RunPlan& plan, int worker, std::int64_t step, std::int
   return {step, each * before + place % each * *own, *own};
 }
 
+std::int64_t joined_micro_batches(const RunPlan& plan) {
+  return plan.world == 1 ? plan.model.batch_norm_group : 1;
+}
+
 BatchSlice next_slice(const RunPlan& plan, int worker, std::int64_t step,
                       std::int64_t micro_batch) {
   if (micro_batch + 1 < plan.train.accumulation)

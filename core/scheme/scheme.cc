@@ -14,8 +14,9 @@ Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pas
   const auto span = context_.timeline.scope(Activity::data, "read batch");
   Batch batch = loader.read(slice);
   if (!pass.training) return batch;
-  const BatchSlice next =
-      next_slice(context_.plan, context_.self().worker, pass.step, pass.micro_batch);
+  BatchSlice next = next_slice(context_.plan, context_.self().worker, pass.step,
+                               pass.micro_batch + pass.ranks - 1);
+  next.count *= pass.ranks;
   if (next.step < context_.plan.train.steps) loader.expect(next);
   return batch;
 }

@@ -80,12 +80,19 @@ class SyncScheme {
   virtual Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
                     const Pass& pass);
 
-  /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0, as
-  /// those of replica 0. A scheme whose run ends with several replicas does so on every rank, for
-  /// one replica after the other; the replica's number is that of the worker which has it.
-  /// Collective: all workers call this function. No communication is in flight when it returns.
+  /// Calls `visit` with every unit's parameters (a flat range), in unit order: those with which
+  /// this worker would compute its next step. Workers that hold the same parameters (own_replicas()
+  /// is 0) all show theirs, as those of replica 0, and a run in which they differ is wrong. A
+  /// scheme whose run ends with several replicas shows the rank's, one after the other; a replica's
+  /// number is that of its worker. Where workers may end with older values than servers have,
+  /// worker 0 alone shows what the servers have. Collective: all workers call this function. No
+  /// communication is in flight when it returns.
   using ParameterVisitor = std::function<void(int replica, const Unit& unit, const Tensor& values)>;
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
+
+  /// Elements [first, first + second) of the model's parameters that this worker keeps and updates,
+  /// where others keep the rest; by default it keeps all. They say whose parameters are wrong.
+  virtual std::vector<std::pair<std::int64_t, std::int64_t>> kept() const { return {}; }
 
   /// What this rank's part of the scheme has sent and received so far.
   virtual Traffic traffic() const { return {}; }

@@ -1,5 +1,6 @@
 #include "core/scheme/single.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
@@ -32,10 +33,12 @@ class OneAfterTheOther : public SyncScheme {
   void before_forward(std::size_t unit, const Pass&) override { update_->finish(unit); }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
-    replica_->before_backward(unit, within_replica(pass));
+    if (pass.ranks == 1) return replica_->before_backward(unit, within_replica(pass));
+    model_->units[unit]->bind(replica_->parameters(unit), of_ranks(unit, pass));
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
+    if (pass.ranks > 1) return take_gradients_of_ranks(unit, pass);
     const Pass within = within_replica(pass);
     replica_->after_backward(unit, within);
     if (!takes_gradients() || !within.last()) return;
@@ -78,6 +81,25 @@ class OneAfterTheOther : public SyncScheme {
   }
 
  private:
+  /// Where the gradients of several ranks' micro-batches go, each of which is a replica.
+  Tensor of_ranks(std::size_t unit, const Pass& pass) {
+    if (!of_ranks_) {
+      std::int64_t largest = 0;
+      for (const auto& one : model_->units) largest = std::max(largest, one->layout().count());
+      of_ranks_ = context().device.tensor({pass.ranks * largest}, MemoryKind::gradient,
+                                          replica_->gradients().dtype());
+    }
+    return of_ranks_.range(0, pass.ranks * model_->units[unit]->layout().count());
+  }
+  void take_gradients_of_ranks(std::size_t unit, const Pass& pass) {
+    const auto span =
+        context().timeline.scope(Activity::compute, "add up " + model_->units[unit]->name());
+    const std::int64_t count = model_->units[unit]->layout().count();
+    for (std::int64_t r = 0; r < pass.ranks; ++r)
+      take_gradients(pass.micro_batch + r, model_->first_parameter(unit),
+                     of_ranks_.range(r * count, count));
+    model_->units[unit]->bind(replica_->parameters(unit), {});
+  }
   bool takes_gradients() const { return replicas_ > 1 || converts_gradients(context().plan.train); }
   Pass within_replica(Pass pass) const {
     pass.micro_batches /= replicas_;
@@ -88,6 +110,7 @@ class OneAfterTheOther : public SyncScheme {
   std::int64_t replicas_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
+  Tensor of_ranks_;  // gradients of one unit
   Tensor total_;
   std::optional<WholeUpdate> update_;
 };

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
 #include "core/observe/machine_load.h"
+#include "core/observe/parameter_digest.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/slices.h"
 
@@ -96,13 +97,13 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.memory = context_.timeline.memory(first_traced);
   context_.timeline.trace(false);
   record.parameters = model_.parameter_count();
-  // Figures of memory are recorded before parameter_hashes(), which needs memory of its own, and
+  // Figures of memory are recorded before note_parameters(), which needs memory of its own, and
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
   if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
   if (context_.own_process) note_process_memory(record);
-  record.parameter_hashes = parameter_hashes();
+  note_parameters(record);
   return record;
 }
 
@@ -139,12 +140,15 @@ std::vector<double> Trainer::train_step(const Turn& turn) {
   terms_.gradient_scale = loss_scale_.value();
   count_targets(training_, step);
   std::vector<Loss> losses;
-  for (std::int64_t m = turn.first; m < turn.first + turn.micro_batches; ++m)
-    losses.push_back(train_micro_batch({.step = step,
-                                        .micro_batch = m,
-                                        .micro_batches = train.accumulation,
-                                        .keep_attention = train.recompute != Recompute::attention,
-                                        .seed = static_cast<std::uint64_t>(train.seed)}));
+  const std::int64_t at_once = joined_micro_batches(context_.plan);
+  for (std::int64_t m = turn.first; m < turn.first + turn.micro_batches; m += at_once)
+    std::ranges::move(train_micro_batch({.step = step,
+                                         .micro_batch = m,
+                                         .micro_batches = train.accumulation,
+                                         .ranks = at_once,
+                                         .keep_attention = train.recompute != Recompute::attention,
+                                         .seed = static_cast<std::uint64_t>(train.seed)}),
+                      std::back_inserter(losses));
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
   if (drains_after(step)) scheme_.drain();
@@ -165,9 +169,9 @@ std::vector<double> Trainer::train_step(const Turn& turn) {
   return values;
 }
 
-Loss Trainer::train_micro_batch(Pass pass) {
-  Loss loss = forward(pass, pass.step, training_);
-  Tensor gradient = std::exchange(loss.gradient, {});
+std::vector<Loss> Trainer::train_micro_batch(Pass pass) {
+  std::vector<Loss> losses = forward(pass, pass.step, training_);
+  Tensor gradient = std::exchange(losses[0].gradient, {});
   for (std::size_t u = model_.units.size(); u-- > 0;) {
     Unit& unit = *model_.units[u];
     scheme_.before_backward(u, pass);
@@ -179,7 +183,7 @@ Loss Trainer::train_micro_batch(Pass pass) {
     }
     scheme_.after_backward(u, pass);
   }
-  return loss;
+  return losses;
 }
 
 void Trainer::count_targets(const Loader& loader, std::int64_t global_batch_index) {
@@ -191,8 +195,10 @@ void Trainer::recompute(std::size_t unit, Pass pass) {
   model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
 }
 
-Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
-  const BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
+std::vector<Loss> Trainer::forward(Pass& pass, std::int64_t global_batch_index,
+                                   const Loader& loader) {
+  BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
+  slice.count *= pass.ranks;
   pass.first_sample = slice.first;
 
   const std::int64_t mean = terms_.gradient_batch;
@@ -216,7 +222,22 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
     }
     scheme_.after_forward(u, pass);
   }
-  return scheme_.loss(x, batch, terms_, pass);
+  return losses_of(x, batch, pass);
+}
+
+std::vector<Loss> Trainer::losses_of(const Tensor& logits, const Batch& batch, const Pass& pass) {
+  std::vector<Loss> losses;
+  const auto part = [&](const Tensor& all, std::int64_t rank) {
+    const std::int64_t count = all.count() / pass.ranks;
+    return pass.ranks == 1 ? all : all.range(rank * count, count);
+  };
+  for (std::int64_t r = 0; r < pass.ranks; ++r)
+    losses.push_back(
+        scheme_.loss(part(logits, r), {batch.inputs, part(batch.targets, r)}, terms_, pass));
+  // The gradient of each part has overwritten its logits.
+  if (pass.ranks > 1) losses[0].gradient = logits;
+  for (std::size_t r = 1; r < losses.size(); ++r) losses[r].gradient = {};
+  return losses;
 }
 
 std::vector<LossValue> Trainer::evaluate(const Turn& turn, RankRecord& record) {
@@ -240,7 +261,7 @@ std::vector<LossValue> Trainer::evaluate(const Turn& turn) {
       pass.micro_batch = turn.first + m;
       pass.micro_batches = context_.plan.train.accumulation;
       shares[static_cast<std::size_t>(m)] +=
-          value_of(context_.device, forward(pass, b, *held_out_));
+          value_of(context_.device, forward(pass, b, *held_out_)[0]);
     }
   }
   for (LossValue& share : shares) {
@@ -322,23 +343,26 @@ bool Trainer::recomputes(std::size_t unit) const {
   return context_.plan.train.recompute == Recompute::full && unit + 1 < model_.units.size();
 }
 
-std::vector<std::string> Trainer::parameter_hashes() {
-  std::map<int, Hash> hashes;
+void Trainer::note_parameters(RankRecord& record) {
+  std::map<int, ParameterDigest> digests;  // by replica
   std::vector<std::byte> host;
   // Without values there is nothing to hash, but the transfers in flight have to end.
   scheme_.visit_parameters([&](int replica, const Unit&, const Tensor& values) {
     if (!context_.device.has_values()) return;
-    Hash& hash = hashes[replica];
+    ParameterDigest& digest =
+        digests.try_emplace(replica, record.parameters, size_of(values.dtype())).first->second;
     for (std::int64_t begin = 0; begin < values.count(); begin += hashed_at_once) {
       const Tensor piece = values.range(begin, std::min(hashed_at_once, values.count() - begin));
       host.resize(piece.bytes());
       context_.device.read(piece, host);
-      hash.update(host);
+      digest.add(host);
     }
   });
-  std::vector<std::string> out;
-  for (auto& [replica, hash] : hashes) out.push_back(hash.digest());
-  return out;
+  if (digests.empty()) return;
+  record.first_replica = digests.begin()->first;
+  for (const auto& [replica, digest] : digests) record.parameter_hashes.push_back(digest.whole());
+  if (digests.size() == 1) record.parameter_blocks = digests.begin()->second.blocks();
+  record.kept = scheme_.kept();
 }
 
 Fields fields_of(Progress& progress) {

@@ -45,11 +45,14 @@ class Trainer {
   /// This is so for the last warm-up step, the last step, and every step before an evaluation. So N
   /// measured steps contain the communication of exactly N steps.
   bool drains_after(std::int64_t step) const;
-  /// Returns the loss without its gradient; the numbers may still be on the device.
-  Loss train_micro_batch(Pass pass);
+  /// Returns the loss of the micro-batch, or of each of several that are computed at once, without
+  /// its gradient; the numbers may still be on the device.
+  std::vector<Loss> train_micro_batch(Pass pass);
   /// Runs forward on those samples of a global batch of `loader` that belong to this rank and to
-  /// the pass's micro-batch. Records in the pass which samples these are.
-  Loss forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
+  /// the pass's micro-batch, or to each of its micro-batches. Records in the pass which samples
+  /// these are. The first loss has the gradient of them all.
+  std::vector<Loss> forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
+  std::vector<Loss> losses_of(const Tensor& logits, const Batch& batch, const Pass& pass);
   /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
   void count_targets(const Loader& loader, std::int64_t global_batch_index);
   void recompute(std::size_t unit, Pass pass);
@@ -63,7 +66,8 @@ class Trainer {
   /// that the turn has, and no worker waits.
   void average_statistics(const Turn& turn);
   int worker() const;
-  std::vector<std::string> parameter_hashes();
+  /// Adds the hashes of the parameters at the end to the record.
+  void note_parameters(RankRecord& record);
   /// Whether a unit's activations are dropped in forward and recomputed in backward. The last
   /// unit's activations are kept, because backward begins with this unit.
   bool recomputes(std::size_t unit) const;

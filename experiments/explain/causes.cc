@@ -38,7 +38,7 @@ std::vector<Finding> findings_of(const Evidence& evidence) {
   std::vector<Finding> out;
   for (const Cause& cause : causes())
     if (auto finding = cause.look(evidence, out);
-        finding && finding->ms >= least_share * evidence.ms.step) {
+        finding && finding->ms >= least_share * evidence.ms.mean()) {
       finding->cause = cause.name;
       finding->of_communication = cause.of_communication;
       out.push_back(std::move(*finding));

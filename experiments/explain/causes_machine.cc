@@ -84,7 +84,7 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
   // The master answers each worker by itself, and no trace shows for whom it waits; but its values
   // need all workers' gradients.
   const bool all_wait = e.plan().scheme == "dp";
-  if (!all_wait && out.waited_ms < least_share * e.ms.step) return {};
+  if (!all_wait && out.waited_ms < least_share * e.ms.mean()) return {};
   return out;
 }
 
@@ -102,7 +102,7 @@ std::optional<Finding> disturbed_machine(const Evidence& e, const std::vector<Fi
   if (what.empty()) return {};
   const double lost = lost_share(*e.row);
   return Finding{
-      .ms = lost * e.ms.step,
+      .ms = lost * e.ms.mean(),
       .sentence = fmt::format("The machine was not left to the run: {}. That took {:.0f}% of the "
                               "processor time of the run, so its times are too long.",
                               what, 100 * lost),
@@ -125,7 +125,7 @@ std::optional<Finding> more_threads_than_cores(const Evidence& e, const std::vec
   Finding out;
   if (plan.cluster) {
     // A simulated operation takes its own time, and waits for a core before that.
-    out.ms = std::min(std::max(0.0, e.ms.idle), e.ms.step * (1 - share));
+    out.ms = std::min(std::max(0.0, e.ms.idle), e.ms.mean() * (1 - share));
     out.sentence = fmt::format("{}, so {} ms of a step pass while a worker waits for a core.", who,
                                milliseconds(out.ms));
   } else {

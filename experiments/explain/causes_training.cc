@@ -99,7 +99,8 @@ std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>&
   const double fixed = exposed_transfer_ms(e) + e.ms.optimizer + e.ms.encoding +
                        std::max(0.0, e.ms.idle) + (e.ms.compute - growing);
   const double left = fixed - explained_ms(before);
-  if (e.ms.compute <= 0 || growing >= little_compute * e.ms.step || left < 0.5 * e.ms.step ||
+  const double step = e.ms.mean();
+  if (e.ms.compute <= 0 || growing >= little_compute * step || left < 0.5 * step ||
       (exposed_transfer_ms(e) > 0.5 * fixed && link_is_full(e)))
     return {};
   const auto samples = samples_of(plan, 0);
@@ -114,7 +115,7 @@ std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>&
           "step would take about {:.2f} times as long.",
           samples, samples == 1 ? "" : "s", milliseconds(e.ms.compute), milliseconds(growing),
           milliseconds(exposed_transfer_ms(e)), milliseconds(e.ms.optimizer), milliseconds(fixed),
-          1 + growing / e.ms.step),
+          1 + growing / step),
       .remedies = {larger_batch(plan)}};
 }
 

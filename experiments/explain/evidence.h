@@ -15,9 +15,12 @@ namespace ringside {
 
 /// Milliseconds of a step, as Row::time_ms: medians over the repeats of the case.
 struct StepParts {
-  double step = 0;  // of the slowest worker
+  double step = 0;  // median of the slowest worker
   double compute = 0, communication = 0, exposed = 0, optimizer = 0, data = 0, encoding = 0;
   double idle = 0, serving_optimizer = 0;
+  /// The mean step of an average worker, which the parts add up to. Shares of a step are shares of
+  /// this: a scheme that does more in some steps has a mean far above its median.
+  double mean() const { return compute + exposed + optimizer + data + encoding + idle; }
 };
 
 /// How long each worker computes in a step of the trace, in milliseconds, by its rank.

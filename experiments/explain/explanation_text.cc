@@ -12,6 +12,8 @@ namespace {
 
 /// A gain in speed below this share is none: predictions do not tell as little.
 constexpr double little = 0.01;
+/// A mean step that is so many times the median says that some steps are much longer than others.
+constexpr double uneven = 1.25;
 
 std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-";
@@ -29,16 +31,17 @@ std::string step_text(const Evidence& e) {
       {"compute", ms.compute},     {"exposed communication", ms.exposed},
       {"optimizer", ms.optimizer}, {"data", ms.data},
       {"encoding", ms.encoding},   {"idle", ms.idle}};
-  // Parts are means, and the step is the median of the slowest worker: shares are of the parts'
-  // sum.
-  double sum = 0;
-  for (const auto& part : parts) sum += part.second;
+  const double sum = ms.mean();
   std::vector<std::string> words;
   for (const auto& [name, value] : parts)
     if (value >= 0.005 * sum || name == std::string_view("compute"))
       words.push_back(
           fmt::format("{} {} ms ({})", name, milliseconds(value), share_text(value, sum)));
-  return fmt::format("A step takes {} ms. Of an average worker's step: {}.", milliseconds(ms.step),
+  return fmt::format("A step takes {} ms{}. Of an average worker's step: {}.",
+                     milliseconds(ms.step),
+                     sum > uneven * ms.step
+                         ? fmt::format(" in the median and {} ms in the mean", milliseconds(sum))
+                         : "",
                      fmt::join(words, ", "));
 }
 
@@ -49,7 +52,7 @@ std::string hidden_text(const Evidence& e) {
       "and workers wait {} ms.",
       milliseconds(e.ms.communication), milliseconds(e.summary.hidden_ms),
       milliseconds(e.ms.exposed));
-  if (const double late = e.for_last_rank_ms(); late > 0.01 * e.ms.step)
+  if (const double late = e.for_last_rank_ms(); late > 0.01 * e.ms.mean())
     out +=
         fmt::format(" Of these waits {} ms pass until the last rank has come.", milliseconds(late));
   return out + "\n";
@@ -135,8 +138,8 @@ std::string cause_text(const Evidence& e, const Explained& one, const TrialGroun
   std::string name = one.finding.cause;
   name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   std::string out = fmt::format("{}{}, up to {} ms ({} of the step). {}\n", number, name,
-                                milliseconds(one.finding.ms), share_text(one.finding.ms, e.ms.step),
-                                one.finding.sentence);
+                                milliseconds(one.finding.ms),
+                                share_text(one.finding.ms, e.ms.mean()), one.finding.sentence);
   for (const Trial& trial : one.trials) {
     out += "   " + trial_text(trial, ground) + "\n";
     if (detail == Detail::brief) break;

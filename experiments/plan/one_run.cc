@@ -85,9 +85,8 @@ void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
 }
 
 SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
-  const std::int64_t together = plan.model.batch_norm_group;
-  const std::int64_t groups = replicas_of(plan) / together;
-  const std::int64_t all = plan.train.accumulation * plan.world / together;
+  const std::int64_t groups = replicas_of(plan);
+  const std::int64_t all = plan.train.accumulation * plan.world;
   const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
   SumTree tree{.lr = lr, .samples = plan.train.weights};
   const SumOrder order = row.order(plan.options, plan);
@@ -127,28 +126,28 @@ void check_reduce_precision(TrainConfig& train, const SchemeRow& row) {
         given, name_of(train.precision));
 }
 
-/// Checks that batch norms over a group of ranks can compute what one rank with all their samples
-/// would. A group size above the world is lowered to the world.
-void check_batch_norm_groups(RunPlan& plan) {
+/// Checks that batch norms over a group of `ranks` ranks can compute what one rank with all their
+/// samples would. A group size above that number is lowered to it.
+void check_batch_norm_groups(RunPlan& plan, std::int64_t ranks) {
   std::int64_t& group = plan.model.batch_norm_group;
   require_at_least("model.batch_norm_group", group, 1);
   if (group > 1 && !find_model(plan.model.kind).batch_norms)
     throw Error("model.batch_norm_group = {}: model '{}' has no batch norms; leave it out", group,
                 plan.model.kind);
-  group = std::min<std::int64_t>(group, plan.world);
-  if (plan.world % group != 0)
+  group = std::min(group, ranks);
+  if (ranks % group != 0)
     throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,
-                plan.world);
+                ranks);
   if (group > 1 && !plan.train.weights.empty())
     throw Error(
         "model.batch_norm_group = {} joins micro-batches of equal size, but train.shares gives "
         "workers {} samples; leave one of the two out",
         group, fmt::join(plan.train.weights, ", "));
-  if (group > 1 && plan.train.accumulation > 1)
+  if (const std::int64_t each = plan.train.accumulation * plan.world / ranks; group > 1 && each > 1)
     throw Error(
         "model.batch_norm_group = {} joins one micro-batch of each rank, but a rank has {} "
         "micro-batches in a step; raise train.micro_batch to {} and leave train.accumulation at 1",
-        group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
+        group, each, plan.train.micro_batch * each);
 }
 
 void check_recompute(const RunPlan& plan) {
@@ -211,7 +210,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
     plan.train.reduce = row.reduces_each_micro_batch ? Reduce::every : Reduce::last;
   plan.train.accumulation = divide(plan, ranks, who, measured) * (replicas ? ranks : 1);
   plan.train.micro_batch = largest_micro_batch(plan);
-  check_batch_norm_groups(plan);
+  check_batch_norm_groups(plan, ranks);
   plan.sums = sum_tree(plan, row);
   plan.expendable = row.expendable(plan.options, world);
   const Servers servers = row.servers(plan.options, world);

@@ -49,25 +49,18 @@ RunPlan plan_single_for(const AskedRun& asked) {
   const int world = asked.plan.world;
   ExperimentConfig changed = *asked.config;
   changed.train.offload = Offload::none;
-  const std::int64_t group = std::min<std::int64_t>(changed.model.batch_norm_group, world);
-  changed.train.micro_batch *= group;
-  changed.train.batch_per_rank *= group;
   changed.train.shares = asked.plan.train.shares;  // speeds are those of the run's devices
   changed.train.weights = asked.plan.train.weights;
   // Shares by speed may come out equal in more micro-batches than equal shares would need.
   if (changed.train.shares != Shares::equal || asked.config->train.shares == Shares::speed)
     changed.train.accumulation = asked.plan.train.accumulation;
-  if (group > 1) {  // then `single` has fewer replicas than the run has ranks
-    changed.optimizer.lr = scaled_lr(changed.optimizer, world);
-    changed.optimizer.lr_scaling = LrScaling::none;
-  }
-  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world / group};
+  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world};
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
   plan.purpose = Purpose::reference;
-  plan.id = fmt::format("{}-x{}", reference_scheme, world / group);
-  if (group > 1) {
-    plan.id = fmt::format("{}-x{}-g{}", reference_scheme, world / group, group);
-    plan.label = fmt::format("{} x{} (norms of {})", reference_scheme, world / group, group);
+  plan.id = fmt::format("{}-x{}", reference_scheme, world);
+  if (const std::int64_t group = plan.model.batch_norm_group; group > 1) {
+    plan.id += fmt::format("-g{}", group);
+    plan.label += fmt::format(" (norms of {})", group);
   }
   return plan;
 }

@@ -18,9 +18,8 @@ struct AskedRun {
 /// sweep. Its id has no seed and no repeat.
 RunPlan plan_definition(const RunPlan& run);
 
-/// Plans the run of `single` over the micro-batches of all ranks of the run, with its learning
-/// rate. Ranks that share batch norms become one replica with a larger micro-batch. The id of the
-/// plan has no seed and no repeat yet.
+/// Plans the run of `single` over the micro-batches of all ranks of the run, with its learning rate
+/// and its groups of batch norms. The id of the plan has no seed and no repeat yet.
 RunPlan plan_single_for(const AskedRun& asked);
 
 /// The references that are needed and that are not among the runs of `single` in `asked`: for every

@@ -17,6 +17,17 @@ std::string resident_text(const RankRecord& rank) {
                      megabytes(static_cast<double>(rank.rss - rank.rss_of_peers)));
 }
 
+/// Says of which workers a hash of parameters is.
+std::string shown_text(const Row& row) {
+  const RowParameters& at_end = row.at_end;
+  if (!at_end.differing.empty())
+    return fmt::format(", but those of {} DIFFER", ranks_text(at_end.differing));
+  if (row.plan.world == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
+  if (at_end.shown_by == row.plan.world)
+    return fmt::format(" (of each of {} workers)", row.plan.world);
+  return " (of the servers, as worker 0 read them)";
+}
+
 }  // namespace
 
 std::string row_text(const Row& row) {
@@ -79,7 +90,7 @@ std::string row_text(const Row& row) {
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);
   for (const std::string& hash : row.parameter_hashes)
-    out += fmt::format("parameters     {}\n", hash);
+    out += fmt::format("parameters     {}{}\n", hash, shown_text(row));
   return out;
 }
 

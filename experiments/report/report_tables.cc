@@ -30,10 +30,11 @@ std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
   const Proof proof = one.verdict.proof;
   std::string out(name_of(proof));
-  if (!one.verdict.cause.empty())
-    out += ": " + one.verdict.cause;
-  else if (proof == Proof::to_rounding || proof == Proof::different)
-    out += fmt::format(" ({:.0e})", one.verdict.difference);
+  const double difference = one.verdict.difference;
+  if (!one.verdict.cause.empty()) out += ": " + one.verdict.cause;
+  if (proof == Proof::to_rounding ||
+      (proof == Proof::different && (difference > 0 || one.verdict.cause.empty())))
+    out += fmt::format(" ({:.0e})", difference);
   if (mark_simulated && !one.cluster.empty()) out += "; SIMULATED";
   if (one.shared_device) out += "; shared GPU: not a performance figure";
   if (one.failed > 0)

@@ -13,14 +13,17 @@ namespace ringside {
 namespace {
 
 /// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, the range
-/// of the speed-ups of all repeats. Such a range holds the true median less often.
+/// of the speed-ups of all repeats. Such a range holds the true median less often. Empty where
+/// there are no brackets, since no case has two repeats that finished.
 std::string interval_text(const std::vector<CaseSummary>& cases) {
   int repeats = 0;
   for (const CaseSummary& one : cases) repeats = std::max(repeats, one.repeats - one.failed);
   constexpr int enough = 6;
-  if (repeats >= enough) return "its 95% interval";
+  if (repeats < 2) return {};
+  if (repeats >= enough) return ", and in brackets its 95% interval";
   return fmt::format(
-      "the range over {} repeats, which contains the true median with a probability of {:.0f}%",
+      ", and in brackets the range over {} repeats, which contains the true median with a "
+      "probability of {:.0f}%",
       repeats, 100 * (1 - std::exp2(1 - repeats)));
 }
 
@@ -31,8 +34,7 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
     out += " cores: processor cores at work in the measured steps, on average.";
   out +=
       "\nsamples/s: over all measured steps of the slowest worker; median over repeats, ± half of "
-      "their range. speed-up: samples/s divided by those of `single` in the same repeat; median, "
-      "and in brackets ";
+      "their range. speed-up: samples/s divided by those of `single` in the same repeat; median";
   out += interval_text(cases);
   out += ". eff.: speed-up divided by world.\n";
   if (with_all_cores(cases))

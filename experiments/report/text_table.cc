@@ -37,6 +37,15 @@ std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_l
   return out;
 }
 
+std::string ranks_text(const std::vector<std::int64_t>& ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
+    out += std::to_string(ranks[i]);
+  }
+  return out;
+}
+
 std::string megabytes(double bytes) {
   return fmt::format("{:.{}f}", bytes / 1e6, bytes < 1e8 ? 2 : 0);
 }

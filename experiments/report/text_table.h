@@ -1,6 +1,7 @@
 // Tables and figures as text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_l
 
 /// How many columns of a terminal UTF-8 text takes, if each of its characters takes one.
 std::size_t columns_of(const std::string& text);
+
+/// "rank 2", "ranks 1 and 2", "ranks 0, 1 and 3".
+std::string ranks_text(const std::vector<std::int64_t>& ranks);
 
 std::string megabytes(double bytes);
 /// The value as text; values that round to 0 have no sign.

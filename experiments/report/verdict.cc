@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "core/plan/same_run.h"
+#include "experiments/report/text_table.h"
 
 namespace ringside {
 namespace {
@@ -71,14 +73,71 @@ bool close_accuracies(const Row& a, const Row& b) {
       [](const auto& x, const auto& y) { return std::abs(x.accuracy - y.accuracy) <= 0.01; });
 }
 
-/// Whether nothing but an error can make the parameters differ from the reference's if all losses
-/// are equal to the bit: GPUs, batch norms over several ranks, and reductions after every
-/// micro-batch may round in another order, and a run of one step has no loss after it.
-bool losses_show_parameters(const RunPlan& plan) {
+/// Whether a run may round in another order than a reference with equal sums: on GPUs, in other
+/// programs, with reductions after every micro-batch that have no definition, with another number
+/// of threads, and on hosts that may have other processors. Any other run must have the
+/// reference's bits. (Losses cannot tell: a low learning rate makes those of any two runs equal
+/// to rounding.)
+bool may_round_otherwise(const RunPlan& plan, const RunPlan& reference) {
   const bool other_order =
       plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && !plan.sums.own_order;
-  return plan.device.kind != "cuda" && !plan.program && plan.model.batch_norm_group == 1 &&
-         !other_order && plan.train.steps > 1;
+  const auto host = [](const RunPlan& of) { return of.homes.empty() ? "" : of.homes[0].host; };
+  return plan.device.kind == "cuda" || plan.program || other_order ||
+         plan.device.threads != reference.device.threads || spans_hosts(plan) ||
+         host(plan) != host(reference);
+}
+
+/// The ranks whose parameters differ from the reference's; none if that is not known. A
+/// sharded rank is named if blocks that it alone keeps differ, and another's are all equal.
+std::vector<std::int64_t> ranks_that_differ(const Row& row, const Row& reference) {
+  std::set<std::int64_t> ranks, equal;
+  const auto &own = row.parameter_hashes, &others = reference.parameter_hashes;
+  const std::vector<std::int64_t>& keepers = row.at_end.keepers;
+  const std::string& blocks = row.at_end.blocks;
+  if (own.size() > 1 && own.size() == others.size()) {  // each worker has a replica of its own
+    for (std::size_t r = 0; r < own.size(); ++r)
+      (own[r] == others[r] ? equal : ranks).insert(static_cast<std::int64_t>(r));
+  } else if (!keepers.empty() && blocks.size() == reference.at_end.blocks.size()) {
+    const std::size_t digits = blocks.size() / keepers.size();
+    for (std::size_t b = 0; b < keepers.size(); ++b) {
+      if (keepers[b] < 0) continue;
+      const bool same =
+          blocks.compare(b * digits, digits, reference.at_end.blocks, b * digits, digits) == 0;
+      (same ? equal : ranks).insert(keepers[b]);
+    }
+    for (const std::int64_t rank : ranks) equal.erase(rank);
+  }
+  if (equal.empty()) return {};
+  return {ranks.begin(), ranks.end()};
+}
+
+/// What differs of two runs that must have the same bits; empty if losses tell by themselves.
+std::string what_differs(const Row& row, const Row& reference, double difference) {
+  if (const auto ranks = ranks_that_differ(row, reference); !ranks.empty())
+    return fmt::format("the parameters of {} at the end differ", ranks_text(ranks));
+  if (difference > largest_rounding(row.plan)) return {};
+  return row.parameter_hashes != reference.parameter_hashes
+             ? "the parameters at the end differ"
+             : "losses or accuracies differ, where every bit has to be equal";
+}
+
+/// What keeps equal results from showing anything; empty if nothing does.
+std::string nothing_to_show(const Row& row) {
+  const RunPlan& plan = row.plan;
+  if (plan.sums.lr == 0) return "optimizer.lr = 0, so no step changed a parameter";
+  if (plan.train.steps > 0 && row.skipped_steps >= plan.train.steps)
+    return "gradients overflowed in every step, so none changed a parameter";
+  if (const auto shown = row.at_end.shown_by;
+      plan.promise == Promise::same_run && shown > 0 && shown < plan.world)
+    return fmt::format("of {} workers only {} showed the parameters at the end", plan.world, shown);
+  const bool silent = std::all_of(row.ranks.begin(), row.ranks.end(), [](const RankRecord& rank) {
+    return rank.bytes_sent_per_step == 0;
+  });
+  if (silent && row.bytes_minimum_per_step > 0)
+    return fmt::format(
+        "no rank sent a byte in the measured steps, though the busiest has to send {} MB a step",
+        megabytes(row.bytes_minimum_per_step));
+  return {};
 }
 
 /// Holds a run against its replay.
@@ -101,6 +160,10 @@ Verdict replay_verdict(const Row& row) {
 Verdict verdict(const Row& row, const Reference& reference) {
   const RunPlan& plan = row.plan;
   if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
+  if (const auto& ranks = row.at_end.differing; !ranks.empty())
+    return {Proof::different, 0,
+            fmt::format("the parameters of {} at the end differ from those of rank 0",
+                        ranks_text(ranks))};
   if (plan.promise == Promise::replayed) return replay_verdict(row);
   if (plan.defines > 0 && plan.promise != Promise::same_run) return {Proof::reference};
   if (!reference.row)
@@ -117,9 +180,8 @@ Verdict verdict(const Row& row, const Reference& reference) {
                                             : Proof::identical_to_single,
             difference};
   }
-  if (reference.same_sums && difference == 0 && losses_show_parameters(plan) &&
-      row.parameter_hashes != reference.row->parameter_hashes)
-    return {Proof::different, 0, "the parameters at the end differ"};
+  if (reference.same_sums && !may_round_otherwise(plan, reference.row->plan))
+    return {Proof::different, difference, what_differs(row, *reference.row, difference)};
   // Another program keeps parameters in another order, so it reports no hashes.
   const bool as_many =
       plan.program || row.parameter_hashes.size() == reference.row->parameter_hashes.size();
@@ -153,6 +215,9 @@ Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& 
   Verdict worst{Proof::reference};
   for (const Row* row : repeats) {
     Verdict one = verdict(*row, reference_of(*row, rows));
+    if (one.proof != Proof::reference && one.proof < Proof::not_shown)
+      if (std::string cause = nothing_to_show(*row); !cause.empty())
+        one = {Proof::not_shown, one.difference, std::move(cause)};
     one.difference = std::max(worst.difference, one.difference);
     if (one.proof >= worst.proof) worst = one;
     worst.difference = one.difference;

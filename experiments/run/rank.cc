@@ -20,13 +20,14 @@ namespace ringside {
 namespace {
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it
-/// to the units. Returns null if the batch norms use this worker's rows alone.
+/// to the units. Returns null if the batch norms use this worker's rows alone, or if the rank
+/// stands for all workers of a group.
 std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model& model) {
   const RunPlan& plan = context.plan;
   const auto size = static_cast<int>(plan.model.batch_norm_group);
   const bool any = std::any_of(model.units.begin(), model.units.end(),
                                [](const auto& unit) { return !unit->statistics().empty(); });
-  if (size == 1 || !any) return nullptr;
+  if (size == 1 || plan.world == 1 || !any) return nullptr;
   const int worker = context.self().worker;
   auto group =
       context.communicator({fmt::format("batch-norm-{}", worker / size), worker % size, size});
@@ -41,7 +42,7 @@ void save_weights(const RunPlan& plan, int worker, const Model& model, SyncSchem
   std::optional<WeightsFile> file;
   if (worker == 0) file.emplace(plan.save, model, plan.model, parameter_dtype(plan.train));
   scheme.visit_parameters([&](int replica, const Unit& unit, const Tensor& values) {
-    if (replica == 0) file->add(unit, values);
+    if (file && replica == 0) file->add(unit, values);
   });
   if (file) file->finish(plan.train.steps);
 }

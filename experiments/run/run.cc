@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/observe/over_ranks.h"
 #include "core/train/trainer.h"
 
 namespace ringside {
@@ -50,7 +51,8 @@ class StepCollector {
   std::map<std::int64_t, Pending> pending_;
 };
 
-Row row_of(const RunPlan& plan, const LaunchResult& result) {
+/// `steps_of` says how many steps each rank has reported.
+Row row_of(const RunPlan& plan, const LaunchResult& result, std::map<int, std::int64_t> steps_of) {
   if (!result.error.empty()) return failed_row(plan, result.error);
   try {
     std::vector<RankRecord> records;
@@ -62,6 +64,7 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
       RankRecord& lost = records.emplace_back();
       lost.rank = static_cast<int>(r);
       lost.role = "lost";
+      lost.lost_after = steps_of[lost.rank];
     }
     Row row = make_row(plan, std::move(records));
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
@@ -116,6 +119,7 @@ std::string collectives_of(const LaunchResult& result) {
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
   StepCollector steps(plan, on_step);
+  std::map<int, std::int64_t> steps_of;
   std::optional<LoadMeter> meter;
   if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;
@@ -124,8 +128,10 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
     if (!plan.cluster) hosts = hosts_of(plan, start);
     const LaunchListener listener{.on_progress =
                                       [&](int rank, const nlohmann::json& progress) {
-                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0)
-                                          steps.add(read_json<Progress>(progress));
+                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker < 0)
+                                          return;
+                                        steps.add(read_json<Progress>(progress));
+                                        ++steps_of[rank];
                                       },
                                   .on_output = start.on_output};
     if (hosts.empty()) {
@@ -140,8 +146,12 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result), false, collectives_of(result)};
-  if (meter) outcome.row.load = meter->read();
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, collectives_of(result)};
+  if (meter) {
+    outcome.row.load = meter->read();
+    outcome.row.load->stood_still_s =
+        std::max(result.stood_still_s, stood_still_s(plan, outcome.row.ranks));
+  }
   if (outcome.row.status == "ok" && !hosts.empty())
     outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
   return outcome;

@@ -303,8 +303,7 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
 
 SumOrder ps_order(const PsOptions& options, const RunPlan& plan) {
   const int group = sum_group_of(options, plan.world);
-  if (group == 1 || plan.device.kind == "cuda" || plan.model.batch_norm_group > 1)
-    return SumOrder::of_single;
+  if (group == 1 || plan.device.kind == "cuda") return SumOrder::of_single;
   return group < plan.world || pushes_a_step(plan.train) > 1 ? SumOrder::own : SumOrder::of_single;
 }
 

@@ -66,7 +66,7 @@ class ReplicaScheme : public SyncScheme {
 
   void visit_parameters(const ParameterVisitor& visit) override {
     drain();
-    if (client_->worker() == 0) link_->visit(visit);
+    link_->visit(visit);
   }
 
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }

@@ -32,13 +32,14 @@ class Load : public ::testing::Test {
     files_["/proc/stat"] = "cpu  1 2 3 4 5 6 7 8 0 0\n" + line(0, first) + line(1, second) +
                            line(2, {100 * now_}) + line(3, {100 * now_}) + "intr 77 1 2\n";
   }
-  LoadMeter meter() {
+  LoadMeter meter() { return LoadMeter(source()); }
+  LoadSource source() {
     LoadSource source;
     source.read = [this](const std::string& file) { return files_[file]; };
     source.own = [this] { return own_; };
     source.now_s = [this] { return now_; };
     source.cores = {0, 1};
-    return LoadMeter(source);
+    return source;
   }
 
   std::map<std::string, std::string> files_;
@@ -130,8 +131,31 @@ TEST_F(Load, TheThresholdIsAShareOfWhatTheRunCanUse) {
   EXPECT_EQ(disturbance({.seconds = 0.1, .cores = 2, .others_s = 0.04}, 2), "") << "ticks";
 }
 
+TEST_F(Load, ARunThatStoodStillIsDisturbed) {
+  const auto still = [](double seconds) {
+    return MachineLoad{.seconds = 40, .cores = 2, .stood_still_s = seconds};
+  };
+  EXPECT_EQ(disturbance(still(10), 2), "the run stood still for 10.0 of 40.0 s");
+  EXPECT_DOUBLE_EQ(lost_share(still(10), 2), 0.25);
+  EXPECT_EQ(disturbance(still(0.7), 2), "") << "less than 2%";
+}
+
+/// The clocks of a run do not count the sleep of the machine.
+TEST_F(Load, AMachineThatSleptIsADisturbance) {
+  double slept = 100;
+  LoadSource of = source();
+  of.suspended_s = [&] { return slept; };
+  const LoadMeter load(std::move(of));
+  now_ += 10;
+  EXPECT_EQ(disturbance(load.read(), 2), "");
+  slept += 3600;
+  EXPECT_DOUBLE_EQ(load.read().seconds, 10);
+  EXPECT_EQ(disturbance(load.read(), 2), "the machine was suspended for 3600.0 s");
+  EXPECT_GT(lost_share(load.read(), 2), 0);
+}
+
 TEST_F(Load, IsWrittenAndReadBack) {
-  const MachineLoad load{2.5, 2, 0.1, 0.2, 0.3, 4, 5};
+  const MachineLoad load{2.5, 2, 0.1, 0.2, 0.3, 4, 5, 6, 7};
   const auto again = read_json<MachineLoad>(nlohmann::json::parse(to_json(load).dump()));
   EXPECT_EQ(to_json(again), to_json(load));
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/observe/over_ranks.h"
 
 namespace ringside {
 namespace {
@@ -98,6 +99,73 @@ TEST(Row, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
   two[1].losses = {tiny, tiny, 0.125, 0.0625};
   EXPECT_EQ(loss_of(1, one), (std::vector<double>{1, 0.9375}));
   EXPECT_EQ(loss_of(2, two), loss_of(1, one));
+}
+
+TEST(Row, NamesWorkersThatEndWithOtherParameters) {
+  auto some = records();
+  some[0].parameter_blocks = "12345678";
+  some[1].parameter_hashes = {"abc"};
+  Row row = make_row(plan(), some);
+  EXPECT_EQ(row.parameter_hashes, std::vector<std::string>{"abc"});
+  EXPECT_EQ(row.at_end.shown_by, 2);
+  EXPECT_TRUE(row.at_end.differing.empty());
+  EXPECT_EQ(row.at_end.blocks, "12345678");
+  some[1].parameter_hashes = {"abd"};
+  row = make_row(plan(), some);
+  EXPECT_EQ(row.parameter_hashes, std::vector<std::string>{"abc"});
+  EXPECT_EQ(row.at_end.differing, std::vector<std::int64_t>{1});
+  some[1].first_replica = 1;
+  row = make_row(plan(), some);
+  EXPECT_EQ(row.parameter_hashes, (std::vector<std::string>{"abc", "abd"})) << "replicas of own";
+  EXPECT_TRUE(row.at_end.differing.empty());
+  EXPECT_EQ(row.at_end.blocks, "");
+}
+
+/// 77 parameters are 77 blocks; the last one is that of neither rank.
+TEST(Row, KnowsWhoKeepsABlock) {
+  auto some = records();
+  some[0].kept = {{0, 30}, {60, 10}};
+  some[1].kept = {{30, 30}, {70, 6}};
+  const auto keepers = make_row(plan(), some).at_end.keepers;
+  ASSERT_EQ(keepers.size(), 77u);
+  EXPECT_EQ(std::count(keepers.begin(), keepers.end(), 0), 40);
+  EXPECT_EQ(std::count(keepers.begin(), keepers.end(), 1), 36);
+  EXPECT_EQ(keepers.back(), -1);
+  some[0].parameters = 600;  // blocks of three elements
+  some[0].kept = {{0, 301}};
+  some[1].kept = {{301, 299}};
+  const auto wide = make_row(plan(), some).at_end.keepers;
+  ASSERT_EQ(wide.size(), 200u);
+  EXPECT_EQ(wide[99], 0);
+  EXPECT_EQ(wide[100], -1) << "both have a part";
+  EXPECT_EQ(wide[199], 1);
+}
+
+/// A pause of all processes is one long step; a scheme that does more in some steps has several.
+TEST(Row, StoodStillInOneStepOfManyMedians) {
+  const auto still = [](std::vector<double> totals) {
+    auto some = records();
+    some[1].steps = {step(9, 9, 0)};
+    for (const double total : totals) some[1].steps.push_back(step(total, 0.1, 0));
+    return stood_still_s(plan(), some);
+  };
+  EXPECT_DOUBLE_EQ(still({0.1, 0.1, 10.1, 0.1, 0.1}), 10);
+  EXPECT_EQ(still({0.1, 0.1, 1.1, 0.1, 0.1}), 0) << "that may be other work";
+  EXPECT_EQ(still({0.1, 10.1, 0.1, 0.1, 10.1}), 0);
+  EXPECT_EQ(still({0.1, 10.1, 0.1}), 0) << "so few steps do not tell what is usual";
+  EXPECT_EQ(still({3, 3, 13, 3, 3}), 0);
+  RunPlan cold = plan();
+  cold.train.warmup = 0;
+  EXPECT_EQ(stood_still_s(cold, records()), 0);
+}
+
+TEST(Row, CountsTheStepsOfAWorkerThatWasKilled) {
+  auto some = records();
+  some[1] = RankRecord{.rank = 1, .role = "lost", .lost_after = 1257};
+  some[0].steps.assign(3001, step(0.1, 0.1, 0));
+  const Row row = make_row(plan(), some);
+  EXPECT_EQ(row.worker_steps, (std::vector<std::int64_t>{3001, 1257}));
+  EXPECT_NEAR(row.samples_per_s, 4 * (3000 + 1256) / 300.0, 1e-6) << "its samples count";
 }
 
 TEST(Row, TakesTheTimeOfTheSlowestWorkerWithoutWarmUp) {

@@ -320,9 +320,9 @@ TEST(CasePlans, ABatchForEachRankGoesWithBatchNormGroups) {
   asked.common.compare.schemes = {"ddp"};
   asked.common.compare.worlds = {4};
   const auto runs = plan_comparison(asked);
-  ASSERT_THAT(ids(runs), ElementsAre("single-x2-g2-r0", "ddp-w4-r0"));
+  ASSERT_THAT(ids(runs), ElementsAre("single-x4-g2-r0", "ddp-w4-r0"));
   EXPECT_EQ(runs[0].train.global_batch, 16);
-  EXPECT_EQ(runs[0].train.micro_batch, 8) << "the samples of two ranks";
+  EXPECT_EQ(runs[0].train.micro_batch, 4) << "the samples of one rank";
   reference_of(runs[1], runs);
 }
 

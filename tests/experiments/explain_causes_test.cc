@@ -117,6 +117,17 @@ TEST(ExplainCauses, NothingStandsOutWhereNothingDoes) {
                     HasSubstr("the least that its scheme needs")));
 }
 
+/// As of averaging, whose workers exchange replicas in few steps.
+TEST(ExplainCauses, AreSharesOfTheMeanStepWhereFewStepsAreLong) {
+  const Staged uneven =
+      row_evidence("averaging", 2, {.step = 10, .compute = 9, .communication = 24, .exposed = 23});
+  const Explanation explanation = explanation_of(uneven.evidence, {}, {}, Detail::full);
+  EXPECT_THAT(explanation_text(explanation, {}, Detail::full),
+              AllOf(HasSubstr("A step takes 10.0 ms in the median and 32.0 ms in the mean"),
+                    HasSubstr("exposed communication 23.0 ms (72%)"),
+                    HasSubstr("up to 23.0 ms (72% of the step)")));
+}
+
 TEST(ExplainCauses, ATinyBatchTakesLessThanAQuarterOfItsStep) {
   const auto found = [](double compute) {
     return causes_found(

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "tests/experiments/program_test.h"
 
@@ -122,6 +123,26 @@ INSTANTIATE_TEST_SUITE_P(Schemes, Failures,
 INSTANTIATE_TEST_SUITE_P(Schemes, FailuresOfWaiting,
                          ::testing::Values("dp", "ps", "ddp", "fsdp", "averaging"),
                          [](const auto& info) { return info.param; });
+
+class StandingStill : public ProgramTest {};
+
+/// As by Ctrl-Z, a batch system that suspends jobs, or a paused container.
+TEST_F(StandingStill, OfAllProcessesIsSaidOfTheRun) {
+  small_gpt(16, 16, "steps = 3000\nglobal_batch = 4\n");
+  Program program = start({"train", "trial.toml", "--scheme", "ddp", "--world", "2"});
+  ASSERT_TRUE(program.wait_for("step"));
+  const auto all = [&](int signal) {
+    for (const pid_t rank : program.children()) kill(rank, signal);
+    kill(program.pid(), signal);
+  };
+  all(SIGSTOP);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(900);
+  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  all(SIGCONT);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, ::testing::ContainsRegex("disturbed .*the run stood still for [0-9]"));
+}
 
 }  // namespace
 }  // namespace ringside

@@ -203,7 +203,7 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
       EXPECT_EQ(peak(runs.back()), lr);
       EXPECT_EQ(std::count_if(runs.begin(), runs.end(),
                               [&](const RunPlan& run) {
-                                return run.scheme == "single" && run.sums == runs.back().sums;
+                                return run.scheme == "single" && must_equal(runs.back(), run);
                               }),
                 1)
           << name_of(scaling) << ", groups of " << group;
@@ -212,7 +212,8 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
     const auto runs = plan_comparison(config);
     const RunPlan& reference = runs.front();
     const auto replicas = reference.options.as<SingleOptions>().replicas;
-    EXPECT_EQ(replicas, 8 / group);
+    EXPECT_EQ(replicas, 8);
+    EXPECT_EQ(reference.model.batch_norm_group, group);
     EXPECT_EQ(learning_rate(reference.optimizer, 0, {10, replicas}),
               learning_rate(runs.back().optimizer, 0, {10, 8}));
   }
@@ -233,7 +234,7 @@ TEST(Planner, GradientsAreReducedAsTheSchemeDoesUnlessTold) {
   EXPECT_EQ(reduce(Reduce::every, "single"), Reduce::last) << "there is nobody to reduce with";
 }
 
-TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
+TEST(Planner, BatchNormsOfRanksAreThoseOfSingleWithTheSameGroups) {
   auto config = experiment();
   norm_in_groups(config, 2);
   config.train.micro_batch = 4;
@@ -241,11 +242,15 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
   config.compare.worlds = {4};
   config.compare.repeats = 1;
   const auto runs = plan_comparison(config);
-  ASSERT_THAT(ids(runs), ElementsAre("single-x2-g2-r0", "ddp-w4-r0"));
+  ASSERT_THAT(ids(runs), ElementsAre("single-x4-g2-r0", "ddp-w4-r0"));
   EXPECT_EQ(runs[1].train.micro_batch, 4);
-  EXPECT_EQ(runs[0].train.micro_batch, 8) << "the samples of two ranks";
-  EXPECT_EQ(runs[0].train.accumulation, 2);
-  EXPECT_EQ(runs[0].model.batch_norm_group, 1);
+  EXPECT_EQ(runs[0].train.micro_batch, 4) << "the samples of one rank";
+  EXPECT_EQ(runs[0].train.accumulation, 4);
+  EXPECT_EQ(runs[0].model.batch_norm_group, 2);
+  EXPECT_TRUE(must_equal(runs[1], runs[0]));
+  RunPlan other = runs[0];
+  other.model.batch_norm_group = 1;
+  EXPECT_FALSE(must_equal(runs[1], other)) << "its norms take other samples together";
   EXPECT_EQ(runs[0].sums, runs[1].sums);
   EXPECT_EQ(plan_training(config, "ddp", 1).model.batch_norm_group, 1) << "there is one rank";
 
@@ -318,8 +323,8 @@ TEST(Planner, ReferencesOfBatchNormGroupsAreRunsOfTheirOwn) {
   config.compare.repeats = 2;
   const auto runs = plan_comparison(config);
   ASSERT_THAT(ids({runs.begin(), runs.begin() + 3}),
-              ElementsAre("single-x1-g2-r0", "single-x1-g4-r0", "single-w1-r0"));
-  EXPECT_EQ(runs[0].label, "single x1 (norms of 2)");
+              ElementsAre("single-x2-g2-r0", "single-x4-g4-r0", "single-w1-r0"));
+  EXPECT_EQ(runs[0].label, "single x2 (norms of 2)");
   EXPECT_EQ(runs[0].purpose, Purpose::reference);
   EXPECT_EQ(runs[2].label, "single");
   EXPECT_EQ(runs[2].purpose, Purpose::asked);

@@ -64,6 +64,9 @@ class Slowed : public SyncScheme {
   void visit_parameters(const ParameterVisitor& visit) override {
     scheme_->visit_parameters(visit);
   }
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
+    return scheme_->kept();
+  }
   Traffic traffic() const override { return scheme_->traffic(); }
   std::vector<SchemeFigure> figures() const override { return scheme_->figures(); }
 

@@ -143,7 +143,7 @@ inline void expect_run_of(const RankRecord& reference, const RunPlan& plan,
   for (const RankResult& result : results) EXPECT_EQ(result.error, "");
   EXPECT_EQ(results[0].worker.parameter_hashes, reference.parameter_hashes);
   for (std::size_t w = 1; w < static_cast<std::size_t>(plan.world); ++w)
-    EXPECT_TRUE(results[w].worker.parameter_hashes.empty()) << "worker 0 alone visits";
+    EXPECT_EQ(results[w].worker.parameter_hashes, reference.parameter_hashes) << "worker " << w;
   // Orders the losses by step, worker and micro-batch, as those of the reference are.
   const auto each = static_cast<std::size_t>(plan.train.accumulation);
   std::vector<double> losses;

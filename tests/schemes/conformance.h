@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/observe/row.h"
@@ -36,7 +37,8 @@ inline ExperimentConfig evaluating() {
   return config;
 }
 
-/// Every replica must end with the bits of the definition's replica.
+/// Every replica must end with the bits of the definition's replica, and of workers that hold the
+/// same parameters each must show that it does.
 inline Violations wrong_parameters(const Row& row, const Row& definition) {
   const auto &own = row.parameter_hashes, &defined = definition.parameter_hashes;
   if (own.size() != defined.size())
@@ -46,6 +48,11 @@ inline Violations wrong_parameters(const Row& row, const Row& definition) {
   for (std::size_t r = 0; r < own.size(); ++r)
     if (own[r] != defined[r])
       out.push_back(fmt::format("the parameters of replica {} differ from the definition's", r));
+  for (const std::int64_t rank : row.at_end.differing)
+    out.push_back(fmt::format("rank {} ends with other parameters than rank 0", rank));
+  if (row.plan.promise != Promise::replayed && row.at_end.shown_by != row.plan.world)
+    out.push_back(fmt::format("{} of {} show their parameters", row.at_end.shown_by,
+                              count_of(static_cast<std::size_t>(row.plan.world), "worker")));
   return out;
 }
 
@@ -103,11 +110,27 @@ inline Violations missing_traffic(const Row& row) {
                   busiest(row), row.bytes_minimum_per_step)};
 }
 
+/// Ranks that keep shards must keep all parameters between them.
+inline Violations lost_parameters(const Row& row) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept;
+  for (const RankRecord& rank : row.ranks)
+    kept.insert(kept.end(), rank.kept.begin(), rank.kept.end());
+  if (kept.empty()) return {};
+  kept.emplace_back(row.parameters, 0);
+  std::sort(kept.begin(), kept.end());
+  std::int64_t end = 0;
+  for (const auto& [begin, count] : kept) {
+    if (begin > end) return {fmt::format("no rank keeps the parameters from {} to {}", end, begin)};
+    end = std::max(end, begin + count);
+  }
+  return {};
+}
+
 /// All of these together, bit for bit.
 inline Violations violations(const Row& row, const Row& definition) {
   Violations out = wrong_parameters(row, definition);
-  for (const Violations& more :
-       {wrong_losses(row, definition), wrong_evaluations(row, definition), missing_traffic(row)})
+  for (const Violations& more : {wrong_losses(row, definition), wrong_evaluations(row, definition),
+                                 missing_traffic(row), lost_parameters(row)})
     out.insert(out.end(), more.begin(), more.end());
   return out;
 }

@@ -1,16 +1,20 @@
 // Models of all kinds under every scheme: batch norms, dropout and losses of several terms.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/schemes/tiny_runs.h"
+#include "experiments/report/verdict.h"
+#include "tests/schemes/conformance.h"
 
 namespace ringside {
 namespace {
 
 using testing::definition_of;
+using ::testing::IsEmpty;
 using testing::largest_difference;
 using testing::reference_of;
 using testing::run;
 using testing::tiny;
+using testing::violations;
 
 ExperimentConfig evaluated_resnet() {
   auto config = testing::tiny_resnet();
@@ -110,6 +114,41 @@ TEST_P(ExactSchemeModels, ABatchNormOverAllRanksIsThatOfSingleOverTheirSamplesTo
   EXPECT_NEAR(row.evaluations.at(0).loss, whole.evaluations.at(0).loss, 1e-5);
   if (world() > 1) {
     EXPECT_GT(largest_difference(apart.loss, whole.loss), 1e-3) << "without a group it is not";
+  }
+}
+
+/// The norms of single take the same samples together, whatever the learning rate makes of
+/// rounding.
+TEST_P(ExactSchemeModels, JoinedBatchNormsEndWithTheBitsOfSingleWithTheSameGroups) {
+  auto config = evaluated_resnet();
+  for (const int group : {2, 4})
+    for (const double lr : {1e-3, 0.3}) {
+      if (world() % group != 0) continue;
+      config.model.batch_norm_group = group;
+      config.optimizer.lr = lr;
+      const Row row = row_of(config), single = reference_of(config, world());
+      EXPECT_EQ(single.plan.model.batch_norm_group, group);
+      EXPECT_THAT(violations(row, single), IsEmpty()) << "groups of " << group << ", lr " << lr;
+      EXPECT_EQ(verdict({&row}, {row, single}).proof, Proof::identical_to_single);
+    }
+}
+
+TEST(JoinedBatchNorms, OfBranchesWithDropoutAndRecomputationEndWithTheBitsOfSingle) {
+  auto config = evaluated_resnet();
+  config.model.kind = "inception";
+  config.model.layers = 24;
+  config.model.filters = 1;
+  config.model.image = 75;
+  config.model.dropout = 0.2;
+  config.model.batch_norm_group = 2;
+  config.train.global_batch = 8;
+  config.train.steps = 2;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 1;
+  for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+    config.train.recompute = recompute;
+    EXPECT_THAT(violations(run(plan_training(config, "ddp", 4)), reference_of(config, 4)),
+                IsEmpty());
   }
 }
 

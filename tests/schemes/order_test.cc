@@ -121,12 +121,14 @@ TEST(OrdersOfSums, DifferFromThatOfSingleWhereTheOrderDoes) {
   EXPECT_NE(ring.parameter_hashes, reference_of(config, 4).parameter_hashes);
 }
 
-TEST(OrdersOfSums, OfBatchNormsOverSeveralRanksAreNotKnown) {
+TEST(OrdersOfSums, OfJoinedBatchNormsAreThoseOfTheAlgorithm) {
   auto config = testing::tiny_resnet();
+  config.optimizer.kind = "sgd";
   config.model.batch_norm_group = 2;
   config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::ring};
-  const RunPlan plan = plan_training(config, "ddp", 2);
-  EXPECT_FALSE(plan.sums.own_order);
+  const Row row = run(plan_training(config, "ddp", 4));
+  EXPECT_TRUE(row.plan.sums.own_order);
+  EXPECT_THAT(violations(row, definition_of(config, "ddp", 4)), IsEmpty());
 }
 
 TEST(OrdersOfSums, NeedAnAlgorithmThatTheRanksCanUse) {

@@ -55,7 +55,6 @@ class AllAtOnce : public SyncScheme {
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {
-    if (communicator_->rank() != 0) return;
     for (std::size_t u = 0; u < model_->units.size(); ++u)
       visit(0, *model_->units[u], replica_->parameters(u));
   }

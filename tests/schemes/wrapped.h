@@ -39,6 +39,9 @@ class Wrapped : public SyncScheme {
     return right_->loss(logits, batch, terms, pass);
   }
   void visit_parameters(const ParameterVisitor& visit) override { right_->visit_parameters(visit); }
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
+    return right_->kept();
+  }
   Traffic traffic() const override { return right_->traffic(); }
   std::vector<SchemeFigure> figures() const override { return right_->figures(); }
 

@@ -58,6 +58,28 @@ class HidesReplicas : public Wrapped {
   }
 };
 
+/// Leaves out the last update on all workers but worker 0. With one step these never train.
+class SkipsLastUpdate : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  bool step(const StepInfo& info) override {
+    const bool skips = context().self().worker > 0 && info.step + 1 == context().plan.train.steps;
+    return skips || Wrapped::step(info);
+  }
+};
+
+/// Shows the parameters of worker 0 only.
+class HidesWorkers : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void visit_parameters(const ParameterVisitor& visit) override {
+    const bool shows = context().self().worker == 0;
+    Wrapped::visit_parameters([&](int replica, const Unit& unit, const Tensor& values) {
+      if (shows) visit(replica, unit, values);
+    });
+  }
+};
+
 /// Sums that leave out the last rank's array.
 class ForgetsLastRank : public WrappedCommunicator {
  public:

@@ -5,6 +5,7 @@
 
 #include "experiments/report/verdict.h"
 #include "peer/averaging.h"
+#include "peer/fsdp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
@@ -39,19 +40,24 @@ Text evaluation_after(int step) {
   return StartsWith(fmt::format("the evaluation after step {} differs: its loss is ", step));
 }
 
-/// What is found about a run of two workers.
+/// What is found about a run.
 struct Findings {
   Violations violations;
   Proof proof;
+  std::string cause;
 };
 
-/// Runs `scheme` as the plan of the scheme `name`, and holds it against the definition.
-Findings find(ExperimentConfig config, const SchemeRow& scheme, std::int64_t sync_every = 1) {
+/// Runs `scheme` as the plan of its name with these workers, and holds it against the definition.
+Findings find_at(int world, const ExperimentConfig& config, const SchemeRow& scheme) {
   const std::string name(scheme.name);
+  const Row row = testing::run(plan_training(config, name, world), &scheme);
+  const Row definition = testing::definition_of(config, name, world);
+  const Verdict found = verdict({&row}, {row, definition});
+  return {violations(row, definition), found.proof, found.cause};
+}
+Findings find(ExperimentConfig config, const SchemeRow& scheme, std::int64_t sync_every = 1) {
   config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = sync_every};
-  const Row row = testing::run(plan_training(config, name, 2), &scheme);
-  const Row definition = testing::definition_of(config, name, 2);
-  return {violations(row, definition), verdict({&row}, {row, definition}).proof};
+  return find_at(2, config, scheme);
 }
 
 /// Faults in a scheme that promises the run of `single`, and in one that has its own definition.
@@ -121,6 +127,71 @@ TEST(WrongReplicas, MustAllBeShown) {
   const Findings found = find(tiny("mlp"), wrapping<testing::HidesReplicas>("averaging"));
   EXPECT_THAT(found.violations, ElementsAre("the run reports 1 replica, but the definition has 2"));
   EXPECT_EQ(found.proof, Proof::different);
+}
+
+/// No loss comes after the last update, and worker 0 has done it.
+TEST(WrongWorkers, ThatLeaveOutTheLastUpdateAreNamed) {
+  for (const std::int64_t steps : {5, 1}) {
+    auto config = tiny("mlp");
+    config.train.steps = steps;
+    config.train.warmup = 0;
+    const Findings found = find_at(3, config, wrapping<testing::SkipsLastUpdate>("ddp"));
+    EXPECT_THAT(found.violations, ElementsAre("rank 1 ends with other parameters than rank 0",
+                                              "rank 2 ends with other parameters than rank 0"));
+    EXPECT_EQ(found.proof, Proof::different);
+    EXPECT_EQ(found.cause,
+              "the parameters of ranks 1 and 2 at the end differ from those of rank 0");
+  }
+}
+
+/// All ranks gather the same wrong shard, so the ranks agree.
+TEST(WrongWorkers, ThatLeaveOutTheUpdateOfTheirShardAreNamed) {
+  auto config = tiny("gpt");
+  config.scheme_options["fsdp"] = peer::FsdpOptions{.read_in_place = false};
+  const Findings found = find_at(2, config, wrapping<testing::SkipsLastUpdate>("fsdp"));
+  EXPECT_THAT(found.violations, ElementsAre(parameters_of(0)));
+  EXPECT_EQ(found.proof, Proof::different);
+  EXPECT_EQ(found.cause, "the parameters of rank 1 at the end differ");
+}
+
+TEST(WrongWorkers, MustAllShowTheirParameters) {
+  const Findings found = find_at(3, tiny("mlp"), wrapping<testing::HidesWorkers>("ddp"));
+  EXPECT_THAT(found.violations, ElementsAre("1 of 3 workers show their parameters"));
+  EXPECT_EQ(found.proof, Proof::not_shown);
+  EXPECT_EQ(found.cause, "of 3 workers only 1 showed the parameters at the end");
+}
+
+/// The only loss is that of the initial values, and a low learning rate moves no loss by more than
+/// rounding does.
+TEST(WrongWorkers, WhoseGradientsAreLostShowWhateverTheStepsAndTheLearningRate) {
+  auto config = tiny("mlp");
+  config.train.warmup = 0;
+  config.optimizer.lr = 1e-9;
+  for (const std::int64_t steps : {5, 1}) {
+    config.train.steps = steps;
+    const Findings found = find_at(3, config, forgetting_last_worker("ddp"));
+    EXPECT_EQ(found.proof, Proof::different) << steps;
+    EXPECT_EQ(found.cause, "the parameters at the end differ") << steps;
+  }
+}
+
+TEST(Proofs, OverNothingAreNone) {
+  const SchemeRow ddp = find_scheme("ddp");
+  auto config = tiny("mlp");
+  config.optimizer.lr = 0;
+  Findings found = find_at(2, config, ddp);
+  EXPECT_THAT(found.violations, IsEmpty());
+  EXPECT_EQ(found.proof, Proof::not_shown);
+  EXPECT_EQ(found.cause, "optimizer.lr = 0, so no step changed a parameter");
+
+  Row row = testing::run(plan_training(tiny("mlp"), "ddp", 2), &ddp);
+  const Row definition = testing::definition_of(tiny("mlp"), "ddp", 2);
+  EXPECT_EQ(verdict({&row}, {row, definition}).proof, Proof::identical_to_single);
+  for (RankRecord& rank : row.ranks) rank.bytes_sent_per_step = 0;
+  EXPECT_EQ(verdict({&row}, {row, definition}).proof, Proof::not_shown);
+  EXPECT_THAT(verdict({&row}, {row, definition}).cause,
+              StartsWith("no rank sent a byte in the measured steps, though the busiest has to "
+                         "send 0.0"));
 }
 
 /// The parameters after the last step have no loss unless they are evaluated.

@@ -1,0 +1,37 @@
+// Digests of a replica's parameters: of the whole, and of blocks of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/base/hash.h"
+
+namespace ringside {
+
+/// Blocks tell where two replicas differ. There are at most 256, of equally many elements but for
+/// the last, so that shards of a few ranks hold whole blocks and a row stays short.
+std::int64_t elements_of_block(std::int64_t parameters);
+
+/// Takes the bytes of a replica's parameters in unit order, in pieces of any length.
+class ParameterDigest {
+ public:
+  /// Of `parameters` elements with this many bytes each.
+  ParameterDigest(std::int64_t parameters, std::size_t element_bytes);
+  void add(std::span<const std::byte> bytes);
+
+  /// XXH3-128 of all bytes, 32 hexadecimal digits.
+  std::string whole() const { return whole_.digest(); }
+  /// The first 8 digits of the hash of each block, one after the other. After the last add().
+  const std::string& blocks();
+
+ private:
+  std::size_t block_bytes_, in_block_ = 0;
+  Hash whole_;
+  std::optional<Hash> block_;  // of the block that is not complete
+  std::string blocks_;
+};
+
+}  // namespace ringside
