@@ -30,6 +30,14 @@ void check_unchanged(const DataState& before, const RunPlan& plan) {
               plan.save.empty() ? "" : ", so the weights in " + plan.save + " are of no use");
 }
 
+/// The same run as a command that takes part in a job.
+std::string as_comparison(const Arguments& arguments) {
+  std::string out = fmt::format("ringside compare {} --schemes {} --worlds {}",
+                                shell_word(arguments.file), arguments.scheme, arguments.world);
+  for (const std::string& setting : arguments.overrides) out += " --set " + shell_word(setting);
+  return out;
+}
+
 std::string saved_text(const RunPlan& plan) {
   const DType dtype = parameter_dtype(plan.train);
   return fmt::format("weights: {}{}\n", plan.save,
@@ -50,9 +58,9 @@ int train_command(const Arguments& arguments, const Process& process) {
   try {
     check_alone(
         "train",
-        fmt::format("start `ringside compare {} --schemes {} --worlds {}` with it, which is "
-                    "one job of all processes, or start train without the launcher",
-                    shell_word(arguments.file), arguments.scheme, arguments.world),
+        fmt::format("start `{}` with it, which is one job of all processes, or start train without "
+                    "the launcher",
+                    as_comparison(arguments)),
         process);
     config = read_experiment(arguments.file, arguments.overrides).common;
     plan = plan_training(config, arguments.scheme, arguments.world);
@@ -108,7 +116,8 @@ int train_command(const Arguments& arguments, const Process& process) {
         << std::endl;
   });
   errors.finish();
-  if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
+  if (const std::filesystem::path save = plan.save; !save.empty())
+    remove_abandoned_drafts(OpenFolder(save.parent_path()), save.filename());
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
   if (outcome.row.status != "ok") {
     out.finish();

@@ -133,11 +133,13 @@ TEST_F(JobProgram, CommandsThatTakeNoPartInAJobAreRefusedUnderALauncher) {
   const std::string said =
       "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE say that a launcher has started this process "
       "as one of 2, and each would make the whole run by itself; ";
-  const Ended trained = under_launcher({"train", "trial.toml", "--scheme", "ddp", "--world", "2"});
+  const Ended trained = under_launcher(
+      {"train", "trial.toml", "--scheme", "ddp", "--world", "2", "--set", "data.path=a file"});
   EXPECT_EQ(trained.status, 2);
   EXPECT_EQ(trained.err, "ringside: train: " + said +
-                             "start `ringside compare trial.toml --schemes ddp --worlds 2` with "
-                             "it, which is one job of all processes, or start train without the "
+                             "start `ringside compare trial.toml --schemes ddp --worlds 2 --set "
+                             "'data.path=a file'` with it, which is one job of all processes, or "
+                             "start train without the "
                              "launcher\n");
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"bench", "comm"},
                                                     {"bench", "ps"},
