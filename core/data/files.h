@@ -1,4 +1,4 @@
-// What all data sets that read files share.
+// Files that data sets read, and the split of their samples.
 #pragma once
 
 #include <sys/stat.h>

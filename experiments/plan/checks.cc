@@ -167,7 +167,7 @@ void check_unpacked(const Datasets& data, std::int64_t ranks) {
   if (each <= most_unpacked() / static_cast<std::size_t>(ranks)) return;
   throw Error(
       "data.path: compressed files take {} unpacked in each of {} ranks, and memory may hold {} of "
-      "them; unpack them on the disk: gunzip -k FILES",
+      "them; unpack them on the disk with gzip -d",
       text_of_bytes(static_cast<std::int64_t>(each)), ranks,
       text_of_bytes(static_cast<std::int64_t>(most_unpacked())));
 }

@@ -147,6 +147,7 @@ std::string first_other_content(const DataState& before, const DataState& after)
 std::vector<std::string> lines_about(const DataState& state) {
   std::vector<std::string> lines;
   for (const DataState::Source& one : state.sources) {
+    if (one.files == 1 && one.note.empty() && one.left_out.empty()) continue;
     std::string line = fmt::format("Data: {} ({})", counted(one.files, one.bytes), one.source);
     if (one.held_out_files > 0)
       line += fmt::format("; {}: {}", one.note.empty() ? "held out" : one.note,

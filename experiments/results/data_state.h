@@ -60,7 +60,7 @@ std::string first_change(const DataState& before, const DataState& after);
 std::string first_other_content(const DataState& before, const DataState& after);
 
 /// A line about each data set: how many files and bytes are read, how many are held out, how many
-/// are left out and why.
+/// are left out and why. None about a single file that nothing was decided about.
 std::vector<std::string> lines_about(const DataState& state);
 
 Fields fields_of(DataState::File& file);

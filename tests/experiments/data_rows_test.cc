@@ -158,8 +158,7 @@ TEST_F(DataRows, EveryFileThatIsReadIsWatched) {
 
 TEST_F(DataRows, ALineSaysWhatIsReadAndWhatIsLeftOut) {
   set("text");
-  EXPECT_EQ(lines_about(state()),
-            std::vector<std::string>{"Data: 1 file, 200 bytes (text: " + data_.path[0] + ")"});
+  EXPECT_TRUE(lines_about(state()).empty()) << "one file that was named";
   folder_.write("b.txt", std::string(1900, 'b'));
   folder_.write("words.zip", "PK\x03\x04");
   std::filesystem::create_symlink("a.txt", folder_.path() / "link");
@@ -201,6 +200,8 @@ TEST_F(DataRows, CompressedFilesThatAllRanksOfAHostCannotHoldAreRefused) {
   config.name = "trial";
   config.data = data_;
   config.model = model_;
+  config.train.global_batch = 2;
+  config.train.micro_batch = 2;
   RunPlan plan = plan_training(config, "single", 1);
   EXPECT_NO_THROW(check_inputs(plan));
   plan.ranks.resize(most_ranks);
