@@ -88,6 +88,24 @@ bool write_at(int file, std::span<const std::byte> bytes, std::size_t offset) {
   return true;
 }
 
+/// Removes the drafts of a file in an open folder.
+void remove_abandoned(int folder, const std::string& name) {
+  const std::string prefix = draft_prefix(name);
+  std::error_code error;
+  const std::string opened = fmt::format("/proc/self/fd/{}", folder);
+  for (fs::directory_iterator entry(opened, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string draft = entry->path().filename().string();
+    if (!draft.starts_with(prefix) || !draft.ends_with(ending) ||
+        draft.size() < prefix.size() + ending.size())
+      continue;
+    std::string_view process = draft;
+    process.remove_prefix(prefix.size());
+    process.remove_suffix(ending.size());
+    if (has_ended(process.substr(0, process.find('.')))) unlinkat(folder, draft.c_str(), 0);
+  }
+}
+
 }  // namespace
 
 OpenFolder::OpenFolder(fs::path path) : path_(std::move(path)), folder_(open_folder(path_)) {
@@ -152,7 +170,7 @@ WholeFile::WholeFile(const OpenFolder& folder, const std::string& name)
 void WholeFile::begin() {
   file_ = openat(folder_.descriptor(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, new_file);
   if (file_ < 0 && wants_a_name(errno)) {
-    remove_abandoned_drafts(folder_, name_);
+    remove_abandoned(folder_.descriptor(), name_);
     draft_ = fmt::format("{}{}{}", draft_prefix(name_), getpid(), ending);
     file_ = openat(folder_.descriptor(), draft_.c_str(),
                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, new_file);
@@ -252,22 +270,11 @@ void append_to_file(const OpenFolder& folder, const std::string& name, std::stri
   if (!written) refuse(folder, folder.path() / name, "cannot be written", cause);
 }
 
-void remove_abandoned_drafts(const OpenFolder& folder, const std::string& name) {
-  const std::string prefix = draft_prefix(name);
-  std::error_code error;
-  const std::string opened = fmt::format("/proc/self/fd/{}", folder.descriptor());
-  for (fs::directory_iterator entry(opened, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string draft = entry->path().filename().string();
-    if (!draft.starts_with(prefix) || !draft.ends_with(ending) ||
-        draft.size() < prefix.size() + ending.size())
-      continue;
-    std::string_view process = draft;
-    process.remove_prefix(prefix.size());
-    process.remove_suffix(ending.size());
-    if (has_ended(process.substr(0, process.find('.'))))
-      unlinkat(folder.descriptor(), draft.c_str(), 0);
-  }
+void remove_abandoned_drafts(const fs::path& path) {
+  const int folder = open_folder(folder_of(path));
+  if (folder < 0) return;
+  remove_abandoned(folder, path.filename().string());
+  close(folder);
 }
 
 }  // namespace ringside

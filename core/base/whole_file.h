@@ -95,7 +95,7 @@ int open_to_grow(const OpenFolder& folder, const std::string& name);
 /// the cause; a part of `content` may then be in the file.
 void append_to_file(const OpenFolder& folder, const std::string& name, std::string_view content);
 
-/// Removes the drafts of `name` whose processes ran on this host and have ended.
-void remove_abandoned_drafts(const OpenFolder& folder, const std::string& name);
+/// Removes the drafts of `path` whose processes ran on this host and have ended.
+void remove_abandoned_drafts(const std::filesystem::path& path);
 
 }  // namespace ringside

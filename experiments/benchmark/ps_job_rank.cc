@@ -35,7 +35,7 @@ struct Place {
 /// The scheduler's first answer; none if it has ended. A scheduler that does not begin says so
 /// itself, unless it stands still: then this throws Error.
 std::optional<nlohmann::json> first_answer(const PsJob& job, JsonLine& line, double timeout_s) {
-  constexpr double nap_s = 0.1, grace_s = 3;
+  constexpr double nap_s = 0.1, grace_s = 1;
   WaitingTime waited(seconds_now(), nap_s);
   for (pollfd news{line.socket(), POLLIN, 0};
        waited.seconds(seconds_now()) < timeout_s + grace_s;) {

@@ -265,7 +265,8 @@ std::optional<DataState> ResultsFolder::read_data_state() const {
 }
 
 std::optional<nlohmann::json> ResultsFolder::read_environment() const {
-  std::ifstream in(folder_ / "environment.json");
+  // Of this folder, also after it was renamed.
+  std::ifstream in(fmt::format("/proc/self/fd/{}/environment.json", files_->descriptor()));
   nlohmann::json environment = nlohmann::json::parse(in, nullptr, false);
   if (!environment.is_object()) return {};
   return environment;

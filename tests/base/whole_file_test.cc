@@ -116,7 +116,7 @@ TEST_F(WholeFileTest, LeavesNothingWhereItsProcessIsKilled) {
     raise(SIGKILL);
   }
   waitpid(child, nullptr, 0);
-  remove_abandoned_drafts(opened(), "a");  // for file systems where a draft must have a name
+  remove_abandoned_drafts(path("a"));  // for file systems where a draft must have a name
   EXPECT_EQ(files(), 0u);
 }
 
@@ -132,7 +132,7 @@ TEST_F(WholeFileTest, RemovesDraftsOfProcessesThatHaveEnded) {
   folder_.write(draft(ended), "half");
   folder_.write(draft(getpid()), "half");
   folder_.write("a.elsewhere.1.part", "half");
-  remove_abandoned_drafts(opened(), "a");
+  remove_abandoned_drafts(path("a"));
   EXPECT_FALSE(fs::exists(path(draft(ended))));
   EXPECT_TRUE(fs::exists(path(draft(getpid()))));
   EXPECT_EQ(files(), 2u);

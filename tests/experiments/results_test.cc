@@ -166,6 +166,7 @@ TEST_F(Results, AFolderThatIsRenamedGetsAllFilesAndSaysSo) {
   folder.append(row("single"));
   folder.write("traces/single-w1-r0.json", "new");
   folder.write("summary.json", "new");
+  EXPECT_TRUE(folder.read_environment());
   EXPECT_FALSE(std::filesystem::exists(path()));
   for (const char* name : {"plan.json", "rows.jsonl", "traces/single-w1-r0.json", "summary.json"})
     EXPECT_TRUE(std::filesystem::exists(moved / name)) << name;

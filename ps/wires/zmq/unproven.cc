@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <compare>
@@ -57,7 +58,8 @@ std::size_t most_unproven(std::uint64_t descriptors) {
 UnprovenConnections::UnprovenConnections(zmq::context_t& context, zmq::socket_t& socket,
                                          const Listener& listener)
     : events_(context, socket, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED),
-      port_(address_of(listener.file(), getsockname).sin_port),
+      listener_(listener),
+      spare_(fcntl(listener.file(), F_DUPFD_CLOEXEC, 0)),
       most_(most_unproven(descriptor_limit())) {}
 
 void UnprovenConnections::proved(const zmq::message_t& part) {
@@ -74,19 +76,16 @@ void UnprovenConnections::look(Clock::time_point now) {
   for (const auto& [theirs, one] : connections_)
     judged.push_back({.beside = 0,
                       .is_young = now - one.since < young,
-                      .said = bytes_said(one.own.get()),
+                      .said = bytes_said(theirs),
                       .since = one.since,
                       .theirs = theirs});
   while (connections_.size() > most_) {
     for (Judged& one : judged)
       one.beside = connections_.size() - of_address[connections_.at(one.theirs).address];
     const auto worst = std::min_element(judged.begin(), judged.end());
-    const auto cut = connections_.find(worst->theirs);
-    shutdown(cut->second.own.get(), SHUT_RDWR);
-    --of_address[cut->second.address];
-    connections_.erase(cut);
+    --of_address[connections_.at(worst->theirs).address];
+    cut(worst->theirs);
     judged.erase(worst);
-    ++ended_;
   }
 }
 
@@ -99,14 +98,26 @@ void UnprovenConnections::hear(Clock::time_point now) {
 }
 
 void UnprovenConnections::take_in(int theirs, Clock::time_point now) {
-  Descriptor own(fcntl(theirs, F_DUPFD_CLOEXEC, 0));
-  const sockaddr_in here = address_of(own.get(), getsockname),
-                    there = address_of(own.get(), getpeername);
+  const sockaddr_in here = address_of(theirs, getsockname), there = address_of(theirs, getpeername),
+                    listens = address_of(listener_.file(), getsockname);
   // Otherwise it has left already, and the number may be another file's.
-  if (here.sin_family == AF_INET && there.sin_family == AF_INET && here.sin_port == port_)
-    connections_.emplace(theirs, Connection{std::move(own), there.sin_addr.s_addr, now});
+  if (here.sin_family == AF_INET && there.sin_family == AF_INET &&
+      here.sin_port == listens.sin_port)
+    connections_.insert_or_assign(theirs, Connection{there.sin_addr.s_addr, there.sin_port, now});
   else
     ++ended_;
+}
+
+void UnprovenConnections::cut(int theirs) {
+  const Connection known = connections_.at(theirs);
+  connections_.erase(theirs);
+  ++ended_;
+  if (dup3(theirs, spare_.get(), O_CLOEXEC) < 0) return;
+  const sockaddr_in there = address_of(spare_.get(), getpeername);
+  if (there.sin_family == AF_INET && there.sin_addr.s_addr == known.address &&
+      there.sin_port == known.port)
+    shutdown(spare_.get(), SHUT_RDWR);
+  dup3(listener_.file(), spare_.get(), O_CLOEXEC);
 }
 
 }  // namespace ringside::ps

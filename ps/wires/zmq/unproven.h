@@ -38,19 +38,22 @@ class UnprovenConnections {
   std::size_t ended() const { return ended_; }
 
  private:
-  /// A connection, by a descriptor of this object's own: ZeroMQ may close its descriptor at any
-  /// moment, and the system then gives the number to another file.
   struct Connection {
-    Descriptor own;
     std::uint32_t address = 0;
+    std::uint16_t port = 0;  // of the other end
     Clock::time_point since{};
   };
 
   void hear(Clock::time_point now);
   void take_in(int theirs, Clock::time_point now);
+  void cut(int theirs);
 
   SocketEvents events_;
-  int port_;  // on which the listener listens
+  const Listener& listener_;
+  /// In place of the connection that is cut: ZeroMQ may close its descriptor at any moment, and the
+  /// system then gives the number to another file. It is there from the beginning, since the
+  /// process may have no other left.
+  Descriptor spare_;
   std::size_t most_;
   std::map<int, Connection> connections_;  // by ZeroMQ's descriptor
   std::size_t ended_ = 0;
