@@ -1,30 +1,34 @@
 #include "core/data/file_content.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <numeric>
 
+#include "core/base/processor.h"
 #include "core/data/file_format.h"
 
 namespace ringside {
 namespace {
 
-/// Bytes that the system says can be had without swapping; all of the machine's if it does not say.
-std::size_t available_memory() {
+/// Bytes that can be had without swapping; 0 if the system does not say.
+std::int64_t available_memory() {
   std::ifstream in("/proc/meminfo");
   for (std::string key, rest; in >> key; std::getline(in, rest)) {
-    std::size_t kilobytes = 0;
+    std::int64_t kilobytes = 0;
     if (key == "MemAvailable:" && in >> kilobytes) return kilobytes * 1024;
   }
-  return static_cast<std::size_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
-         static_cast<std::size_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
+  return 0;
 }
 
 }  // namespace
 
-std::size_t most_unpacked() { return available_memory() / 2; }
+std::size_t most_unpacked() {
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t known : {available_memory(), allowed_memory()})
+    if (known > 0) bytes = std::min(bytes, known);
+  return static_cast<std::size_t>(bytes / 2);
+}
 
 FileContent FileContent::unpacked(RegularFile file, std::size_t most) {
   const bool compressed = format_of(file) == FileFormat::gzip;

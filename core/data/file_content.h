@@ -13,7 +13,7 @@
 namespace ringside {
 
 /// The bytes that one process may unpack a file to: half of the memory that is available on this
-/// machine.
+/// machine, or of what the process's control group allows.
 std::size_t most_unpacked();
 
 /// One file. Nobody may change it while this object exists.

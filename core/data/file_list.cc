@@ -56,8 +56,8 @@ void leave_out_others(DataFiles& files, const fs::path& folder) {
 std::string text_of(const std::vector<LeftOut>& left_out) {
   std::vector<std::string> reasons;
   for (const LeftOut& one : left_out)
-    reasons.push_back(fmt::format("{}: {}{} ({}{})", one.why, one.files,
-                                  one.bytes > 0 ? " of " + text_of_bytes(one.bytes) : "",
+    reasons.push_back(fmt::format("{}: {} ({}{}{})", one.why, one.files,
+                                  one.bytes > 0 ? text_of_bytes(one.bytes) + ", " : "",
                                   one.files > 1 ? "first: " : "", one.first));
   return reasons.empty() ? "" : fmt::format("left out: {}", fmt::join(reasons, "; "));
 }

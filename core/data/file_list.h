@@ -36,7 +36,8 @@ void leave_out(DataFiles& files, const std::string& why, const std::filesystem::
 /// Adds the entries of `folder` that `files` does not name.
 void leave_out_others(DataFiles& files, const std::filesystem::path& folder);
 
-/// "left out: link: 2 (first: a/b); empty: 1 (c)"; empty if nothing is left out.
+/// "left out: link: 2 (first: a/b); a ZIP archive: 1 (2.1 kB, c.zip)"; empty if nothing is left
+/// out.
 std::string text_of(const std::vector<LeftOut>& left_out);
 /// A number of bytes with its unit: "2.1 kB".
 std::string text_of_bytes(std::int64_t bytes);

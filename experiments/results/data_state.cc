@@ -192,10 +192,8 @@ nlohmann::ordered_json sources_to_json(const DataState& state) {
 
 DataState data_state_from_json(const nlohmann::json& in) {
   DataState state;
-  for (nlohmann::json file : in) {
-    if (file.is_object()) file.emplace("digest", "");  // older programs wrote none
-    state.files.push_back(read_json<DataState::File>(file));
-  }
+  for (const auto& file : in)
+    state.files.push_back(read_json<DataState::File>(file, Absent::keeps_default));
   return state;
 }
 

@@ -252,7 +252,7 @@ TEST_F(Text, NamesThePathThatIsMissingOrEmpty) {
   const auto folder = (root_ / "folder").string();
   EXPECT_EQ(complaint([&] { text_files({folder}); }),
             "data.path: " + folder +
-                " holds no text files; left out: no text (a NUL byte): 1 of 3 bytes (binary)");
+                " holds no text files; left out: no text (a NUL byte): 1 (3 bytes, binary)");
   EXPECT_THROW(text_files({}), Error);
   EXPECT_THROW(text_files({"/dev/null"}), Error);
   EXPECT_NE(complaint([&] {

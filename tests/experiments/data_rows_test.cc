@@ -169,7 +169,7 @@ TEST_F(DataRows, ALineSaysWhatIsReadAndWhatIsLeftOut) {
             std::vector<std::string>{
                 "Data: 2 files, 2.1 kB (text: " + data_.path[0] +
                 "); left out: folder named .*, build* or results: 1 (build-1); link: 1 (link); a "
-                "ZIP archive: 1 of 4 bytes (words.zip)"});
+                "ZIP archive: 1 (4 bytes, words.zip)"});
   const auto kept = sources_to_json(there);
   ASSERT_EQ(kept.size(), 1u);
   EXPECT_EQ(kept[0].at("source"), "text: " + data_.path[0]);
