@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/models/model_defaults.h"
 
 namespace ringside {
 namespace {
@@ -99,6 +100,17 @@ Sizes check_header(const std::string& path, const Header& header, const ModelCon
   return sizes;
 }
 
+/// Files of llm.c are of GPT-2 as it was published; their header does not say it.
+void check_published(const std::string& path, const ModelConfig& config) {
+  const ModelConfig there = completed({.kind = "gpt"}), here = completed(config);
+  const auto refuse = [&](std::string_view key, const auto& theirs, const auto& ours) {
+    throw Error("{}: llm.c computes with {} = {}, but model.{} = {}", path, key, theirs, key, ours);
+  };
+  if (here.epsilon != there.epsilon) refuse("epsilon", there.epsilon, here.epsilon);
+  if (here.activation != there.activation)
+    refuse("activation", name_of(there.activation), name_of(here.activation));
+}
+
 }  // namespace
 
 bool is_llmc_model(const std::string& path) {
@@ -123,6 +135,7 @@ StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config
     throw Error("{}: byte 0: magic number {}, but model files of llm.c have {}", path, header[0],
                 magic);
   const auto [positions, vocabulary, layers, heads, c, rows] = check_header(path, header, config);
+  check_published(path, config);
 
   const bool single = header[1] == 3;
   Cutter cutter(out, file->bytes(), single ? "F32" : "BF16", single ? 4 : 2);

@@ -15,8 +15,8 @@ bool is_llmc_model(const std::string& path);
 /// Maps the file. Tensors have the names "wte", "wpe", "lnfw", "lnfb", and "ln1w.0".. for each
 /// layer. The table of tokens has the file's padded rows. Weights are [out, in], as in Ringside.
 /// Throws Error that names the file, the byte and what stands there if the magic number or version
-/// is unknown, if sizes differ from `config`, or if the file is longer or shorter than its sizes
-/// say.
+/// is unknown, if sizes, epsilon or activation differ from `config`, or if the file is longer or
+/// shorter than its sizes say.
 StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config);
 
 }  // namespace ringside

@@ -74,6 +74,22 @@ TEST(OtherProgramPlans, WhatPyTorchDoesNotDoAsWeDoIsRefused) {
               }),
               HasSubstr("train.shares"));
   EXPECT_THAT(refusal([](auto& c) { norm_in_groups(c, 2); }), HasSubstr("batch_norm_group = 2"));
+  EXPECT_THAT(refusal([](auto& c) {
+                c.model.kind = "gpt";
+                c.model.epsilon = 1e-3;
+              }),
+              HasSubstr("model.epsilon = 0.001 is not known there; leave it at 1e-05"));
+  EXPECT_THAT(refusal([](auto& c) {
+                c.model.kind = "gpt";
+                c.model.activation = ModelActivation::gelu;
+              }),
+              HasSubstr("model.activation = 'gelu' is not known there; leave it at 'gelu_tanh'"));
+  EXPECT_EQ(refusal([](auto& c) {
+              c.model.kind = "gpt";
+              c.model.epsilon = 1e-5;
+              c.model.activation = ModelActivation::gelu_tanh;
+            }),
+            "nothing");
   EXPECT_THAT(refusal([](auto& c) { c.optimizer.kind = "lamb"; }), HasSubstr("'lamb'"));
   EXPECT_THAT(refusal([](auto& c) { c.optimizer.clip_norm = 1; }), HasSubstr("clip_norm = 1"));
   EXPECT_THAT(refusal([](auto& c) { c.device.slow = {1, 2}; }), HasSubstr("device.slow"));

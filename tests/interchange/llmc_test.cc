@@ -113,6 +113,19 @@ TEST_F(LlmcModel, IsRefusedByNameAndByte) {
   EXPECT_TRUE(contains(complaint([&] { open_llmc_model(cut, config_); }), "byte 1000"));
 }
 
+TEST_F(LlmcModel, WantsTheEpsilonAndActivationOfGpt2) {
+  config_.epsilon = 1e-5;
+  config_.activation = ModelActivation::gelu_tanh;
+  EXPECT_EQ(refused(), "nothing");
+  config_.activation = ModelActivation::gelu;
+  EXPECT_TRUE(contains(refused(),
+                       "model.bin: llm.c computes with activation = gelu_tanh, but "
+                       "model.activation = gelu"));
+  config_.epsilon = 1e-6;
+  EXPECT_TRUE(
+      contains(refused(), "llm.c computes with epsilon = 1e-05, but model.epsilon = 1e-06"));
+}
+
 TEST_F(LlmcModel, WantsATiedModel) {
   config_.tied = false;
   const Model model = make_gpt(config_, *device_);
