@@ -74,17 +74,29 @@ bool close_accuracies(const Row& a, const Row& b) {
 }
 
 /// Whether a run may round in another order than a reference with equal sums: on GPUs, in other
-/// programs, with reductions after every micro-batch that have no definition, with another number
-/// of threads, and on hosts that may have other processors. Any other run must have the
-/// reference's bits. (Losses cannot tell: a low learning rate makes those of any two runs equal
-/// to rounding.)
-bool may_round_otherwise(const RunPlan& plan, const RunPlan& reference) {
+/// programs, and with reductions after every micro-batch that have no definition.
+bool rounds_otherwise(const RunPlan& plan) {
   const bool other_order =
       plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && !plan.sums.own_order;
+  return plan.device.kind == "cuda" || plan.program || other_order;
+}
+
+/// Whether kernels may round otherwise than those of the reference: with another number of threads,
+/// and on hosts that may have other processors.
+bool runs_otherwise(const RunPlan& plan, const RunPlan& reference) {
   const auto host = [](const RunPlan& of) { return of.homes.empty() ? "" : of.homes[0].host; };
-  return plan.device.kind == "cuda" || plan.program || other_order ||
-         plan.device.threads != reference.device.threads || spans_hosts(plan) ||
+  return plan.device.threads != reference.device.threads || spans_hosts(plan) ||
          host(plan) != host(reference);
+}
+
+/// Whether a run with the sums of its reference, but not with its bits, is another training run.
+/// Losses alone cannot tell: a low learning rate makes those of any two runs agree to rounding, and
+/// a run of one step has no loss after it.
+bool is_another_run(const Row& row, const Row& reference, double difference) {
+  if (rounds_otherwise(row.plan)) return false;
+  if (!runs_otherwise(row.plan, reference.plan)) return true;
+  return difference == 0 && row.plan.train.steps > 1 &&
+         row.parameter_hashes != reference.parameter_hashes;
 }
 
 /// The ranks whose parameters differ from the reference's; none if that is not known. A
@@ -180,7 +192,7 @@ Verdict verdict(const Row& row, const Reference& reference) {
                                             : Proof::identical_to_single,
             difference};
   }
-  if (reference.same_sums && !may_round_otherwise(plan, reference.row->plan))
+  if (reference.same_sums && is_another_run(row, *reference.row, difference))
     return {Proof::different, difference, what_differs(row, *reference.row, difference)};
   // Another program keeps parameters in another order, so it reports no hashes.
   const bool as_many =
