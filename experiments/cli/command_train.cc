@@ -116,8 +116,7 @@ int train_command(const Arguments& arguments, const Process& process) {
         << std::endl;
   });
   errors.finish();
-  if (const std::filesystem::path save = plan.save; !save.empty())
-    remove_abandoned_drafts(OpenFolder(save.parent_path()), save.filename());
+  if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
   if (outcome.row.status != "ok") {
     out.finish();
