@@ -188,7 +188,8 @@ std::string OutOfMemoryWatch::explanation() const {
   return fmt::format(
       "; its control group ran out of memory{}: use a smaller model or batch, or fewer ranks, or "
       "raise the limit",
-      limit ? fmt::format(", which is limited to {} MB", *limit / 1'000'000) : "");
+      limit ? fmt::format(", which is limited to {:.0f} MB", 1e-6 * static_cast<double>(*limit))
+            : "");
 }
 
 }  // namespace ringside
