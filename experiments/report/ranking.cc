@@ -45,6 +45,8 @@ bool told_apart(const CaseSummary& one, const CaseSummary& other) {
   return apart(interval_of_rate(one), interval_of_rate(other));
 }
 
+bool has_interval(const CaseSummary& one) { return interval_of_rate(one).has_value(); }
+
 std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   std::vector<Tie> out;
   std::vector<std::pair<const CaseSummary*, Interval>> certain;

@@ -11,5 +11,7 @@ namespace ringside {
 /// simulated cases follow from CaseSummary::simulated_ms; a simulation without stated errors is
 /// exact. A measured figure of one repeat has no interval, so it tells nothing.
 bool told_apart(const CaseSummary& one, const CaseSummary& other);
+/// Whether the case has such an interval of its samples/s, and may be told apart from others.
+bool has_interval(const CaseSummary& one);
 
 }  // namespace ringside

@@ -73,6 +73,7 @@ std::vector<int> leading_of(const std::vector<const CaseSummary*>& ranked) {
   for (const CaseSummary* one : ranked)
     if (one && (!most || one->samples_per_s > most->samples_per_s)) most = one;
   std::vector<int> out;
+  if (!most || !has_interval(*most)) return out;
   for (std::size_t l = 0; l < ranked.size(); ++l)
     if (ranked[l] && (ranked[l] == most || !told_apart(*ranked[l], *most)))
       out.push_back(static_cast<int>(l));

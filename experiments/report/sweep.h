@@ -33,7 +33,7 @@ struct SweepTable {
   std::vector<Line> lines;
   /// For each value, the indices of the lines that may be the fastest: the one with most samples/s,
   /// and those that the comparison does not tell apart from it (told_apart()), in the order of the
-  /// lines. None if no line has a figure that may be ranked.
+  /// lines. None if no line has a figure that may be ranked, and if that one was measured once.
   std::vector<std::vector<int>> leading;
   /// The index of the fastest line at the value; -1 unless exactly one line leads.
   int fastest(std::size_t value) const {

@@ -111,8 +111,7 @@ TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {
   auto cases = of_networks();
   cases.push_back(swept("ps", 1, {}));
   for (CaseSummary& one : cases) one.cluster.clear();
-  EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: any line from 1 on (not told apart)."))
-      << "one repeat has no interval";
+  EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("Fastest"))) << "one repeat has no interval";
   for (CaseSummary& one : cases) {
     one.repeats = 3;
     one.spread = 0.1;
