@@ -71,7 +71,7 @@ bool is_removed(int folder) {
 /// As refuse(), for a file in a folder that may have been removed.
 [[noreturn]] void refuse(const OpenFolder& folder, const fs::path& path, std::string_view what,
                          int cause) {
-  if (cause == ENOENT && is_removed(folder.descriptor()))
+  if (folder.descriptor() >= 0 && is_removed(folder.descriptor()))
     throw Error("{}: {}: its folder has been removed", path.string(), what);
   refuse(path, what, cause);
 }

@@ -203,6 +203,7 @@ TEST_F(StandingStill, OneInterruptEndsTheWaitForAnAgent) {
   const auto host = launcher_end();
   interrupted_ = true;
   EXPECT_EQ(testing::complaint([&] { host->ask("data", "reads its data", 600); }), "interrupted");
+  host->drop();  // it would say the end, and wait for an answer
 }
 
 TEST_F(StandingStill, AnAgentWithoutRanksIsLost) {

@@ -66,9 +66,9 @@ class Failing(unittest.TestCase):
                       if parent_of(process.number) == self.processes[agent].pid)
 
     def wait_for_joined(self, *agents):
-        """An agent has a thread for its connection beside ZeroMQ's two once the leader knows its key; then it says
-        who it is."""
-        wait_until(lambda: all(threads_of(self.processes[agent].pid) >= 4 for agent in agents), "the agents join")
+        """An agent has a thread for its connection beside ZeroMQ's two once the leader knows its key, and one that
+        says that it is alive once the leader has taken it in."""
+        wait_until(lambda: all(threads_of(self.processes[agent].pid) >= 5 for agent in agents), "the agents join")
 
     def all_end(self, cause, since=None, leader=0, gone=()):
         """`cause` is a regular expression that one line of the leader matches. `gone` are agents whose host is
