@@ -161,7 +161,10 @@ TEST(Row, StoodStillInOneStepOfManyMedians) {
 
 TEST(Row, CountsTheStepsOfAWorkerThatWasKilled) {
   auto some = records();
-  some[1] = RankRecord{.rank = 1, .role = "lost", .lost_after = 1257};
+  some[1] = {};
+  some[1].rank = 1;
+  some[1].role = "lost";
+  some[1].lost_after = 1257;
   some[0].steps.assign(3001, step(0.1, 0.1, 0));
   const Row row = make_row(plan(), some);
   EXPECT_EQ(row.worker_steps, (std::vector<std::int64_t>{3001, 1257}));

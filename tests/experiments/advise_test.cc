@@ -122,7 +122,7 @@ TEST(Advise, AFasterSchemeOverASimplerOne) {
 TEST(Advise, NamesACaseOnce) {
   const Question asked = question(100);
   Considered advised, plain;
-  advised.candidate = {.family = {.scheme = "fsdp", .label = "fsdp"},
+  advised.candidate = {.family = {.scheme = "fsdp", .label = "fsdp", .options = {}},
                        .simplicity = 1,
                        .world = 4,
                        .precision = "bf16",

@@ -173,7 +173,7 @@ TEST_P(Sharding, EndsWithTheBitsOfTheSequentialSum) {
       expected_parameters(order, ranks_first ? Order::ranks_first : Order::micro_batches_first);
   const bool exact = !nested || c.micro_batches == 1;
   run([](const Rank&) {},
-      [&](Scene& s, SyncScheme& scheme) {
+      [&](Scene&, SyncScheme& scheme) {
         const auto values = parameters_of(scheme);
         ASSERT_EQ(values.size(), expected.size());
         for (std::size_t i = 0; i < values.size(); ++i)

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/device/sim/timed_operations.h"
 #include "core/sim/uneven.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
@@ -139,9 +140,12 @@ TEST(SimDevice, ProductsHaveThePeakOfTheirDtypeAndAllElseThatOfFp32) {
   for (const DType dtype : {DType::f16, DType::i32, DType::u8, DType::f64})
     EXPECT_DOUBLE_EQ(seconds_of({OpClass::normalisation, 1e9, 0, dtype}, device),
                      1e-3 / 0.5 + 2e-6);
-  EXPECT_DOUBLE_EQ(ideal_seconds_of({OpClass::linear, 1e9, 0, DType::bf16}, device), 0.25e-3);
-  EXPECT_DOUBLE_EQ(ideal_seconds_of({OpClass::loss, 1e9, 0, DType::bf16}, device), 1e-3);
-  EXPECT_DOUBLE_EQ(ideal_seconds_of({OpClass::linear, 1e6, 1e6, DType::bf16}, device), 1e-5);
+  const auto ideal = [&](OpClass kind, double operations, double bytes) {
+    return ideal_seconds_of(timed_operation({kind, operations, bytes, DType::bf16}, 1), device);
+  };
+  EXPECT_DOUBLE_EQ(ideal(OpClass::linear, 1e9, 0), 0.25e-3);
+  EXPECT_DOUBLE_EQ(ideal(OpClass::loss, 1e9, 0), 1e-3);
+  EXPECT_DOUBLE_EQ(ideal(OpClass::linear, 1e6, 1e6), 1e-5);
 }
 
 TEST(SimDevice, ReadsTheDtypeOffTheOperands) {
