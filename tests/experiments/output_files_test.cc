@@ -93,9 +93,10 @@ TEST_F(OutputFiles, OfResultsTakeThePlaceOfLinks) {
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(folder_.read("private plan.json"), R"({"schema": 3, "runs": []})");
   EXPECT_EQ(folder_.read("private rows.jsonl"), "");
-  for (const std::string& name : names)
-    if (name != "plan.json" && name != "rows.jsonl")
-      EXPECT_EQ(folder_.read("private " + name), "private") << name;
+  for (const std::string& name : names) {
+    if (name == "plan.json" || name == "rows.jsonl") continue;
+    EXPECT_EQ(folder_.read("private " + name), "private") << name;
+  }
   EXPECT_THAT(folder_.read("results/trial/summary.md"), HasSubstr("# trial"));
 }
 
