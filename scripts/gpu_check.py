@@ -60,7 +60,8 @@ def environment(job, options, gpu, pytorch):
     except Failed as error:
         out["libraries"] = f"not known: {error}"
     out["pytorch"] = pytorch
-    out["commit"] = options.commit or commit()
+    carried = gpu_build.versions(job.programs).get("commit") if options.programs else None
+    out["commit"] = options.commit or carried or commit()
     out["date"] = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     return out
 

@@ -233,8 +233,7 @@ class Programs(Machine):
 
     def test_run_without_a_build(self):
         self.program("tests/gpu_test", GPU_TEST)
-        options = self.options("--programs", str(self.programs), "--only=tests,several-gpus",
-                               "--commit=abc123")
+        options = self.options("--programs", str(self.programs), "--only=tests,several-gpus")
         job = self.job()
         with mock.patch.object(gpu_beside, "is_here", lambda: False):
             self.assertTrue(gpu_check.run(job, options, H100))
