@@ -152,6 +152,7 @@ TEST_F(KeyFiles, KeysOfTwoPairsAreRefused) {
 
 TEST_F(KeyFiles, AFailureLeavesNoKeysBehind) {
   fs::create_directory(folder_);
+  fs::permissions(folder_, fs::perms::owner_all);
   fs::create_symlink("nowhere", folder_ + "/worker-1.public");
   EXPECT_THAT(complaint([&] { write_keys(folder_, 2); }), HasSubstr("cannot write the key"));
   fs::remove(folder_ + "/worker-1.public");
