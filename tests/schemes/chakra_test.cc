@@ -180,7 +180,8 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
         EXPECT_TRUE(std::binary_search(ranks.begin(), ranks.end(), rank.rank));
         sent += sent_on_ring(node, static_cast<double>(ranks.size()));
       }
-      EXPECT_NEAR(sent, rank.bytes_sent_per_step * steps, 1e-3 * sent) << group;
+      // Parts of a rank are rounded up to whole elements of a shard.
+      EXPECT_NEAR(sent, rank.bytes_sent_per_step * steps, 1e-2 * sent) << group;
       double computing = 0;
       for (const StepTime& step : rank.steps)
         for (const Activity activity :
