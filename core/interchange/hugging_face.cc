@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/data/file_format.h"
 #include "core/interchange/stated_model.h"
 #include "core/interchange/untrusted_json.h"
 #include "core/models/model_defaults.h"
@@ -252,6 +253,7 @@ constexpr Family families[] = {{"gpt2", "gpt", read_gpt2},
 json read_object(const std::filesystem::path& path, std::string_view setting) {
   constexpr std::size_t largest = 1 << 24, deepest = 64;
   const RegularFile file(path, setting);
+  refuse_other_formats(file);
   if (file.size() > largest)
     throw Error("{}: {} has {} bytes; a config.json of Hugging Face is smaller", setting,
                 path.string(), file.size());

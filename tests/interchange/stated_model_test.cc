@@ -294,6 +294,8 @@ TEST_F(HuggingFace, WhatIsNoConfigurationIsRefused) {
   EXPECT_TRUE(contains(error_of("{\"n_embd\": 3}"), file_ + " is no config.json of Hugging Face"));
   EXPECT_TRUE(contains(error_of("[]"), "it has no model_type"));
   EXPECT_TRUE(contains(error_of("{"), "its JSON cannot be read"));
+  EXPECT_TRUE(contains(
+      error_of("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"), "LFS"));
   EXPECT_TRUE(contains(error_of(std::string(1 << 20, '[')), "nested too deep"));
   EXPECT_TRUE(contains(error_of(R"({"model_type": "gpt2", "n_head": 2, "n_head": 4})"),
                        "names 'n_head' twice"));
