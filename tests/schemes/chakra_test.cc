@@ -167,6 +167,7 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
       EXPECT_GE(ranks.size(), 2u);
       EXPECT_TRUE(std::is_sorted(ranks.begin(), ranks.end()));
     }
+    double on_ring = 0, in_row = 0;  // of all ranks: their parts of an all-reduce may differ
     for (const RankRecord& rank : row.ranks) {
       double sent = 0;
       std::int64_t computed_us = 0;
@@ -180,8 +181,8 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
         EXPECT_TRUE(std::binary_search(ranks.begin(), ranks.end(), rank.rank));
         sent += sent_on_ring(node, static_cast<double>(ranks.size()));
       }
-      // Parts of a rank are rounded up to whole elements of a shard.
-      EXPECT_NEAR(sent, rank.bytes_sent_per_step * steps, 1e-2 * sent) << group;
+      on_ring += sent;
+      in_row += rank.bytes_sent_per_step * steps;
       double computing = 0;
       for (const StepTime& step : rank.steps)
         for (const Activity activity :
@@ -189,6 +190,7 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
           computing += 1e6 * step.by_activity[static_cast<std::size_t>(activity)];
       EXPECT_NEAR(static_cast<double>(computed_us), computing, 2) << group;
     }
+    EXPECT_NEAR(on_ring, in_row, 1) << group;
   }
 }
 
