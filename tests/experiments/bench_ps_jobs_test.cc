@@ -83,7 +83,9 @@ TEST_F(PsJobs, NameWhoDoesNotCome) {
 TEST_F(PsJobs, RefuseWhoDoesNotFit) {
   testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB"});
   ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
-  testing::Program server = start_as("server");
+  const int server = connect_to_scheduler();
+  say(server, R"({"join": {"role": "server", "worker": -1, "workers": 2, "servers": 1}})"
+              "\n");
   set("DMLC_NUM_WORKER", "3");
   EXPECT_THAT(complaint_as("worker"),
               HasSubstr("refuses this worker: the job has 2 workers and 1 servers"));
@@ -93,9 +95,8 @@ TEST_F(PsJobs, RefuseWhoDoesNotFit) {
       "a process that does not fit ends the job: the job has 2 workers and 1 servers "
       "(DMLC_NUM_WORKER, DMLC_NUM_SERVER), but the process was told of 3 and 1");
   EXPECT_THAT(ended.err, cause);
-  const testing::Ended server_ended = server.wait();
-  EXPECT_NE(server_ended.status, 0);
-  EXPECT_THAT(server_ended.err, AllOf(HasSubstr("the scheduler has ended the job: "), cause));
+  EXPECT_THAT(nlohmann::json::parse(hear_line(server)).at("ended").get<std::string>(), cause);
+  close(server);
 }
 
 TEST_F(PsJobs, TellThoseWhoHaveComeWhoHasNot) {

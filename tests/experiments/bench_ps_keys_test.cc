@@ -167,7 +167,8 @@ TEST_F(PsJobs, BeginBesideManyConnectionsThatSayNothing) {
   testing::Program worker_1 = start_as("worker");
   const testing::Ended ended = scheduler.wait();
   EXPECT_EQ(ended.status, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("the oldest is dropped"));
+  EXPECT_THAT(ended.err, AnyOf(HasSubstr("the oldest is dropped"),
+                               HasSubstr("it has not said within 5 s who it is")));
   for (const int socket : idle) close(socket);
 }
 
