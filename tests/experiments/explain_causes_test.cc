@@ -60,8 +60,8 @@ TEST(ExplainCauses, SixteenBitsAreNotForBytesThatAreReadInOneMemory) {
   const Staged staged = row_evidence(
       "ddp", 2, {.step = 33, .compute = 12, .communication = 20, .exposed = 20, .optimizer = 1});
   const auto advised = [&] {
-    for (const Remedy& one :
-         named(findings_of(staged.evidence), "communication longer than compute")->remedies)
+    const std::vector<Finding> found = findings_of(staged.evidence);
+    for (const Remedy& one : named(found, "communication longer than compute")->remedies)
       if (!one.settings.empty() && one.settings[0].key == "train.reduce_precision") return true;
     return false;
   };
