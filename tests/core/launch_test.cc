@@ -216,7 +216,7 @@ TEST(LaunchTest, ARankThatIsKilledForLackOfMemorySaysSo) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
   EXPECT_EQ(launch(plan, {&host}, {}, [] { return false; }).error,
-            "rank 0 (worker 0) was killed by signal 9 (Killed); its control group ran out of "
+            "rank 0 (worker) was killed by signal 9 (Killed); its control group ran out of "
             "memory, which is limited to 64 MB: use a smaller model or batch, or fewer ranks, or "
             "raise the limit");
 }
