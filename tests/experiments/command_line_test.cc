@@ -77,7 +77,7 @@ TEST_F(CommandLine, RefusesOptionsWithoutAText) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--results", ""}),
               HasSubstr("--results: the text is empty; give DIR, or leave the option out"));
   EXPECT_THAT(refusal({"train", "trial.toml", "--scheme", "single", "--output="}),
-              HasSubstr("--output: the text is empty"));
+              HasSubstr("--output: 1 required FILE missing"));
   EXPECT_THAT(refusal({"calibrate", "--results", ""}), HasSubstr("--results: the text is empty"));
 }
 

@@ -30,7 +30,7 @@ TEST_F(DefinitionsInReports, EqualBitsOfAllReplicasAreTheProof) {
   Row other = row_;
   other.parameter_hashes[1] = "z";
   EXPECT_EQ(verdict_of(other).proof, Proof::different) << "although the losses agree";
-  EXPECT_EQ(verdict_of(other).cause, "the parameters at the end differ");
+  EXPECT_EQ(verdict_of(other).cause, "the parameters of rank 1 at the end differ");
   other.loss[1] = 1.6;
   EXPECT_EQ(verdict_of(other).proof, Proof::different);
   other = row_;

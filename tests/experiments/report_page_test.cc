@@ -114,11 +114,14 @@ TEST(ReportPage, NoTextEndsItsScript) {
 TEST(ReportPage, MarksTheFastestWithoutMarkdown) {
   std::vector<Row> rows;
   const double rates[] = {10, 30, 20, 25};
-  for (std::size_t i = 0; i < 4; ++i) {
-    Row& row = rows.emplace_back(made_up_row(i < 2 ? "ddp" : "dp", 2, 0, rates[i], "a", {2, 1}));
-    row.plan.swept = {{"train.micro_batch", i % 2 == 0 ? "1" : "2"}};
-    row.plan.id = row.plan.label = row.plan.family + row.plan.swept[0].value;
-  }
+  for (std::size_t i = 0; i < 4; ++i)
+    for (int repeat = 0; repeat < 2; ++repeat) {  // one alone would tell nothing
+      Row& row =
+          rows.emplace_back(made_up_row(i < 2 ? "ddp" : "dp", 2, repeat, rates[i], "a", {2, 1}));
+      row.plan.swept = {{"train.micro_batch", i % 2 == 0 ? "1" : "2"}};
+      row.plan.label = row.plan.family + row.plan.swept[0].value;
+      row.plan.id = row.plan.label + "-r" + std::to_string(repeat);
+    }
   const auto report = report_of_rows(rows);
   for (const auto& table : report["tables"])
     if (table["id"] == "sweep-1") {
@@ -178,12 +181,14 @@ TEST(SweepsInSummaries, HaveNumbersAndSayWhereTheFastestChanges) {
   const double rates[][3] = {{10, 20, 30}, {5, 25, 80}};
   const char* const values[] = {"1", "10", "all"};
   for (std::size_t scheme = 0; scheme < 2; ++scheme)
-    for (std::size_t v = 0; v < 3; ++v) {
-      Row& row = rows.emplace_back(
-          made_up_row(scheme == 0 ? "dp" : "ddp", 2, 0, rates[scheme][v], "a", {2, 1}));
-      row.plan.swept = {{"scheme.key", values[v]}};
-      row.plan.id = row.plan.label = row.plan.family + values[v];
-    }
+    for (std::size_t v = 0; v < 3; ++v)
+      for (int repeat = 0; repeat < 2; ++repeat) {  // one alone would tell nothing
+        Row& row = rows.emplace_back(
+            made_up_row(scheme == 0 ? "dp" : "ddp", 2, repeat, rates[scheme][v], "a", {2, 1}));
+        row.plan.swept = {{"scheme.key", values[v]}};
+        row.plan.label = row.plan.family + values[v];
+        row.plan.id = row.plan.label + "-r" + std::to_string(repeat);
+      }
   const auto sweeps = summary_json("trial", summarise(rows))["sweeps"];
   ASSERT_EQ(sweeps.size(), 1u);
   const auto& sweep = sweeps[0];
