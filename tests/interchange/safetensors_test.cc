@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 
 #include "core/base/random.h"
@@ -48,10 +48,10 @@ TEST(Safetensors, OfManyTensorsAreReadSoon) {
   for (std::size_t i = 0; i < many; ++i)
     header["tensor." + std::to_string(i)] = entry("F32", {1}, 4 * i, 4 * i + 4);
   const std::string file = safetensors(header.dump(), std::string(4 * many, 'x'));
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of this process: others may have the cores
   EXPECT_EQ(parse_safetensors("f", bytes_of(file)).tensors.size(), many);
   // If the time grew with the square of the number of tensors, it would be many times as long.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
 }
 
 TEST(Safetensors, RefusesOffsetsThatAreNotTheTensors) {
