@@ -60,8 +60,9 @@ TEST(ExplainCauses, SixteenBitsAreNotForBytesThatAreReadInOneMemory) {
   const Staged staged = row_evidence(
       "ddp", 2, {.step = 33, .compute = 12, .communication = 20, .exposed = 20, .optimizer = 1});
   const auto advised = [&] {
-    const std::vector<Finding> found = findings_of(staged.evidence);
-    for (const Remedy& one : named(found, "communication longer than compute")->remedies)
+    const auto found = named(findings_of(staged.evidence), "communication longer than compute");
+    if (!found) throw Error("the cause was not found");
+    for (const Remedy& one : found->remedies)
       if (!one.settings.empty() && one.settings[0].key == "train.reduce_precision") return true;
     return false;
   };
