@@ -21,7 +21,12 @@ std::shared_ptr<Buffer> CountingDevice::allocate(std::size_t bytes, MemoryKind k
 
 std::shared_ptr<Buffer> CountingDevice::adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                               std::function<void()> release) {
-  return std::make_shared<Buffer>(data, bytes, kind, SymmetricAddress{}, std::move(release));
+  ledger().add(kind, bytes);
+  return std::make_shared<Buffer>(data, bytes, kind, SymmetricAddress{},
+                                  [this, bytes, kind, release = std::move(release)] {
+                                    if (release) release();
+                                    ledger().remove(kind, bytes);
+                                  });
 }
 
 void CountingDevice::read(const Tensor&, std::span<std::byte> to) {

@@ -46,8 +46,7 @@ void count_step(const RunPlan& plan, std::int64_t samples, CountingDevice& devic
     x = unit->forward(x, pass);
   }
   between();
-  Tensor gradient = device.tensor(x.shape(), MemoryKind::activation, x.dtype());
-  x = {};
+  Tensor gradient = std::exchange(x, {});  // losses overwrite the last output
   for (std::size_t u = model.units.size(); u-- > 0;) {
     if (full && u + 1 < model.units.size()) {
       pass.keep = pass.again = true;
