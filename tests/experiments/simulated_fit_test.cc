@@ -104,9 +104,11 @@ published_per_s = [15000]
                                   "\"\ntable = \"nccl.txt\"\n");
   folder_.write("nccl.txt", R"(#  Rank  0 Group  0 Pid 1 on node device  0 [0x07] NVIDIA A100
 #  Rank  1 Group  0 Pid 1 on node device  1 [0x0b] NVIDIA A100
-    1024     256     float     sum      -1    60.00   0   0   0
- 1048576  262144     float     sum      -1   110.00   0   0   0
-16777216 4194304     float     sum      -1   210.00   0   0   0
+#   size   count      type   redop    root     time  algbw  busbw #wrong
+#    (B) (elements)                            (us) (GB/s) (GB/s)
+    1024     256     float     sum      -1    60.00   0.02   0.02   0
+ 1048576  262144     float     sum      -1   110.00   9.53   9.53   0
+16777216 4194304     float     sum      -1   210.00  79.89  79.89   0
 )");
   const Ended ended = run({"calibrate", "--from", "steps.toml", "links.toml"});
   EXPECT_EQ(ended.status, 0) << ended.err;
