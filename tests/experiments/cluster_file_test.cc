@@ -276,6 +276,35 @@ TEST_F(ClusterFile, EveryDeviceAndLinkOfTheCatalogIsRight) {
     }
 }
 
+/// To three digits, as the catalog writes them.
+TEST_F(ClusterFile, TheH100OfTheCatalogHasTheSharesThatWereMeasuredOnOne) {
+  const sim::DeviceSpec catalog = read_cluster(shipped / "dgx-h100.toml").device;
+  const sim::DeviceSpec measured =
+      read_cluster(shipped / "../../results/gpu/nvidia-h100-80gb-hbm3/calibration/cuda.toml")
+          .device;
+  EXPECT_EQ(catalog.tflops, measured.tflops);
+  EXPECT_NEAR(catalog.launch_us, measured.launch_us, 0.01);
+  int points = 0;
+  const auto compare = [&](const std::string& dtype, const std::vector<std::string>& classes) {
+    for (const std::string& name : classes) {
+      const auto& here = catalog.efficiency.at(dtype).at(name).points;
+      const auto& there = measured.efficiency.at(dtype).at(name).points;
+      ASSERT_EQ(here.size(), there.size()) << dtype << " " << name;
+      for (std::size_t i = 0; i < here.size(); ++i, ++points) {
+        EXPECT_NEAR(here[i].first / there[i].first, 1, 0.006) << dtype << " " << name;
+        EXPECT_NEAR(here[i].second / there[i].second, 1, 0.006) << dtype << " " << name;
+      }
+    }
+  };
+  const std::vector<std::string> of_gpt = {"linear",    "attention", "normalisation", "elementwise",
+                                           "optimizer", "embedding", "loss"};
+  compare("fp32", of_gpt);
+  compare("tf32", {"linear", "attention"});
+  compare("bf16", of_gpt);
+  compare("bf16", {"convolution", "batch_normalisation", "pooling"});
+  EXPECT_GT(points, 80);
+}
+
 TEST_F(ClusterFile, ItsTextIsReadBackAsTheSameCluster) {
   for (const char* name : {"dgx-1-v100.toml", "a100-128x8.toml", "t4-8x1-ethernet-10.toml"}) {
     const auto cluster = read_cluster(shipped / name);
