@@ -1,4 +1,4 @@
-// What decoders share: their first and last unit, and the list of units.
+// Parts that decoders share: their first and last unit, and the list of units.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What else a machine did while a run was measured.
+// Other load of a machine while a run was measured.
 #pragma once
 
 #include <cstdint>

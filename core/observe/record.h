@@ -1,4 +1,4 @@
-// What one rank reports when its part of a run is over.
+// RankRecord: the report of one rank when its part of a run is over.
 #pragma once
 
 #include <optional>

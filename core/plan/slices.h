@@ -1,4 +1,4 @@
-// Which samples of the global batch a worker computes, micro-batch by micro-batch.
+// Slices of the global batch: the samples that a worker computes, micro-batch by micro-batch.
 #pragma once
 
 #include <cstdint>

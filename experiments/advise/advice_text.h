@@ -1,4 +1,4 @@
-// What `advise` prints.
+// The text that `advise` prints.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How the processes of a job come to their scheduler.
+// Connections of the processes of a job with their scheduler.
 #pragma once
 
 #include <memory>

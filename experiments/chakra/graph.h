@@ -1,4 +1,4 @@
-// What the ranks of a run did, as graphs: which operation had to wait for which others.
+// Graphs of the ranks of a run: operations, and the others that each had to wait for.
 #pragma once
 
 #include <cstdint>

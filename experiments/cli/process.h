@@ -1,4 +1,4 @@
-// What the operating system gave the program.
+// The process of the program, as the operating system started it.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What was measured of one case of a comparison: all that its explanation rests on.
+// Measurements of one case of a comparison, on which its explanation rests.
 #pragma once
 
 #include <filesystem>

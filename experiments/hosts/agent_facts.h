@@ -1,4 +1,4 @@
-// What the processes of a job tell the one that leads the job of themselves.
+// Facts that the agents of a job tell its leader about themselves.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Where the processes of a job meet, and their connections with the process that leads the job.
+// The meeting of the processes of a job: its address, and their connections with the leader.
 #pragma once
 
 #include <memory>

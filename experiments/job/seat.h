@@ -1,4 +1,5 @@
-// What a launcher of processes (mpirun, srun, torchrun, an operator of Kubernetes) says to each.
+// Variables by which a launcher (mpirun, srun, torchrun, an operator of Kubernetes) tells a process
+// its place in a job.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What is checked before a run is planned, and before a planned run is made. A check that fails
+// Checks before a run is planned, and before a planned run is made. A check that fails
 // throws Error, which names the key, its value and a value that would do.
 #pragma once
 

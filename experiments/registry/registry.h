@@ -1,4 +1,4 @@
-// What this build contains: one row for each scheme, model, data set, device,
+// Registry of what this build contains: one row for each scheme, model, data set, device,
 // framework and library of messages.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the schemes with servers have in common on a worker.
+// The part of a worker that all schemes with servers have in common.
 #pragma once
 
 #include <algorithm>

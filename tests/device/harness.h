@@ -1,4 +1,4 @@
-// What tests of kernels share: the devices under test, operands, comparison.
+// Parts that tests of kernels share: the devices under test, operands, comparison.
 #pragma once
 
 #include <gtest/gtest.h>

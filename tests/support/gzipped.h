@@ -1,4 +1,4 @@
-// What gzip makes of bytes, for tests.
+// Bytes in the form of gzip, for tests.
 #pragma once
 
 #include <gtest/gtest.h>

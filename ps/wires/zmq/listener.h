@@ -1,4 +1,4 @@
-// Where a server can be reached by workers of other processes, and for how long.
+// The socket at which workers of other processes reach a server, for as long as it is open.
 #pragma once
 
 #include <cstdint>
