@@ -1,8 +1,8 @@
 # Drivers of other libraries, which `ringside bench comm --beside` measures beside ours, where the
 # libraries are: of Debian's packages libopenmpi-dev, libmpich-dev (with mpich) and libgloo-dev.
 function(driver name source)
-  add_executable(ringside_${name} experiments/benchmark/beside/${source}.cc)
-  target_link_libraries(ringside_${name} PRIVATE experiments_benchmark_rank ${ARGN})
+  add_executable(ringside_${name} experiments/tools/bench/beside/${source}.cc)
+  target_link_libraries(ringside_${name} PRIVATE tools_bench_rank ${ARGN})
 endfunction()
 
 find_package(PkgConfig QUIET)

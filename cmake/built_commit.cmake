@@ -6,7 +6,7 @@
 # same. "-dirty" stands behind the commit where something that the program is built from has been
 # changed or added since; "unknown" where FOLDER does not belong to a git repository.
 set(built_from CMakeLists.txt CMakePresets.json cmake core peer ps "experiments/*.cc" "experiments/*.h"
-    experiments/report/page experiments/peers/ringside_peers "experiments/*.proto"
+    experiments/runner/report/page experiments/python/ringside_peers "experiments/*.proto"
     scripts/report-figures)
 find_program(GIT git)
 
@@ -35,7 +35,7 @@ else()
 endif()
 
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
-#include "experiments/cli/built_commit.h"
+#include "experiments/tools/cli/built_commit.h"
 
 namespace ringside {
 

@@ -24,7 +24,8 @@ set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-W
 # fmt does not find out by itself that nvcc knows constexpr, and then breaks at its own.
 set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -DFMT_USE_CONSTEXPR=1")
 
-file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/module/*.cu)
+file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/runtime/*.cc core/device/cuda/kernels/*.cc
+     core/device/cuda/kernels/*.cu)
 if(CUDNN_INCLUDE AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE AND TARGET CUDA::nvrtc)
   list(FILTER sources EXCLUDE REGEX "_cudnn_absent\\.cc$")
   set(RINGSIDE_HAS_CUDNN ON)
@@ -43,13 +44,13 @@ if(RINGSIDE_HAS_CUDNN)
   target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE})
   target_link_libraries(ringside_cuda PRIVATE ${CUDNN_LIBRARY} CUDA::nvrtc) # for its headers
   # Its headers carry a copy of nlohmann-json, which nothing here needs.
-  set_source_files_properties(core/device/cuda/module/attention_cudnn.cc
-                              core/device/cuda/module/convolution_cudnn.cc PROPERTIES
+  set_source_files_properties(core/device/cuda/kernels/attention_cudnn.cc
+                              core/device/cuda/kernels/convolution_cudnn.cc PROPERTIES
                               COMPILE_DEFINITIONS CUDNN_FRONTEND_SKIP_JSON_LIB)
 endif()
 # Flat operations: as on the CPU, the bits of an element must not depend on where it stands.
 foreach(file flat optimizer dropout lamb)
-  set_source_files_properties(core/device/cuda/module/${file}.cu PROPERTIES COMPILE_OPTIONS
+  set_source_files_properties(core/device/cuda/kernels/${file}.cu PROPERTIES COMPILE_OPTIONS
                               -fmad=false)
 endforeach()
 

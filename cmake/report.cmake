@@ -1,7 +1,7 @@
 # The page of report.html: its files, and the script that draws it, are built into the program, so that
 # the program can stand alone. Without the script (scripts/vl-convert) everything works but report.html,
 # and `compare` says what to do.
-set(page ${PROJECT_SOURCE_DIR}/experiments/report/page)
+set(page ${PROJECT_SOURCE_DIR}/experiments/runner/report/page)
 # Both in the order in which the page has them.
 set(page_scripts dom tables figures controls appendix report)
 set(page_figures speed-up sweep-numbers sweep-names step-time mfu bytes memory loss-samples loss-seconds
@@ -67,4 +67,4 @@ string(APPEND parts "        .section .note.GNU-stack,\"\",%progbits\n")
 
 file(CONFIGURE OUTPUT ${parts_source} CONTENT "${parts}" @ONLY)
 set_source_files_properties(${parts_source} PROPERTIES OBJECT_DEPENDS "${parts_files}")
-target_sources(experiments_report PRIVATE ${parts_source})
+target_sources(runner_report PRIVATE ${parts_source})

@@ -24,7 +24,7 @@ from torch import nn
 
 from gpu_models import MODELS
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "experiments/peers"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "experiments/python"))
 from ringside_peers.models import (  # noqa: E402
     Bert, BertSelfInOne, Gpt, ResNet, WithLoss, start_normal,
 )

@@ -10,7 +10,7 @@
 namespace ringside {
 
 /// An error, told in one line that names the place, the cause and what to do. The rank is added to
-/// the line once, where a rank's work ends (experiments/run/rank.h).
+/// the line once, where a rank's work ends (experiments/runner/run/rank.h).
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

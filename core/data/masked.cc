@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 namespace ringside {
 namespace {

@@ -3,7 +3,7 @@
 #include <cassert>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 namespace ringside {
 

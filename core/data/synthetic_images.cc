@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 namespace ringside {
 namespace {

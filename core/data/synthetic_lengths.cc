@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
 #include "core/data/synthetic_tokens.h"
+#include "core/num/random.h"
 
 namespace ringside {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 namespace ringside {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
-#include "core/base/random.h"
 #include "core/device/write_values.h"
+#include "core/num/random.h"
 
 namespace ringside {
 namespace {

@@ -10,7 +10,7 @@
 namespace ringside {
 
 /// Initial value of a parameter: every element is a function of the seed and its position
-/// (core/base/random.h).
+/// (core/num/random.h).
 struct Init {
   enum class Kind : std::uint8_t { constant, normal, uniform };
   Kind kind = Kind::constant;

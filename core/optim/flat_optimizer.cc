@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/exact_sum.h"
+#include "core/num/exact_sum.h"
 
 namespace ringside {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/base/exact_sum.h"
+#include "core/num/exact_sum.h"
 #include "core/optim/optimizer.h"
 
 namespace ringside {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/base/exact_sum.h"
+#include "core/num/exact_sum.h"
 #include "core/optim/flat_optimizer.h"
 
 namespace ringside {

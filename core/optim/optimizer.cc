@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "core/base/exact_sum.h"
+#include "core/num/exact_sum.h"
 
 namespace ringside {
 

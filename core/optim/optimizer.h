@@ -54,7 +54,7 @@ inline constexpr std::string_view master_values = "master";
 /// values, which at first equal the parameters.
 ///
 /// Some updates need sums over the whole model first. The sums are made in rounds. In a round every
-/// optimizer of the model measures its own range and returns ExactSums (core/base/exact_sum.h). The
+/// optimizer of the model measures its own range and returns ExactSums (core/num/exact_sum.h). The
 /// caller adds these up over all optimizers, double by double, which is exact, and gives the totals
 /// to settle() of every optimizer. If there are no rounds, an element may be updated as soon as its
 /// gradient is there. Only the thread that owns an optimizer may call it.

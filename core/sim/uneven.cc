@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 namespace ringside::sim {
 namespace {

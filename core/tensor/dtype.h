@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/tensor/bf16.h"
-#include "core/tensor/fp16.h"
+#include "core/num/bf16.h"
+#include "core/num/fp16.h"
 
 namespace ringside {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/exact_sum.h"
+#include "core/num/exact_sum.h"
 
 namespace ringside {
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 namespace ringside::ps {
 

@@ -36,8 +36,8 @@ struct TransportOptions {
   /// tcp: the folder of the keys by which servers and workers know each other, and encrypt what
   /// they say. Empty: no keys; workers then prove that they belong to the run by its secret.
   std::string keys{};
-  /// tcp: the keys that server 0 has drawn for this run alone (draw_keys() in ps/wires/zmq/keys.h).
-  /// Runs on several hosts have such keys where no folder is given.
+  /// tcp: the keys that server 0 has drawn for this run alone (draw_keys() in
+  /// ps/transport/zmq/keys.h). Runs on several hosts have such keys where no folder is given.
   std::string drawn_keys{};
   /// tcp, ipc: how many threads of a rank move bytes between its memory and its connections. A
   /// connection stays with one thread.

@@ -1,5 +1,5 @@
 // ExactSum, compared with a slow reference that adds up single bits.
-#include "core/base/exact_sum.h"
+#include "core/num/exact_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/base/random.h"
+#include "core/num/random.h"
 #include "tests/support/sum_of_bits.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
 // fp16 against IEEE 754's definition: every value, every tie.
-#include "core/tensor/fp16.h"
+#include "core/num/fp16.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/random.h"
+#include "core/num/random.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/device/cost.h"
 #include "core/device/cuda/cuda.h"
+#include "core/num/random.h"
 
 namespace ringside {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/random.h"
 
 namespace ringside::bench {
 

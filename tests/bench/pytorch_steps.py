@@ -39,7 +39,7 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # read when the libraries a
 
 import torch  # noqa: E402
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/peers"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/python"))
 from ringside_peers.models import Gpt, ResNet, loss_of, start_normal  # noqa: E402
 
 torch.set_num_threads(args.threads)

@@ -10,8 +10,8 @@
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
 #include "peer/comm/nccl/communicator.h"
-#include "peer/ddp.h"
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "tests/cuda/gate.h"
 #include "tests/cuda/tiny_on_gpus.h"
 

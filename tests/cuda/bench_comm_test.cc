@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "experiments/benchmark/own_ranks.h"
-#include "experiments/benchmark/rank_group.h"
+#include "experiments/tools/bench/own_ranks.h"
+#include "experiments/tools/bench/rank_group.h"
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/config/cluster_file.h"
+#include "experiments/runner/config/cluster_file.h"
 #include "tests/cuda/fixture.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"

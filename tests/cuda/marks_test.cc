@@ -13,7 +13,7 @@ using testing::complaint;
 using ::testing::Each;
 
 /// Event times may differ from the host's clock by the time that enqueuing takes. A new anchor
-/// (core/device/cuda/module/marks.h) corrects this difference, so the times of later marks may be
+/// (core/device/cuda/runtime/marks.h) corrects this difference, so the times of later marks may be
 /// smaller by that much.
 constexpr double tolerance_s = 10e-3;  // on a busy machine the host gets its core back late
 

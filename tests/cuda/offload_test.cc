@@ -2,7 +2,7 @@
 // beside compute.
 #include <gtest/gtest.h>
 
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/cuda/tiny_on_gpus.h"
 
 namespace ringside::testing {

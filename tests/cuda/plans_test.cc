@@ -1,7 +1,7 @@
 // Plans on machines with GPUs.
 #include <gmock/gmock.h>
 
-#include "experiments/plan/planner.h"
+#include "experiments/runner/plan/planner.h"
 #include "ps/schemes/ps.h"
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"

@@ -4,10 +4,10 @@
 
 #include <thread>
 
-#include "experiments/plan/measurements.h"
-#include "experiments/report/verdict.h"
-#include "experiments/run/measure_speeds.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/plan/measurements.h"
+#include "experiments/runner/report/verdict.h"
+#include "experiments/runner/run/measure_speeds.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/cuda/tiny_on_gpus.h"
 #include "tests/cuda_on_host/control.h"
 #include "tests/support/measured_speeds.h"

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/tensor/bf16.h"
-#include "core/tensor/fp16.h"
+#include "core/num/bf16.h"
+#include "core/num/fp16.h"
 
 namespace cuda_on_host::cublaslt {
 namespace {

@@ -8,7 +8,7 @@
 #include <future>
 #include <vector>
 
-#include "core/tensor/bf16.h"
+#include "core/num/bf16.h"
 #include "cublasLt.h"
 #include "tests/cuda_on_host/stream.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "core/tensor/bf16.h"
-#include "core/tensor/fp16.h"
+#include "core/num/bf16.h"
+#include "core/num/fp16.h"
 
 namespace cuda_on_host::nccl {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
+#include "core/num/random.h"
 #include "tests/support/memory_limit.h"
 
 namespace ringside {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "core/base/exact_sum.h"
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/exact_sum.h"
+#include "core/num/random.h"
 #include "tests/support/sum_of_bits.h"
 
 namespace ringside {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "core/base/exact_sum.h"
-#include "core/base/random.h"
 #include "core/device/device.h"
+#include "core/num/exact_sum.h"
+#include "core/num/random.h"
 #include "tests/device/reference.h"
 
 namespace ringside {

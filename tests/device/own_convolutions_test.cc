@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/base/random.h"
 #include "core/device/cpu/convolution_windows.h"
 #include "core/device/cpu/convolution_winograd.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/random.h"
 #include "tests/device/reference/images.h"
 
 namespace ringside {

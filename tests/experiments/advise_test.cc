@@ -7,10 +7,10 @@
 
 #include "core/base/error.h"
 #include "core/plan/places.h"
-#include "experiments/advise/advice_text.h"
-#include "experiments/config/experiment_text.h"
-#include "experiments/registry/registry.h"
-#include "experiments/registry/state_formula.h"
+#include "experiments/runner/config/experiment_text.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/registry/state_formula.h"
+#include "experiments/tools/advise/advice_text.h"
 #include "tests/support/small_cluster.h"
 #include "tests/support/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "experiments/benchmark/rank/host_rank.h"
+#include "experiments/tools/bench/rank/host_rank.h"
 
 namespace ringside {
 namespace {

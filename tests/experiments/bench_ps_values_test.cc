@@ -7,10 +7,10 @@
 #include <map>
 #include <thread>
 
-#include "experiments/benchmark/ps_rank.h"
-#include "experiments/benchmark/ps_values.h"
-#include "experiments/benchmark/rank_group.h"
-#include "ps/wires/zmq/transport.h"
+#include "experiments/tools/bench/ps_rank.h"
+#include "experiments/tools/bench/ps_values.h"
+#include "experiments/tools/bench/rank_group.h"
+#include "ps/transport/zmq/transport.h"
 
 namespace ringside {
 namespace {

@@ -1,5 +1,5 @@
 // Timed operations of an experiment's models, and which of them a prediction takes.
-#include "experiments/calibrate/calibrate.h"
+#include "experiments/tools/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/launch/local_host.h"
 #include "core/plan/lone_training.h"
-#include "experiments/calibrate/timed_training.h"
-#include "experiments/run/predict.h"
-#include "experiments/run/timed_flats.h"
-#include "experiments/run/timed_steps.h"
+#include "experiments/runner/run/predict.h"
+#include "experiments/runner/run/timed_flats.h"
+#include "experiments/runner/run/timed_steps.h"
+#include "experiments/tools/calibrate/timed_training.h"
 #include "peer/comm/gloo/wire.h"
 #include "tests/experiments/program_test.h"
 

@@ -1,5 +1,5 @@
 // Rooflines and efficiencies from operations that were timed.
-#include "experiments/calibrate/curves.h"
+#include "experiments/tools/calibrate/curves.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "experiments/config/cases.h"
+#include "experiments/runner/config/cases.h"
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/config/cluster_file.h"
+#include "experiments/runner/config/cluster_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

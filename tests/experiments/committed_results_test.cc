@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "experiments/report/report_page.h"
-#include "experiments/results/saved_results.h"
+#include "experiments/runner/report/report_page.h"
+#include "experiments/runner/results/saved_results.h"
 #include "tests/experiments/program_test.h"
 
 namespace ringside {

@@ -1,10 +1,10 @@
-#include "experiments/config/config.h"
+#include "experiments/runner/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "peer/ddp.h"
+#include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
 

@@ -1,11 +1,11 @@
 // Curves of losses in summaries.
-#include "experiments/report/curves.h"
+#include "experiments/runner/report/curves.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/report/report.h"
+#include "experiments/runner/report/report.h"
 #include "tests/experiments/made_up_rows.h"
 
 namespace ringside {

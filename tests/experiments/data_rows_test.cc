@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "experiments/plan/checks.h"
-#include "experiments/plan/planner.h"
-#include "experiments/registry/registry.h"
-#include "experiments/results/data_state.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/results/data_state.h"
 #include "tests/data/files.h"
 #include "tests/support/gzipped.h"
 

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/plan/references.h"
-#include "experiments/report/report.h"
-#include "peer/averaging.h"
+#include "experiments/runner/plan/references.h"
+#include "experiments/runner/report/report.h"
+#include "peer/schemes/averaging.h"
 #include "tests/experiments/made_up_rows.h"
 
 namespace ringside {

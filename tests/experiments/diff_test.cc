@@ -1,5 +1,5 @@
 // What `ringside diff` says of two folders.
-#include "experiments/report/diff.h"
+#include "experiments/runner/report/diff.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

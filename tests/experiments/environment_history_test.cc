@@ -1,4 +1,4 @@
-#include "experiments/report/environment_history.h"
+#include "experiments/runner/report/environment_history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What listeners are told of a comparison, and the events as lines of JSON.
-#include "experiments/run/event_feed.h"
+#include "experiments/runner/run/event_feed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "experiments/live/event_lines.h"
+#include "experiments/tools/watch/event_lines.h"
 #include "tests/experiments/told_events.h"
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"

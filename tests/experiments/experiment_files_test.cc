@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <set>
 
-#include "experiments/advise/published_choices.h"
-#include "experiments/benchmark/published_collectives.h"
-#include "experiments/config/config.h"
-#include "experiments/config/published_tables.h"
-#include "experiments/plan/planner.h"
+#include "experiments/runner/config/config.h"
+#include "experiments/runner/config/published_tables.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/tools/advise/published_choices.h"
+#include "experiments/tools/bench/published_collectives.h"
 #include "tests/data/files.h"
 #include "tests/support/some_text.h"
 #include "tests/support/temporary_folder.h"
@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> experiment_files() {
   std::vector<fs::path> files;
   const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path();
-  for (const fs::path& one :
-       {folder, folder / "validate", folder / "machine", folder / "reproduce"})
+  for (const fs::path& one : {folder, folder / "measured", folder / "simulated", folder / "machine",
+                              folder / "published/validate", folder / "published/reproduce"})
     for (const auto& entry : fs::directory_iterator(one))
       if (entry.path().extension() == ".toml" && entry.path().filename() != "tables.toml")
         files.push_back(entry.path());
@@ -71,7 +71,7 @@ TEST_P(ExperimentFiles, CanBeReadAndPlanned) {
 }
 
 TEST(PublishedTables, AreListedWithAllTheirFiles) {
-  const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path() / "reproduce";
+  const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path() / "published/reproduce";
   std::set<fs::path> listed;
   for (const PublishedTable& table : read_published_tables(folder / "tables.toml"))
     listed.insert(table.files.begin(), table.files.end());

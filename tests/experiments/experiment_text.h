@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/config/config.h"
+#include "experiments/runner/config/config.h"
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/cluster_file.h"
+#include "experiments/runner/config/cluster_file.h"
 #include "tests/experiments/explain_stages.h"
 
 namespace ringside {

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "experiments/config/cases.h"
-#include "experiments/explain/explanation.h"
-#include "experiments/plan/planner.h"
-#include "experiments/report/report.h"
-#include "experiments/results/trace.h"
-#include "experiments/run/simulation.h"
+#include "experiments/runner/config/cases.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/results/trace.h"
+#include "experiments/runner/run/simulation.h"
+#include "experiments/tools/explain/explanation.h"
 #include "tests/support/small_cluster.h"
 
 namespace ringside {

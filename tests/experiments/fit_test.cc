@@ -1,5 +1,5 @@
 // Measured tables as programs write them, and the speeds of models that are fitted to them.
-#include "experiments/fit/fit.h"
+#include "experiments/tools/calibrate/fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "core/models/presets.h"
-#include "experiments/benchmark/measured_table.h"
-#include "experiments/plan/planner.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/tools/bench/measured_table.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"

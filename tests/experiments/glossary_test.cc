@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "experiments/report/diff.h"
-#include "experiments/report/published.h"
-#include "experiments/report/report.h"
+#include "experiments/runner/report/diff.h"
+#include "experiments/runner/report/published.h"
+#include "experiments/runner/report/report.h"
 
 namespace ringside {
 namespace {
@@ -77,7 +77,7 @@ TEST(Glossary, HasEveryHeadingOfTheTables) {
     // "change [95%]" has the confidence in it
     const std::string entry = "**" + heading.substr(0, heading.find(" [")) + "**";
     EXPECT_NE(glossary.str().find(entry), std::string::npos)
-        << "experiments/GLOSSARY.md has no entry " << entry;
+        << "docs/glossary.md has no entry " << entry;
   }
 }
 

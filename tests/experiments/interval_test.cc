@@ -1,4 +1,4 @@
-#include "experiments/report/interval.h"
+#include "experiments/runner/report/interval.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "experiments/hosts/job_hosts.h"
+#include "experiments/runner/hosts/job_hosts.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/hosts/environments.h"
-#include "experiments/hosts/placement.h"
+#include "experiments/runner/hosts/environments.h"
+#include "experiments/runner/hosts/placement.h"
 
 namespace ringside {
 namespace {

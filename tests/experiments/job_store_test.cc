@@ -1,5 +1,5 @@
 // The store that the scheduler of a job serves, with ranks that do not behave.
-#include "experiments/benchmark/ps_job_store.h"
+#include "experiments/tools/bench/ps_job_store.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "experiments/live/display.h"
+#include "experiments/tools/watch/display.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <cctype>
 #include <sstream>
 
-#include "experiments/live/live_text.h"
-#include "experiments/report/text_table.h"
+#include "experiments/runner/report/text_table.h"
+#include "experiments/tools/watch/live_text.h"
 #include "tests/experiments/told_events.h"
 
 namespace ringside {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
-#include "experiments/plan/planner.h"
+#include "experiments/runner/plan/planner.h"
 
 namespace ringside {
 

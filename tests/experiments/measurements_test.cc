@@ -1,5 +1,5 @@
 // Shares in proportion to the speeds of real devices.
-#include "experiments/plan/measurements.h"
+#include "experiments/runner/plan/measurements.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
-#include "experiments/config/cases.h"
-#include "experiments/results/results.h"
-#include "experiments/run/measure_speeds.h"
+#include "experiments/runner/config/cases.h"
+#include "experiments/runner/results/results.h"
+#include "experiments/runner/run/measure_speeds.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 #include "tests/support/measured_speeds.h"

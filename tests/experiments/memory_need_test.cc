@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/plan/checks.h"
-#include "experiments/plan/planner.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/planner.h"
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 

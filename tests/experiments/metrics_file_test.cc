@@ -1,4 +1,4 @@
-#include "experiments/live/metrics_file.h"
+#include "experiments/tools/watch/metrics_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "experiments/hosts/mpi_world.h"
+#include "experiments/runner/hosts/mpi_world.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "experiments/registry/mpi_of.h"
+#include "experiments/runner/registry/mpi_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

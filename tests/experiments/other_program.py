@@ -1,4 +1,4 @@
-"""A rank that no PyTorch runs: it reads its data from `ringside feed` as ranks of experiments/peers do,
+"""A rank that no PyTorch runs: it reads its data from `ringside feed` as ranks of experiments/python do,
 computes little, and reports what shows that it had the right data.
 
     other_program.py WHAT SCRIPT RINGSIDE SOCKET     # WHAT: report, fail or hang
@@ -11,7 +11,7 @@ import pathlib
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/peers"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/python"))
 from ringside_peers.feed import Feed  # noqa: E402
 from ringside_peers.launcher import Launcher  # noqa: E402
 

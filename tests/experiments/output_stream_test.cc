@@ -1,4 +1,4 @@
-#include "experiments/cli/output_stream.h"
+#include "experiments/tools/cli/output_stream.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "experiments/cli/waiting_text.h"
-#include "experiments/live/event_lines.h"
+#include "experiments/tools/cli/waiting_text.h"
+#include "experiments/tools/watch/event_lines.h"
 
 namespace ringside {
 namespace {

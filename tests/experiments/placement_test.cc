@@ -1,4 +1,4 @@
-#include "experiments/hosts/placement.h"
+#include "experiments/runner/hosts/placement.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/models/presets.h"
-#include "experiments/registry/registry.h"
+#include "experiments/runner/registry/registry.h"
 #include "tests/support/complaint.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
 // Which runs are predicted.
-#include "experiments/run/predict.h"
+#include "experiments/runner/run/predict.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/advise/published_choices.h"
+#include "experiments/tools/advise/published_choices.h"
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/benchmark/published_collectives.h"
-#include "experiments/plan/planner.h"
-#include "experiments/report/published.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/report/published.h"
+#include "experiments/tools/bench/published_collectives.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"

@@ -1,5 +1,5 @@
 // The bench's and a rank's end of the lines between them.
-#include "experiments/benchmark/rank_group.h"
+#include "experiments/tools/bench/rank_group.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "experiments/benchmark/rank/serve.h"
+#include "experiments/tools/bench/rank/serve.h"
 #include "tests/support/complaint.h"
 
 namespace ringside {

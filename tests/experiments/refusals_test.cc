@@ -1,5 +1,5 @@
 // Few lines about many strangers.
-#include "experiments/job/refusals.h"
+#include "experiments/runner/hosts/refusals.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

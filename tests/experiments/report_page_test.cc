@@ -1,12 +1,12 @@
 // report.html, and the data that it shows.
-#include "experiments/report/report_page.h"
+#include "experiments/runner/report/report_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/report/readable_json.h"
-#include "experiments/report/report.h"
+#include "experiments/runner/report/readable_json.h"
+#include "experiments/runner/report/report.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "experiments/report/report_page.h"
+#include "experiments/runner/report/report_page.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/experiments/program_test.h"
 

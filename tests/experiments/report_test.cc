@@ -1,4 +1,4 @@
-#include "experiments/report/report.h"
+#include "experiments/runner/report/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/registry/registry.h"
+#include "experiments/runner/registry/registry.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "experiments/config/published_tables.h"
-#include "experiments/report/reproduced.h"
+#include "experiments/runner/config/published_tables.h"
+#include "experiments/runner/report/reproduced.h"
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 

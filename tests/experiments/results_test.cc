@@ -1,4 +1,4 @@
-#include "experiments/results/results.h"
+#include "experiments/runner/results/results.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "experiments/config/cases.h"
-#include "experiments/live/event_lines.h"
-#include "experiments/report/report.h"
-#include "experiments/results/content_digest.h"
-#include "experiments/results/environment.h"
-#include "experiments/run/runner.h"
-#include "peer/ddp.h"
+#include "experiments/runner/config/cases.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/results/content_digest.h"
+#include "experiments/runner/results/environment.h"
+#include "experiments/runner/run/runner.h"
+#include "experiments/tools/watch/event_lines.h"
+#include "peer/schemes/ddp.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"

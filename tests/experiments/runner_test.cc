@@ -1,5 +1,5 @@
 // Runs that something disturbed are made again.
-#include "experiments/run/runner.h"
+#include "experiments/runner/run/runner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include <sstream>
 
-#include "experiments/results/attempts.h"
+#include "experiments/runner/results/attempts.h"
 #include "tests/experiments/told_events.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,11 +1,11 @@
-#include "experiments/results/saved_results.h"
+#include "experiments/runner/results/saved_results.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/results/folder_lock.h"
-#include "experiments/results/results.h"
+#include "experiments/runner/results/folder_lock.h"
+#include "experiments/runner/results/results.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"

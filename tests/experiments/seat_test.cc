@@ -1,4 +1,4 @@
-#include "experiments/job/seat.h"
+#include "experiments/runner/hosts/seat.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

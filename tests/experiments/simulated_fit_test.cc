@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/cluster_file.h"
-#include "experiments/fit/fit.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/tools/calibrate/fit.h"
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 

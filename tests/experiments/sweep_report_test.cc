@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/report/sweep.h"
+#include "experiments/runner/report/sweep.h"
 #include "tests/experiments/made_up_rows.h"
 
 namespace ringside {

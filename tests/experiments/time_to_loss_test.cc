@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/report/report.h"
+#include "experiments/runner/report/report.h"
 #include "tests/experiments/made_up_rows.h"
 
 namespace ringside {

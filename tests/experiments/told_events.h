@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/run/event_feed.h"
+#include "experiments/runner/run/event_feed.h"
 #include "tests/experiments/made_up_rows.h"
 
 namespace ringside::testing {

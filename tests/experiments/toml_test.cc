@@ -1,4 +1,4 @@
-#include "experiments/config/toml.h"
+#include "experiments/runner/config/toml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

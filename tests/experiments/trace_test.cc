@@ -1,4 +1,4 @@
-#include "experiments/results/trace.h"
+#include "experiments/runner/results/trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "experiments/results/read_trace.h"
+#include "experiments/runner/results/read_trace.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

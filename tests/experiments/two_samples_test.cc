@@ -1,4 +1,4 @@
-#include "experiments/report/two_samples.h"
+#include "experiments/runner/report/two_samples.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

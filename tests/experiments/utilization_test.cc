@@ -1,13 +1,13 @@
 // What a sample computes, and how much of the devices' peak a run makes use of.
-#include "experiments/report/utilization.h"
+#include "experiments/runner/report/utilization.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "experiments/registry/model_work.h"
-#include "experiments/report/report.h"
-#include "experiments/report/summary_tables.h"
+#include "experiments/runner/registry/model_work.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/report/summary_tables.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 

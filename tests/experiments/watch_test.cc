@@ -1,5 +1,5 @@
 // Watching a comparison by the files that another one fills step by step.
-#include "experiments/live/watch.h"
+#include "experiments/tools/watch/watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "experiments/live/event_lines.h"
-#include "experiments/results/results.h"
+#include "experiments/runner/results/results.h"
+#include "experiments/tools/watch/event_lines.h"
 #include "tests/experiments/told_events.h"
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"

@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from hosts import Stage  # noqa: E402
 from hosts.comparisons import finish, program  # noqa: E402
 
-EXPERIMENT = pathlib.Path(__file__).resolve().parents[2] / "experiments/two-hosts.toml"
+EXPERIMENT = pathlib.Path(__file__).resolve().parents[2] / "experiments/measured/two-hosts.toml"
 
 
 class ShapedLinks:

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <fstream>
 
-#include "core/base/random.h"
+#include "core/num/random.h"
 #include "tests/interchange/files.h"
 #include "tests/support/temporary_folder.h"
 

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/write_values.h"
 #include "core/models/alexnet.h"
@@ -18,6 +17,7 @@
 #include "core/models/resnet.h"
 #include "core/models/t5.h"
 #include "core/models/vgg.h"
+#include "core/num/random.h"
 #include "tests/interchange/files.h"
 #include "tests/support/temporary_folder.h"
 

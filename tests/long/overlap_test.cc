@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/comm/window.h"
-#include "experiments/plan/planner.h"
-#include "experiments/registry/registry.h"
-#include "experiments/run/rank.h"
-#include "peer/ddp.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/rank.h"
+#include "peer/schemes/ddp.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {

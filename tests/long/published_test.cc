@@ -15,12 +15,12 @@
 namespace ringside {
 namespace {
 
-/// Simulates what experiments/validate/NAME.toml asks for, with these settings, and returns its
-/// cases.
+/// Simulates what experiments/published/validate/NAME.toml asks for, with these settings, and
+/// returns its cases.
 nlohmann::json cases_of(const std::string& name, const std::vector<std::string>& settings = {}) {
   const testing::TemporaryFolder folder;
-  std::vector<std::string> arguments = {"validate",
-                                        RINGSIDE_EXPERIMENTS "/validate/" + name + ".toml"};
+  std::vector<std::string> arguments = {
+      "validate", RINGSIDE_EXPERIMENTS "/published/validate/" + name + ".toml"};
   for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   const testing::Ended ended = testing::Program(RINGSIDE_PROGRAM, arguments, folder.path()).wait();
   EXPECT_EQ(ended.status, 0) << ended.err;
@@ -96,7 +96,7 @@ TEST(PublishedCollectives, ComeOut) {
   const testing::TemporaryFolder folder;
   const testing::Ended ended =
       testing::Program(RINGSIDE_PROGRAM,
-                       {"validate", RINGSIDE_EXPERIMENTS "/validate/nccl-tests.toml"},
+                       {"validate", RINGSIDE_EXPERIMENTS "/published/validate/nccl-tests.toml"},
                        folder.path())
           .wait();
   ASSERT_EQ(ended.status, 0) << ended.err;

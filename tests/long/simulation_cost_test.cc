@@ -46,8 +46,8 @@ Cost train(const std::vector<std::string>& arguments, const std::string& expecte
 }
 
 Cost train_gpt3(const std::string& world, const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {RINGSIDE_EXPERIMENTS "/gpt3-175b.toml", "--scheme", "fsdp",
-                                        "--world", world};
+  std::vector<std::string> arguments = {RINGSIDE_EXPERIMENTS "/simulated/gpt3-175b.toml",
+                                        "--scheme", "fsdp", "--world", world};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return train(arguments, "175221817344 parameters");
 }

@@ -15,9 +15,9 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/launch.h"
-#include "experiments/cli/cli.h"
-#include "experiments/registry/registry.h"
-#include "experiments/run/rank.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/rank.h"
+#include "experiments/tools/cli/cli.h"
 
 namespace ringside {
 namespace {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
+#include "core/num/random.h"
 
 namespace ringside {
 

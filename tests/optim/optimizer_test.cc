@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/random.h"
 
 namespace ringside {
 namespace {

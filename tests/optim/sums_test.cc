@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/exact_sum.h"
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/exact_sum.h"
+#include "core/num/random.h"
 #include "core/optim/loss_scale.h"
 #include "core/optim/optimizers.h"
 

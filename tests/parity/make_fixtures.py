@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/peers"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/python"))
 from ringside_peers.models import (  # noqa: E402
     T5, AlexNet, Bert, Conv1D, Gpt, Idefics3, Inception, InceptionConv, Llama, Mlp, ResNet, ResNetBlock,
     Vgg, loss_of,

@@ -1,7 +1,7 @@
 // Batch norms of ranks that put their statistics together are one batch norm over all their rows.
 #include <cmath>
 
-#include "core/base/random.h"
+#include "core/num/random.h"
 #include "tests/peer/ranks.h"
 #include "tests/support/layer_units.h"
 

@@ -1,4 +1,4 @@
-#include "peer/consensus_distance.h"
+#include "peer/schemes/consensus_distance.h"
 
 #include <gtest/gtest.h>
 

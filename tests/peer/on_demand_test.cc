@@ -5,7 +5,7 @@
 #include <array>
 
 #include "core/base/error.h"
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/peer/sim_ranks.h"
 #include "tests/peer/training.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "peer/kept.h"
-#include "peer/reducer.h"
+#include "peer/fsdp/kept.h"
+#include "peer/schemes/reducer.h"
 #include "tests/peer/training.h"
 
 namespace ringside::peer {

@@ -15,8 +15,8 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/arena.h"
-#include "peer/ddp.h"
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "tests/peer/training.h"
 
 namespace ringside {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "peer/ddp.h"
-#include "peer/fsdp.h"
-#include "peer/gradient_shards.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/fsdp/gradient_shards.h"
+#include "peer/schemes/ddp.h"
 #include "tests/peer/training.h"
 
 namespace ringside {

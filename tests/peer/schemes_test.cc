@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "peer/ddp.h"
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "tests/peer/training.h"
 
 namespace ringside {

@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "core/base/error.h"
-#include "peer/fsdp.h"
-#include "peer/gradient_shards.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/fsdp/gradient_shards.h"
 #include "tests/peer/training.h"
 
 namespace ringside {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <numeric>
 
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/peer/sim_ranks.h"
 #include "tests/peer/training.h"
 

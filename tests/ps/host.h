@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/device/cpu/cpu_device.h"
-#include "ps/wires/zmq/ends.h"
+#include "ps/transport/zmq/ends.h"
 #include "tests/ps/messages.h"
 
 namespace ringside::testing {

@@ -9,14 +9,14 @@
 #include <optional>
 #include <thread>
 
-#include "core/base/random.h"
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/mlp.h"
+#include "core/num/random.h"
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
 #include "ps/schemes/placement.h"
-#include "ps/wires/host_transport.h"
+#include "ps/transport/host_transport.h"
 
 namespace ringside::testing {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/random.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "ps/protocol/parameter_server.h"

@@ -3,7 +3,7 @@
 
 #include "core/device/cost.h"
 #include "core/device/sim/sim_device.h"
-#include "ps/wires/sim/transport.h"
+#include "ps/transport/sim/transport.h"
 #include "tests/ps/run.h"
 
 namespace ringside::testing {

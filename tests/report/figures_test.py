@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "report-figures"
-PAGE = ROOT / "experiments" / "report" / "page"
+PAGE = ROOT / "experiments/runner/report/page"
 SPECS = {path.stem: json.loads(path.read_text()) for path in sorted((PAGE / "figures").glob("*.json"))}
 HAVE_VL_CONVERT = importlib.util.find_spec("vl_convert") is not None
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,7 +10,7 @@ import pathlib
 import re
 import unittest
 
-STYLE = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "report" / "page" / "report.css"
+STYLE = pathlib.Path(__file__).resolve().parents[2] / "experiments/runner/report/page/report.css"
 EYES = {
     "all receptors": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),

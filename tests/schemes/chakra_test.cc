@@ -11,11 +11,11 @@
 #include <set>
 
 #include "et_def.pb.h"
-#include "experiments/chakra/files.h"
-#include "experiments/results/trace.h"
-#include "experiments/run/simulation.h"
-#include "peer/ddp.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/results/trace.h"
+#include "experiments/runner/run/simulation.h"
+#include "experiments/tools/chakra/files.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "peer/ddp.h"
+#include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"

@@ -1,7 +1,7 @@
 // What evaluations between the steps do to the figures of the steps: nothing.
 #include <gtest/gtest.h>
 
-#include "experiments/run/simulation.h"
+#include "experiments/runner/run/simulation.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"

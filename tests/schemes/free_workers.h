@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/random.h"
+#include "core/num/random.h"
 #include "core/plan/definition.h"
-#include "experiments/report/verdict.h"
-#include "experiments/run/simulation.h"
+#include "experiments/runner/report/verdict.h"
+#include "experiments/runner/run/simulation.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"

@@ -5,7 +5,7 @@
 
 #include "core/data/loader.h"
 #include "core/device/cpu/cpu_device.h"
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"

@@ -4,8 +4,8 @@
 // ranks.
 #include <gtest/gtest.h>
 
-#include "experiments/run/simulation.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/verdict.h"
+#include "experiments/runner/report/verdict.h"
 #include "tests/schemes/conformance.h"
 
 namespace ringside {

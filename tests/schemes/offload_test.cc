@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "experiments/run/simulation.h"
-#include "peer/ddp.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/schemes/ddp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/run/simulation.h"
-#include "peer/averaging.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/schemes/averaging.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
 #include "tests/support/complaint.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "experiments/config/cluster_file.h"
-#include "experiments/run/simulation.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/runner/run/simulation.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"

@@ -1,7 +1,7 @@
 // Experiments in a simulated cluster.
 #pragma once
 
-#include "experiments/config/config.h"
+#include "experiments/runner/config/config.h"
 
 namespace ringside::testing {
 

@@ -5,8 +5,8 @@
 
 #include "core/device/cost.h"
 #include "core/device/sim/sim_device.h"
-#include "experiments/run/simulation.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/fsdp/fsdp.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"

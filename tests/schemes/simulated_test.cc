@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "experiments/run/simulation.h"
-#include "peer/ddp.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"

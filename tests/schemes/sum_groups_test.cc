@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/config/cluster_file.h"
-#include "experiments/run/simulation.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/fsdp/fsdp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/simulated.h"

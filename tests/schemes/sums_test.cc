@@ -1,7 +1,7 @@
 // Updates that want sums over the whole model first, under every scheme: clipping, fp16, LAMB.
 #include <gtest/gtest.h>
 
-#include "peer/fsdp.h"
+#include "peer/fsdp/fsdp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 

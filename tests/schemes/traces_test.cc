@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "experiments/results/trace.h"
-#include "experiments/run/simulation.h"
-#include "peer/ddp.h"
+#include "experiments/runner/results/trace.h"
+#include "experiments/runner/run/simulation.h"
+#include "peer/schemes/ddp.h"
 #include "ps/schemes/ps_options.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"

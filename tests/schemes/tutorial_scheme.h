@@ -1,4 +1,5 @@
-// The scheme that TUTORIAL.md builds first: one all-reduce of the whole gradient after backward.
+// The scheme that docs/extending.md builds first: one all-reduce of the whole gradient after
+// backward.
 #pragma once
 
 #include <optional>
@@ -7,8 +8,8 @@
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
 #include "core/scheme/scheme.h"
-#include "peer/exposed.h"
-#include "peer/scalar_sum.h"
+#include "peer/schemes/exposed.h"
+#include "peer/schemes/scalar_sum.h"
 
 namespace ringside::testing {
 

@@ -1,4 +1,4 @@
-// The scheme that TUTORIAL.md builds passes the suite that it recommends.
+// The scheme that docs/extending.md builds passes the suite that it recommends.
 #include <gtest/gtest.h>
 
 #include "tests/schemes/conformance.h"

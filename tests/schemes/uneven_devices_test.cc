@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/sim/uneven.h"
-#include "experiments/plan/speeds.h"
-#include "experiments/run/simulation.h"
+#include "experiments/runner/plan/speeds.h"
+#include "experiments/runner/run/simulation.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/interchange/safetensors.h"
-#include "experiments/plan/checks.h"
+#include "experiments/runner/plan/checks.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "experiments/registry/registry.h"
+#include "experiments/runner/registry/registry.h"
 #include "tests/schemes/wrapped.h"
 
 namespace ringside::testing {

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/report/verdict.h"
-#include "peer/averaging.h"
-#include "peer/fsdp.h"
+#include "experiments/runner/report/verdict.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/averaging.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"

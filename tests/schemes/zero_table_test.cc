@@ -9,7 +9,7 @@
 
 #include "core/comm/store.h"
 #include "core/comm/window.h"
-#include "experiments/registry/registry.h"
+#include "experiments/runner/registry/registry.h"
 #include "tests/support/small_cluster.h"
 
 namespace ringside {

@@ -26,7 +26,7 @@ class Programs(unittest.TestCase):
         (cls.build / "CMakeCache.txt").write_text(
             "CMAKE_CUDA_ARCHITECTURES:UNINITIALIZED=90-real\nRINGSIDE_MARCH:STRING=x86-64-v3\n")
         (cls.build / "built_commit.cc").write_text(
-            '#include "experiments/cli/built_commit.h"\n'
+            '#include "experiments/tools/cli/built_commit.h"\n'
             'std::string_view ringside::built_commit() { return "0123abc"; }\n')
         cls.compile("ringside")
         for name in ("tests/gpu_test", "tests/gpu_bench"):

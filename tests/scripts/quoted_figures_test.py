@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "results").glob("*.md")),
-         *(page for folder in ("core", "ps", "peer", "experiments") for page in sorted((ROOT / folder).glob("*.md")))]
+         *(page for folder in ("docs", "core", "ps", "peer", "experiments") for page in sorted((ROOT / folder).glob("*.md")))]
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 RESULTS = re.compile(r"results/reference/([\w./-]*\w)|experiments/(?:\w+/)*([\w.-]+)\.toml")
 NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.(\d+))?")

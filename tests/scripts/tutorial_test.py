@@ -1,4 +1,4 @@
-"""The code that TUTORIAL.md shows is the code of the project, line by line."""
+"""The code that docs/extending.md shows is the code of the project, line by line."""
 
 import pathlib
 import re
@@ -10,20 +10,20 @@ BLOCK = re.compile(r"<!-- from (\S+) -->\n+((?:    .*\n|\n)+)")
 
 class Tutorial(unittest.TestCase):
     def test_every_block_is_in_the_file_that_it_names(self):
-        text = (ROOT / "TUTORIAL.md").read_text()
+        text = (ROOT / "docs/extending.md").read_text()
         blocks = BLOCK.findall(text)
         self.assertGreaterEqual(len(blocks), 4)
         for name, block in blocks:
             code = "\n".join(line[4:] for line in block.rstrip().split("\n"))
-            self.assertIn(code, (ROOT / name).read_text(), f"TUTORIAL.md shows other code than {name}")
+            self.assertIn(code, (ROOT / name).read_text(), f"docs/extending.md shows other code than {name}")
 
     def test_every_file_that_it_names_is_there(self):
-        text = (ROOT / "TUTORIAL.md").read_text()
+        text = (ROOT / "docs/extending.md").read_text()
         names = set(re.findall(r"`((?:core|peer|ps|experiments|tests)/[\w/.-]+\.\w+)`", text))
         names -= {"peer/all_at_once.cc", "peer/all_at_once.h"}  # which the reader writes
         self.assertGreater(len(names), 5)
         for name in names:
-            self.assertTrue((ROOT / name).exists(), f"TUTORIAL.md names {name}, which is not there")
+            self.assertTrue((ROOT / name).exists(), f"docs/extending.md names {name}, which is not there")
 
 
 if __name__ == "__main__":

@@ -22,10 +22,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("RINGSIDE_PROGRAM", str(ROOT / "build/ringside"))
 RUNS = os.environ.get("RINGSIDE_WORDS") == "run"
-FOLDERS = ("core", "ps", "peer", "experiments", "tests", "scripts", "results")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/peers/README.md",
+FOLDERS = ("docs", "core", "ps", "peer", "experiments", "tests", "scripts", "results")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/python/README.md",
          ROOT / "results/gpu/README.md",
-         *sorted((ROOT / "experiments/hosts").glob("*.md")),
          *(page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")))]
 NOWHERE = "/dev/null/nowhere"  # nothing can be written there
 AT_ONCE = {"list", "doctor", "keys"}
@@ -40,10 +39,10 @@ PLACEHOLDERS = {"data.path=tinyshakespeare.txt": "data.path=text.txt", "data.pat
                 "train.initial_weights=model.safetensors": "train.seed=1"}
 NOT_RUN = {"doctor": "says what is missing", "DMLC_ROLE": "waits for processes on other hosts",
            "device.kind=cuda": "needs a GPU", "experiments/gpu/resnet-50.toml": "needs a GPU",
-           "./driver": "the reader's own program", "experiments/peers.toml": "needs PyTorch",
+           "./driver": "the reader's own program", "experiments/measured/peers.toml": "needs PyTorch",
            "mpich": "needs other libraries", "installed": "takes a minute", "openmpi": "needs other libraries",
            "results/dgx-a100-fitted.toml": "made by another command", "reproduce all": "takes minutes",
-           "experiments/validate/*.toml": "takes minutes", "--world 1024": "takes a minute, and 4 GB",
+           "experiments/published/validate/*.toml": "takes minutes", "--world 1024": "takes a minute, and 4 GB",
            "calibrate": "takes a minute", "bench": "takes a minute"}
 ENDS = {"diff": {0, 3}}  # exit statuses of commands that are all right, beside 0
 
@@ -89,7 +88,7 @@ class Words(unittest.TestCase):
             if name != "results":
                 (cls.folder / name).symlink_to(ROOT / name)
         mine = re.search(r'\n((?:    .*\n)*    name = "mine"\n(?:    .*\n)*)',
-                         (ROOT / "experiments/EXPERIMENTS.md").read_text())
+                         (ROOT / "docs/experiments.md").read_text())
         (cls.folder / "mine.toml").write_text(re.sub(r"(?m)^    ", "", mine.group(1)))
         (cls.folder / "books").mkdir()
         text = "It was the best of times, it was the worst of times.\n" * 2000

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
-#include "core/base/random.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
+#include "core/num/random.h"
 
 namespace ringside::cpu {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
 constexpr std::uint64_t batch = 32;      // counters whose words are made together
 
 /// Makes the words of `batch` counters from `counter` on, with the bits of philox()
-/// (core/base/random.h), in a loop that compilers vectorise. words[w * batch + i] is word w of
+/// (core/num/random.h), in a loop that compilers vectorise. words[w * batch + i] is word w of
 /// counter i.
 void draw(std::uint64_t counter, const Dropout& op, std::uint32_t* __restrict words) {
   constexpr std::uint32_t step0 = 0x9e3779b9u, step1 = 0xbb67ae85u;  // added to the key each round

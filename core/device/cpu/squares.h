@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "core/base/exact_sum.h"
 #include "core/device/cpu/parallel.h"
+#include "core/num/exact_sum.h"
 #include "core/tensor/tensor.h"
 
 namespace ringside::cpu {

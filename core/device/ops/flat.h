@@ -50,7 +50,7 @@ struct SumOfSquares {
 /// out = in * mask / (1 - probability); `in` and `out` may be the same tensor. Element i has the
 /// number e = `first` + i, and is kept if word e % 4 of philox({lower half of e / 4, upper half of
 /// e / 4, layer, step}, key) is at least probability * 2^32; the key is dropout_key(`seed`)
-/// (core/base/random.h). So the mask does not depend on the rank. Backward is the same operation on
+/// (core/num/random.h). So the mask does not depend on the rank. Backward is the same operation on
 /// the gradient.
 struct Dropout {
   Tensor in{}, out{};

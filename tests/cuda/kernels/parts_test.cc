@@ -2,12 +2,12 @@
 // plain convolution with workspaces of bounded size.
 #include <gtest/gtest.h>
 
-#include "core/device/cuda/module/activation.h"
-#include "core/device/cuda/module/column_sums.h"
-#include "core/device/cuda/module/convolution_cudnn.h"
-#include "core/device/cuda/module/kernels.h"
-#include "core/device/cuda/module/matmul.h"
-#include "core/device/cuda/module/plain_product.h"
+#include "core/device/cuda/kernels/activation.h"
+#include "core/device/cuda/kernels/column_sums.h"
+#include "core/device/cuda/kernels/convolution_cudnn.h"
+#include "core/device/cuda/kernels/kernels.h"
+#include "core/device/cuda/kernels/matmul.h"
+#include "core/device/cuda/kernels/plain_product.h"
 #include "tests/cuda_on_host/control.h"
 #include "tests/device/harness.h"
 

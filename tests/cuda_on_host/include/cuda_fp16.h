@@ -2,7 +2,7 @@
 // by itself.
 #pragma once
 
-#include "core/tensor/fp16.h"
+#include "core/num/fp16.h"
 #include "kernel_language.h"
 
 struct alignas(2) __half {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "core/base/random.h"
 #include "core/device/ops.h"
+#include "core/num/random.h"
 #include "tests/device/reference/values.h"
 
 namespace ringside::reference {

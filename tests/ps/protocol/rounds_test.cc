@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/base/exact_sum.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/num/exact_sum.h"
 #include "core/scheme/parameter_map.h"
 #include "ps/protocol/parameter_server.h"
 #include "tests/ps/messages.h"

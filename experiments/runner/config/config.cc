@@ -1,0 +1,74 @@
+#include "experiments/runner/config/config.h"
+
+namespace ringside {
+
+Fields fields_of(CompareConfig& config) {
+  return {{"schemes", &config.schemes,
+           "the schemes to compare (see `ringside list`); with cases: none unless set"},
+          {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them"},
+          {"repeats", &config.repeats,
+           "how often each run is made; figures are medians and their intervals"},
+          {"seeds", &config.seeds, "seeds with which each run is made; []: train.seed alone"},
+          {"attempts", &config.attempts,
+           "most attempts at a run that other work on this machine disturbs"},
+          {"all_cores", &config.all_cores,
+           "cpu: also run `single` with the threads of all ranks of the largest world"},
+          {"target_loss",
+           NumberOrName{&config.target_loss, &config.target_kind, name_of(TargetKind::number)},
+           "held-out loss to which the time of each run is measured: a number, or 'single' for the "
+           "mean of the last three held-out losses of `single`; needs train.evaluate_every"}};
+}
+
+namespace {
+
+/// The key for figures of a measure, and what they are, in the order of the measures.
+struct PublishedKey {
+  std::string_view name, description;
+};
+constexpr PublishedKey published_keys[] = {
+    {"published_ms", "milliseconds of a step that somebody published, one for each world"},
+    {"published_per_s", "samples a second that somebody published, one for each world"},
+    {"published_times",
+     "how many times the samples a second of case `over` somebody published, one for each world"},
+    {"published_speed_up",
+     "published samples a second divided by those of world 1, of this case or of `over`, one for "
+     "each world"},
+    {"published_hours", "hours for `samples` samples that somebody published, one for each world"},
+    {"published_parameter_gb",
+     "GB (1e9 bytes) of parameters of a worker that somebody published, one for each world"},
+    {"published_state_gb",
+     "GB of parameters, gradients and optimizer state of a worker that somebody published, one for "
+     "each world"},
+    {"published_gb",
+     "GB of a worker's memory at its peak that somebody published, one for each world"}};
+static_assert(std::size(published_keys) == measures);
+
+}  // namespace
+
+std::string_view published_key(Measure measure) {
+  return published_keys[static_cast<std::size_t>(measure)].name;
+}
+
+Fields fields_of(CaseConfig& config) {
+  Fields fields = {
+      {"scheme", &config.scheme, "the scheme of the case"},
+      {"label", &config.label, "its name in the table; '': the scheme with what the case sets"},
+      {"worlds", &config.worlds, "or world: its numbers of workers; []: compare.worlds"}};
+  CaseFigures& published = config.published;
+  for (std::size_t i = 0; i < measures; ++i)
+    fields.push_back(
+        {published_keys[i].name, &published.figures[i], published_keys[i].description});
+  const Fields more = {
+      {"over", &published.over,
+       "label of the case that published_times compares with, and published_speed_up if it is not "
+       "this case"},
+      {"samples", &published.samples, "how many samples take published_hours"},
+      {"fitted", &published.fitted,
+       "worlds whose published figures something was fitted to; all others are predictions"},
+      {"contradiction", &published.contradiction,
+       "why the published figures cannot be right: one sentence, with the arithmetic"}};
+  fields.insert(fields.end(), more.begin(), more.end());
+  return fields;
+}
+
+}  // namespace ringside

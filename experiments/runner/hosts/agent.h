@@ -1,0 +1,28 @@
+// A process of a job that starts ranks for the process that leads the job.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/launch/local_host.h"
+#include "experiments/runner/hosts/agent_facts.h"
+#include "experiments/runner/hosts/meeting.h"
+
+namespace ringside {
+
+struct AgentStart {
+  MeetingPoint meeting;
+  AgentFacts facts;  // without an address the one by which the process reaches the leader
+  double join_timeout_s = 60;
+  double unheard_s = 5;  // after which a silent leader's host is given up
+  RankProgram program;   // that runs as a rank
+  /// After the first signal to stop, the leader has a moment to end the job in good order.
+  std::function<bool()> interrupted;
+};
+
+/// Joins the job, and starts ranks as its leader says until the leader ends the job. Blocks. Throws
+/// Error that says why the process was not taken in, or how the job ended otherwise; no rank is
+/// left then.
+void run_agent(const AgentStart& start);
+
+}  // namespace ringside

@@ -1,0 +1,190 @@
+#include "experiments/runner/hosts/member_host.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "experiments/runner/hosts/mpi_names.h"
+#include "experiments/runner/hosts/stand_in.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file that starts the program of this process while it lives.
+fs::path own_program(const std::string& file) {
+  return file == "/proc/self/exe" ? fs::path(fmt::format("/proc/{}/exe", getpid()))
+                                  : fs::absolute(file);
+}
+
+}  // namespace
+
+/// Hands on what ranks do, and notes the ranks that have ended well.
+class MemberHost::Ends : public RankEvents {
+ public:
+  explicit Ends(RankEvents& events) : events_(events) {}
+  void line(int rank, const nlohmann::json& value) override { events_.line(rank, value); }
+  void output(int rank, const std::string& text) override { events_.output(rank, text); }
+  void ended(int rank, const RankEnd& end) override {
+    if (end.ended_well()) well.push_back(rank);
+    events_.ended(rank, end);
+  }
+  std::vector<int> well{};
+
+ private:
+  RankEvents& events_;
+};
+
+MemberHost::MemberHost(RankProgram program, std::string address)
+    : program_(program), address_(std::move(address)), ranks_(std::move(program)) {}
+
+MemberHost::~MemberHost() { end_world(); }
+
+void MemberHost::start(const RunPlan& plan, int rank) {
+  if (!world_) return ranks_.start(plan, rank);
+  world_->awaited.emplace(rank,
+                          new Awaited{plan, LocalListener(stand_in_name(world_->name, rank))});
+}
+
+void MemberHost::signal(int rank, int number) {
+  if (world_ && world_->awaited.erase(rank) > 0)
+    ended_.emplace_back(rank, RankEnd{.status = number, .last_line = {}, .cause = {}});
+  ranks_.signal(rank, number);
+}
+
+void MemberHost::tell(const nlohmann::json& value) {
+  if (value.contains("world")) {
+    end_world();
+    if (value["world"].is_null())
+      news_.push_back({{"left", true}});
+    else
+      begin_world(value["world"]);
+  } else if (value.contains("text") && world_) {
+    const int command = value.at("command");
+    auto environment = without_launchers(program_.environment);
+    for (auto& own : variables_of_host(address_, world_->folder, environment))
+      environment.push_back(std::move(own));
+    try {
+      commands_.run(command, value["text"], world_->folder, std::move(environment));
+    } catch (const std::exception& error) {
+      news_.push_back({{"command", command}, {"output", utf8_text(error.what())}});
+      news_.push_back({{"command", command}, {"status", -1}});
+    }
+  } else if (value.contains("end")) {
+    commands_.end(value["end"]);
+  }
+}
+
+void MemberHost::begin_world(const nlohmann::json& world) {
+  world_.emplace(World{world.at("name"), world.at("folder"), world.at("stay")});
+  std::error_code error;
+  fs::create_directories(world_->folder, error);
+  fs::permissions(world_->folder, fs::perms::owner_all, error);
+  // Under this name the launcher of MPI finds the program on every host.
+  fs::create_symlink(own_program(program_.file), fs::path(world_->folder) / program_link, error);
+}
+
+void MemberHost::end_world() {
+  if (!world_) return;
+  world_->stand_ins.clear();
+  commands_.end_all();
+  for (const HostCommands::News& news : commands_.read()) (void)news;
+  std::error_code error;
+  fs::remove_all(world_->folder, error);
+  world_.reset();
+}
+
+std::vector<int> MemberHost::files() const {
+  std::vector<int> out = ranks_.files();
+  if (!world_) return out;
+  for (const auto& [rank, awaited] : world_->awaited)
+    out.push_back(awaited->stand_in ? awaited->stand_in->socket() : awaited->listener.file());
+  for (const auto& [rank, stand_in] : world_->stand_ins) out.push_back(stand_in->socket());
+  for (const int file : commands_.files()) out.push_back(file);
+  return out;
+}
+
+void MemberHost::read(RankEvents& events) {
+  for (const auto& [rank, end] : std::exchange(ended_, {})) events.ended(rank, end);
+  Ends ends(events);
+  ranks_.read(ends);
+  if (world_) {
+    for (const int rank : world_->stay ? std::vector<int>() : ends.well)
+      if (const auto found = world_->stand_ins.find(rank); found != world_->stand_ins.end()) {
+        found->second->send({{"status", EXIT_SUCCESS}});
+        world_->stand_ins.erase(found);
+      }
+    read_world(events);
+  }
+  for (const nlohmann::json& news : std::exchange(news_, {})) events.told(news);
+}
+
+void MemberHost::read_world(RankEvents& events) {
+  auto& awaited = world_->awaited;
+  auto& stand_ins = world_->stand_ins;
+  for (auto one = awaited.begin(); one != awaited.end();)
+    one = meet(one->first, *one->second, events) ? awaited.erase(one) : std::next(one);
+  for (auto one = stand_ins.begin(); one != stand_ins.end();) {
+    const bool gone = has_news(one->second->socket()) && !one->second->receive();
+    if (gone) news_.push_back({{"gone", one->first}});
+    one = gone ? stand_ins.erase(one) : std::next(one);
+  }
+  for (const HostCommands::News& news : commands_.read()) {
+    if (!news.output.empty())
+      news_.push_back({{"command", news.command}, {"output", utf8_text(news.output)}});
+    if (news.status) news_.push_back({{"command", news.command}, {"status", *news.status}});
+  }
+}
+
+bool MemberHost::meet(int rank, Awaited& awaited, RankEvents& events) {
+  try {
+    if (!awaited.stand_in) {
+      const auto socket = awaited.listener.accept();
+      if (!socket) return false;
+      awaited.stand_in = std::make_unique<JsonLine>(*socket);
+      awaited.file = receive_file(*socket);
+    }
+    if (!has_news(awaited.stand_in->socket())) return false;
+    const auto values = awaited.stand_in->receive();
+    if (!values) throw Error("the process that MPI's launcher started for it ended at once");
+    if (values->empty()) return false;
+    start_member(rank, awaited, values->front().at("environment"));
+    world_->stand_ins[rank] = std::move(awaited.stand_in);
+    news_.push_back({{"came", rank}});
+  } catch (const std::exception& error) {
+    events.ended(rank, {{}, "", fmt::format("did not start: {}", error.what())});
+  }
+  if (awaited.file >= 0) close(awaited.file);
+  return true;
+}
+
+void MemberHost::start_member(int rank, const Awaited& awaited,
+                              const std::vector<std::string>& told) {
+  RankAddition addition;
+  for (const std::string& variable : program_.environment)
+    if (const std::string name = variable.substr(0, variable.find('=')); is_of_launcher(name))
+      addition.environment.push_back(name);
+  for (const auto& variables :
+       {told, variables_of_host(address_, world_->folder, program_.environment)})
+    for (const std::string& variable : variables) {
+      const std::string name = variable.substr(0, variable.find('='));
+      std::erase_if(addition.environment, [&](const std::string& other) {
+        return other.substr(0, other.find('=')) == name;
+      });
+      addition.environment.push_back(variable);
+    }
+  if (awaited.file >= 0) {
+    std::erase_if(addition.environment,
+                  [](const std::string& variable) { return variable.starts_with("PMI_FD="); });
+    addition.environment.push_back(fmt::format("PMI_FD={}", awaited.file));
+    addition.files.push_back(awaited.file);
+  }
+  ranks_.start(awaited.plan, rank, addition);
+}
+
+}  // namespace ringside

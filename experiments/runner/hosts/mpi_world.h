@@ -1,0 +1,75 @@
+// The launcher of an MPI, and its daemons, beside the ranks of one run.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/seconds_now.h"
+#include "core/comm/between.h"
+#include "core/launch/attendant.h"
+#include "core/launch/json_line.h"
+#include "core/launch/rank_host.h"
+#include "experiments/runner/hosts/local_socket.h"
+
+namespace ringside {
+
+/// Makes the ranks of a run members of one world of MPI, whatever has started the job: starts the
+/// launcher of MPI on this host, which starts its daemons on the others by way of `ringside on`,
+/// and a stand-in for each rank (member_host.h).
+class MpiWorld : public Attendant {
+ public:
+  /// `agents` start ranks and commands, by RankHome::agent; the first is this process. `now` is the
+  /// clock of deadlines, in seconds. Throws Error if the launcher is missing.
+  MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
+           const std::vector<std::string>& environment, std::function<double()> now = seconds_now);
+  ~MpiWorld() override;
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  std::vector<int> files() const override;
+  void hear(const nlohmann::json& told) override;
+  void note_set(const std::string& key) override;
+  void attend() override;
+  std::string failure() const override { return failure_; }
+
+ private:
+  /// The launcher (number 0), or one of its daemons.
+  struct Command {
+    int agent = 0;
+    std::string host{};                // for people
+    std::unique_ptr<JsonLine> asks{};  // the process that stands for it here; none for the launcher
+    std::string said{};                // the begin of what it has written
+    std::optional<int> status{};
+  };
+
+  void start_launcher(const std::string& launcher);
+  void run(const std::string& address, const std::string& text, std::unique_ptr<JsonLine> asks);
+  void ended(int number, int status);
+  void fail(const std::string& why);
+  /// Fails if ranks are late.
+  void check_time();
+  /// The ranks of which `there` says no: "rank 2 on host1".
+  std::string missing(const std::vector<bool>& there) const;
+
+  const RunPlan& plan_;
+  Between library_;
+  std::function<double()> now_;
+  std::vector<RankHost*> agents_;
+  std::string name_, folder_;
+  std::unique_ptr<LocalListener> listener_;
+  std::vector<std::unique_ptr<JsonLine>> newcomers_;
+  std::map<int, Command> commands_;
+  std::vector<bool> came_, entered_;            // by rank: has been started; has begun MPI
+  double waits_since_ = 0;                      // when the world began, or the last rank came
+  std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose stand-in went
+  /// When the launcher or a daemon first ended with an error of its own, and how.
+  std::optional<std::pair<double, std::string>> gave_up_;
+  int left_ = 0;  // agents with whom nothing is left
+  std::string failure_;
+};
+
+}  // namespace ringside

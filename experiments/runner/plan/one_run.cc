@@ -1,0 +1,230 @@
+#include "experiments/runner/plan/one_run.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/plan/places.h"
+#include "core/plan/slices.h"
+#include "core/scheme/single.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/shares.h"
+#include "experiments/runner/plan/simulated.h"
+#include "experiments/runner/registry/rank_devices.h"
+
+namespace ringside {
+namespace {
+
+Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
+  const auto given = config.scheme_options.find(std::string(row.name));
+  return given == config.scheme_options.end() ? row.defaults : given->second;
+}
+
+/// The number of ranks whose gradients are added up: the workers, or the replicas that `single`
+/// stands for.
+std::int64_t replicas_of(const RunPlan& plan) {
+  return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
+}
+
+/// The training of `ranks` ranks: says what their global batch is.
+TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const std::string& who) {
+  TrainConfig train = config.train;
+  if (train.batch_per_rank == 0) return train;
+  if (train.batch_per_rank > most_samples / ranks)
+    throw Error(
+        "train.batch_per_rank = {} gives {} a global batch of more than {} samples; lower it",
+        train.batch_per_rank, who, most_samples);
+  train.global_batch = train.batch_per_rank * ranks;
+  return train;
+}
+
+void place_ranks(RunPlan& plan, const Servers& servers) {
+  const int dedicated = servers.count - servers.beside;
+  if (dedicated > most_ranks - plan.world)
+    throw Error("scheme {}: {} workers and {} servers are more than {} ranks; ask for fewer",
+                plan.scheme, plan.world, dedicated, most_ranks);
+  plan.servers = servers.count;
+  for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
+  if (servers.beside > plan.world)
+    throw Error(
+        "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
+        plan.scheme, servers.beside, plan.world);
+  const std::vector<int> beside = workers_beside(servers.beside, plan.world, servers.group);
+  for (int server = 0; server < servers.beside; ++server)
+    plan.ranks[static_cast<std::size_t>(beside[static_cast<std::size_t>(server)])].server = server;
+  for (int i = 0; i < dedicated; ++i)
+    plan.ranks.push_back({plan.world + i, -1, servers.beside + i});
+}
+
+/// Gives every rank its kind of device, and, unless a job does so, the number of its device within
+/// that kind, and its environment.
+void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
+  if (servers.beside == servers.count && !servers.device.empty())
+    throw Error(
+        "scheme {}: servers beside workers use the device of their worker; leave server_device "
+        "out, or set placement to 'dedicated'",
+        plan.scheme);
+  if (plan.cluster && !servers.device.empty())
+    throw Error(
+        "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
+        "server_device out",
+        plan.scheme);
+  for (RankPlan& rank : plan.ranks) {
+    if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
+    find_device(device_kind(plan, rank)).check();
+  }
+  if (in_job && !plan.cluster) return;
+  std::map<std::string, std::vector<std::string>> seen;  // looking for GPUs takes a while
+  number_devices(plan, [&](const std::string& kind, int) -> const std::vector<std::string>& {
+    if (!seen.contains(kind)) seen[kind] = find_device(kind).devices();
+    return seen[kind];
+  });
+  set_environments(plan);
+}
+
+SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
+  const std::int64_t groups = replicas_of(plan);
+  const std::int64_t all = plan.train.accumulation * plan.world;
+  const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  SumTree tree{.lr = lr, .samples = plan.train.weights};
+  const SumOrder order = row.order(plan.options, plan);
+  if (order == SumOrder::own) {
+    tree.groups = plan.world;
+    tree.micro_batches = plan.train.accumulation;
+    tree.own_order = true;
+    tree.each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
+  } else {
+    // If gradients are converted before they are summed over ranks, it matters which are of one
+    // rank.
+    const bool sequence = groups == all && !converts_gradients(plan.train);
+    tree.groups = sequence ? 1 : groups;
+    tree.micro_batches = all / tree.groups;
+    tree.unknown_order = order == SumOrder::unknown;
+  }
+  return tree;
+}
+
+/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+void check_reduce_precision(TrainConfig& train, const SchemeRow& row) {
+  if (!converts_gradients(train)) {
+    train.reduce_precision = ReducePrecision::same;
+    return;
+  }
+  const std::string given =
+      fmt::format("train.reduce_precision = '{}'", name_of(train.reduce_precision));
+  if (!row.converts_gradients)
+    throw Error(
+        "{}: scheme {} moves gradients in the precision of the parameters; leave it out, or "
+        "compare without this scheme",
+        given, row.name);
+  if (parameter_dtype(train) != DType::f32 && reduce_dtype(train) != DType::f32)
+    throw Error(
+        "{} does not go with train.precision = '{}': they hold other numbers in as many bits; "
+        "choose 'same' or 'fp32'",
+        given, name_of(train.precision));
+}
+
+/// Checks that batch norms over a group of `ranks` ranks can compute what one rank with all their
+/// samples would. A group size above that number is lowered to it.
+void check_batch_norm_groups(RunPlan& plan, std::int64_t ranks) {
+  std::int64_t& group = plan.model.batch_norm_group;
+  require_at_least("model.batch_norm_group", group, 1);
+  if (group > 1 && !find_model(plan.model.kind).batch_norms)
+    throw Error("model.batch_norm_group = {}: model '{}' has no batch norms; leave it out", group,
+                plan.model.kind);
+  group = std::min(group, ranks);
+  if (ranks % group != 0)
+    throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,
+                ranks);
+  if (group > 1 && !plan.train.weights.empty())
+    throw Error(
+        "model.batch_norm_group = {} joins micro-batches of equal size, but train.shares gives "
+        "workers {} samples; leave one of the two out",
+        group, fmt::join(plan.train.weights, ", "));
+  if (const std::int64_t each = plan.train.accumulation * plan.world / ranks; group > 1 && each > 1)
+    throw Error(
+        "model.batch_norm_group = {} joins one micro-batch of each rank, but a rank has {} "
+        "micro-batches in a step; raise train.micro_batch to {} and leave train.accumulation at 1",
+        group, each, plan.train.micro_batch * each);
+}
+
+void check_recompute(const RunPlan& plan) {
+  if (plan.train.recompute != Recompute::attention || find_model(plan.model.kind).attention) return;
+  throw Error("train.recompute = 'attention': model '{}' has no attention; choose 'none' or 'full'",
+              plan.model.kind);
+}
+
+void check_offload(Offload offload, const SchemeRow& row) {
+  if (offload <= row.offloads) return;
+  std::vector<std::string_view> able;
+  for (const SchemeRow& other : scheme_rows())
+    if (offload <= other.offloads) able.push_back(other.name);
+  throw Error(
+      "train.offload = '{}': workers of scheme {} have no such thing to offload; leave it out, or "
+      "use {}",
+      name_of(offload), row.name, one_of(able));
+}
+
+}  // namespace
+
+RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat,
+                 const std::vector<MeasuredSpeeds>& measured) {
+  RunPlan plan;
+  plan.experiment = config.name;
+  plan.scheme = row.name;
+  plan.options = options_of(config, row);
+  plan.promise = row.promise(plan.options);
+  plan.world = world;
+  plan.repeat = repeat;
+  plan.model = config.model;
+  plan.data = config.data;
+  plan.target_kind = config.compare.target_kind;
+  plan.target_loss = config.compare.target_loss;
+  plan.optimizer = config.optimizer;
+  plan.device = config.device;
+  plan.sim = config.sim;
+  plan.cluster = config.cluster;
+  plan.hosts = config.hosts;
+  plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
+
+  const std::int64_t ranks = replicas_of(plan);
+  const bool replicas = ranks != world;
+  plan.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
+  plan.family = plan.label;
+  if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
+  const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
+                                   : fmt::format("world {} (scheme {})", ranks, plan.scheme);
+  plan.train = train_of(config, ranks, who);
+  settle_cluster(plan);
+  plan.host_step_us = host_step_us(plan);
+  check_recompute(plan);
+  check_offload(plan.train.offload, row);
+  check_reduce_precision(plan.train, row);
+  settle_shares(plan.train, ranks, who);
+  row.check(plan.options, plan);
+  if (row.max_world == 1)
+    plan.train.reduce = Reduce::last;
+  else if (plan.train.reduce == Reduce::by_scheme)
+    plan.train.reduce = row.reduces_each_micro_batch ? Reduce::every : Reduce::last;
+  plan.train.accumulation = divide(plan, ranks, who, measured) * (replicas ? ranks : 1);
+  plan.train.micro_batch = largest_micro_batch(plan);
+  check_batch_norm_groups(plan, ranks);
+  plan.sums = sum_tree(plan, row);
+  plan.expendable = row.expendable(plan.options, world);
+  const Servers servers = row.servers(plan.options, world);
+  place_ranks(plan, servers);
+  give_devices(plan, servers, config.in_job);
+  if (row.program) {
+    plan.program = row.program(plan.options);
+    for (RankPlan& rank : plan.ranks) rank.environment = row.environment(plan);
+  }
+  if (plan.cluster) {
+    check_places(plan);
+    check_products(plan);
+  }
+  return plan;
+}
+
+}  // namespace ringside

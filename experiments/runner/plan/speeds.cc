@@ -1,0 +1,80 @@
+#include "experiments/runner/plan/speeds.h"
+
+#include <vector>
+
+#include "core/data/loader.h"
+#include "core/plan/places.h"
+#include "core/scheme/loss.h"
+#include "core/sim/uneven.h"
+#include "experiments/runner/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+/// More memory (in GB) than any model needs, and the most that a cluster may have.
+constexpr double unlimited_gb = 1e9;
+
+/// Enqueues a forward and a backward of the whole model over `samples` samples, as a trainer does.
+void pass_over(const Model& model, Device& device, std::int64_t samples, const TrainConfig& train) {
+  const DType dtype = parameter_dtype(train);
+  const std::int64_t count = model.parameter_count();
+  const Tensor parameters = device.tensor({count}, MemoryKind::parameter, dtype);
+  const Tensor gradients = device.tensor({count}, MemoryKind::gradient, dtype);
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    const std::int64_t first = model.first_parameter(u), own = model.units[u]->layout().count();
+    model.units[u]->bind(parameters.range(first, own), gradients.range(first, own));
+  }
+  std::int64_t targets = 0;
+  for (const LossTerm& term : model.terms) targets += samples * term.rows;
+  Tensor x =
+      device.tensor(stacked(samples, model.input), MemoryKind::data, input_dtype(model.task));
+  const bool full = train.recompute == Recompute::full;
+  std::vector<Tensor> inputs;
+  for (const auto& unit : model.units) {
+    inputs.push_back(x);
+    x = unit->forward(x, Pass{.keep = !full || unit == model.units.back(),
+                              .keep_attention = train.recompute != Recompute::attention});
+  }
+  const Loss loss = cross_entropy(device, x, device.tensor({targets}, MemoryKind::data, DType::i32),
+                                  {.terms = model.terms, .global_batch = samples}, true);
+  x = loss.gradient;
+  for (std::size_t u = model.units.size(); u-- > 0;) {
+    if (full && u + 1 < model.units.size()) model.units[u]->forward(inputs[u], Pass{.again = true});
+    x = model.units[u]->backward(x);
+  }
+}
+
+/// The first of the machines whose devices are of another kind than the cluster's, among them
+/// `machine`; -1 if that has the cluster's.
+std::int64_t kind_of(const sim::ClusterSpec& cluster, std::int64_t machine) {
+  for (const sim::OtherMachines& other : cluster.others)
+    if (machine >= other.first && machine < other.first + other.count) return other.first;
+  return -1;
+}
+
+}  // namespace
+
+double MicroBatchTimes::seconds(int worker, std::int64_t samples) {
+  const sim::ClusterSpec& cluster = *plan_.cluster;
+  const auto [machine, device] = place_of_worker(cluster, worker);
+  const auto [known, is_new] = known_.try_emplace(
+      {kind_of(cluster, machine), slowness_of(cluster, machine, device), samples});
+  if (is_new) known->second = measure(worker, samples);
+  return known->second;
+}
+
+double MicroBatchTimes::measure(int worker, std::int64_t samples) const {
+  RunPlan alone = plan_;
+  alone.ranks = {{.rank = 0, .worker = worker}};
+  alone.sim.numerics = false;
+  alone.model.batch_norm_group = 1;
+  alone.cluster->device.memory_gb = unlimited_gb;
+  for (sim::OtherMachines& other : alone.cluster->others) other.device.memory_gb = unlimited_gb;
+  const auto device = find_device(alone.device.kind).make(alone, 0, nullptr);
+  const Model model = find_model(alone.model.kind).make(alone.model, *device);
+  const double start = device->clock().now();
+  pass_over(model, *device, samples, alone.train);
+  return device->clock().now() - start;
+}
+
+}  // namespace ringside

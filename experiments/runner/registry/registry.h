@@ -1,0 +1,116 @@
+// Registry of what this build contains: one row for each scheme, model, data set, device,
+// framework and library of messages.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/data/file_list.h"
+#include "core/device/host_side.h"
+#include "core/scheme/links.h"
+#include "core/sim/cluster.h"
+#include "core/sim/world.h"
+#include "experiments/runner/registry/scheme_row.h"
+
+namespace ringside {
+
+struct ModelRow {
+  std::string_view name;
+  std::string_view summary;
+  /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
+  std::function<Model(const ModelConfig&, Device&)> make;
+  bool batch_norms = false;  // whether it has batch norms; if not, batch_norm_group must be 1
+  bool attention = false;    // whether it has attention; if not, nothing of it can be recomputed
+};
+
+struct Datasets {
+  std::unique_ptr<Dataset> training, held_out;  // held_out may be null
+};
+
+struct DatasetRow {
+  std::string_view name;
+  std::string_view summary;
+  /// The files that the data set reads; none for data that the program makes itself. Throws Error
+  /// for missing files.
+  std::function<DataFiles(const DataConfig&)> files;
+  /// Whether any new file in a folder of data.path becomes part of the data, whatever its name.
+  bool any_file = false;
+  /// Makes both parts. Throws Error for a task that the data cannot serve, and for files with wrong
+  /// content.
+  std::function<Datasets(const DataConfig&, const ModelConfig&, Task)> make;
+};
+
+/// A kind of device on which ranks compute, and how ranks on devices of this kind reach each other.
+struct DeviceRow {
+  std::string_view name;
+  std::string_view summary;
+  /// Identities of the devices of this kind that this process sees, by number; ranks take them in
+  /// turn. If none can be used, throws Error that says what is missing. None for a kind whose
+  /// devices need no numbers.
+  std::function<std::vector<std::string>()> devices{};
+  /// Throws Error that says what is missing if this program can make no device of this kind.
+  std::function<void()> check = [] {};
+  /// The first device of this kind on this machine, as its driver or the system calls it: what
+  /// `ringside calibrate` measured holds for this alone. Throws Error where there is none. None for
+  /// a kind that cannot be calibrated.
+  std::function<std::string()> describe{};
+  /// Returns RankPlan::environment for a rank of the plan. The plan must say on which device every
+  /// rank runs, and where.
+  std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;
+  /// Makes the device of one rank of the plan. A simulated rank lives in `world`; without a world
+  /// its device is only good for checking the plan's model. Real devices ignore `world`.
+  std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;
+  /// Makes the host side of a device that `make` has made.
+  std::function<std::unique_ptr<HostSide>(const RunPlan&, int rank, Device&)> host_side;
+  /// Connects the ranks of a run whose workers compute on devices of this kind.
+  Links links;
+  /// Whether ranks of a host map the tensors of such devices, so that servers may read them where
+  /// they lie. Simulated ranks do as real ones that can.
+  bool shares_memory = false;
+  /// Whether ranks on several hosts speak over the library that RunPlan::hosts names.
+  bool hosts_library = false;
+};
+
+/// A framework whose host time simulated runs may have (sim.framework).
+struct FrameworkRow {
+  std::string_view name;
+  std::string_view summary;
+  /// By scheme: microseconds of the host that a step takes for each tensor that has a gradient,
+  /// while the device waits. Schemes that are not named take none.
+  std::map<std::string, double, std::less<>> gradient_us;
+};
+
+/// What messages between workers and servers cost in simulated runs (sim.messages).
+struct MessageRow {
+  std::string_view name;
+  std::string_view summary;
+  std::optional<sim::MessageSpec> cost;  // none: as the cluster file says
+};
+
+const std::vector<SchemeRow>& scheme_rows();
+/// The part of them that PyTorch runs (experiments/python).
+std::vector<SchemeRow> torch_rows();
+const std::vector<ModelRow>& model_rows();
+const std::vector<DatasetRow>& dataset_rows();
+const std::vector<DeviceRow>& device_rows();
+const std::vector<FrameworkRow>& framework_rows();
+const std::vector<MessageRow>& message_rows();
+
+/// Returns the row of that name. If there is none, throws Error that tells the most similar name
+/// and all names.
+const SchemeRow& find_scheme(std::string_view name);
+const ModelRow& find_model(std::string_view name);
+const DatasetRow& find_dataset(std::string_view name);
+const DeviceRow& find_device(std::string_view name);
+const FrameworkRow& find_framework(std::string_view name);
+const MessageRow& find_messages(std::string_view name);
+
+/// The default options of the scheme of that name, for reading plans and rows. Throws Error as
+/// find_scheme() does.
+Options default_options(const std::string& scheme);
+
+}  // namespace ringside

@@ -1,0 +1,38 @@
+// The rows of two folders' tables, for a diff of them.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "experiments/runner/report/diff.h"
+#include "experiments/runner/report/report.h"
+
+namespace ringside {
+
+/// One row of a folder's tables, and the runs that count for it.
+struct ComparedLine {
+  CaseSummary summary;
+  std::vector<const Row*> finished;
+};
+
+using LineName = std::tuple<std::string, int, Purpose>;  // label, world
+using Lines = std::vector<std::pair<LineName, ComparedLine>>;
+
+/// The lines of the folder's tables but those of references, in the order of the tables. They point
+/// into `results`.
+Lines lines_of(const SavedResults& results);
+
+/// Compares the speeds of a line that stands in both folders; `all_a` and `all_b` have the lines of
+/// `single` by which speeds are divided. Does not say yet what the outcome is.
+SpeedDiff compare_speed(const ComparedLine& a, const Lines& all_a, const ComparedLine& b,
+                        const Lines& all_b, const DiffRule& rule);
+/// Says the outcome of all comparisons together: the more there are, the more of them differ by
+/// chance.
+void decide(std::vector<SpeedDiff>& speeds, const DiffRule& rule);
+
+/// Adds to `out` what has changed of a line that stands in both folders, beside its speed.
+void add_values(const ComparedLine& a, const ComparedLine& b, const DiffRule& rule,
+                std::vector<ValueDiff>& out);
+
+}  // namespace ringside

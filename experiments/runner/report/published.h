@@ -1,0 +1,71 @@
+// What somebody published, beside what came out here.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/runner/report/assumed.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/report/text_table.h"
+
+namespace ringside {
+
+/// The text of a figure with as many decimals as its kind usually has.
+using FigureText = std::string (*)(double);
+
+/// One published figure.
+struct PublishedFigure {
+  std::string experiment;
+  std::string label;  // of the case
+  int world = 1;
+  std::string figure{};  // what it says, with its unit: "step ms"
+  FigureText text = per_second;
+  double published = 0;
+  std::optional<double> here{};  // what came out; nothing if the run failed
+  /// Where it lies as far as the errors that the cluster states allow; nothing if they are not
+  /// known, and for ratios.
+  std::optional<Interval> interval{};
+  bool fitted = false;              // something was chosen so that this figure comes out
+  bool simulated = true;            // otherwise measured on this machine
+  std::string error{};              // why nothing came out
+  std::optional<double> formula{};  // of parameters or of model states (StateBytes)
+  std::string contradiction{};      // as Published::contradiction
+  AssumedOf assumed{};
+
+  /// here / published - 1
+  std::optional<double> deviation() const;
+  /// Whether the published figure lies in the interval; nothing without one.
+  std::optional<bool> holds() const;
+};
+
+/// The figures that were published of the case, without the speed-up of world 1 against itself.
+/// `cases` has the cases that ratios compare with.
+std::vector<PublishedFigure> published_figures(const CaseSummary& one,
+                                               const std::vector<CaseSummary>& cases);
+/// Those of all cases.
+std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& cases);
+
+nlohmann::ordered_json to_json(const PublishedFigure& figure);
+
+/// "+1.5%"
+std::string percent(double share);
+/// A line for each experiment and for what of it was predicted or fitted: the median and the
+/// largest deviation. Empty if nothing came out.
+std::string deviations_text(const std::vector<PublishedFigure>& figures);
+/// What was assumed of the clusters on which the figures were simulated; empty if nothing was.
+std::string assumptions_text(const std::vector<PublishedFigure>& figures);
+/// Says below a table of figures what its columns are.
+std::string columns_text(const std::vector<PublishedFigure>& figures);
+
+/// One line for each figure; none if there are no figures.
+std::vector<TableLine> published_table(const std::vector<PublishedFigure>& figures);
+/// What stands below that table.
+std::string published_note(const std::vector<PublishedFigure>& figures);
+/// One line for each figure, and below them, for each experiment, the median and the largest
+/// deviation of its predictions and of its fitted figures. The figures may be of several
+/// experiments. Empty if there are none.
+std::string published_text(const std::vector<PublishedFigure>& figures);
+
+}  // namespace ringside

@@ -1,0 +1,291 @@
+#include "experiments/runner/report/report.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "core/plan/same_run.h"
+#include "experiments/runner/results/attempts.h"
+
+namespace ringside {
+namespace {
+
+template <class Figure>
+std::vector<double> each(const std::vector<const Row*>& rows, Figure figure) {
+  std::vector<double> values;
+  for (const Row* row : rows) values.push_back(figure(*row));
+  return values;
+}
+
+double most_bytes_sent(const Row& row) {
+  double most = 0;
+  for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
+  return most;
+}
+
+double hidden_ms(const Row& row) {
+  return std::max(0.0, row.time_ms.communication - row.time_ms.exposed);
+}
+
+double overlap(const Row& row) {
+  return row.time_ms.communication > 0 ? hidden_ms(row) / row.time_ms.communication : 0;
+}
+
+/// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
+/// row that counts, with the smallest seed first.
+struct Case {
+  std::vector<const Row*> repeats, attempts;
+};
+
+/// Whether both runs belong to one line of the table: they differ at most in repeat and seed.
+bool same_line(const RunPlan& a, RunPlan b) {
+  b.train.seed = a.train.seed;
+  return same_case(a, b);
+}
+
+std::vector<Case> cases_of(const std::vector<Row>& rows) {
+  std::vector<Case> cases;
+  const auto case_of = [&](const Row& row) -> Case& {
+    for (Case& known : cases)
+      if (same_line(known.attempts[0]->plan, row.plan)) return known;
+    return cases.emplace_back();
+  };
+  for (const Row& row : rows) case_of(row).attempts.push_back(&row);
+  for (const Row* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
+  // Runs of two cases that have the same name cannot be told apart: one of the cases counts.
+  std::erase_if(cases, [](const Case& one) { return one.repeats.empty(); });
+  const auto by_seed = [](const Row* a, const Row* b) {
+    return std::pair(a->plan.train.seed, a->plan.repeat) <
+           std::pair(b->plan.train.seed, b->plan.repeat);
+  };
+  for (Case& one : cases) std::stable_sort(one.repeats.begin(), one.repeats.end(), by_seed);
+  const auto place = [](const Case& one) {
+    const RunPlan& plan = one.repeats[0]->plan;
+    return std::pair(plan.scheme != "single", plan.line);
+  };
+  std::stable_sort(cases.begin(), cases.end(),
+                   [&](const Case& a, const Case& b) { return place(a) < place(b); });
+  return cases;
+}
+
+void add_prediction(CaseSummary& out, const Row& row) {
+  if (!row.predicted) return;
+  out.prediction_failure = row.predicted->error;
+  if (!out.prediction_failure.empty()) return;
+  out.predicted_ms = row.predicted->step_ms;
+  out.predicted_ms_error = out.predicted_ms / out.step_ms - 1;
+  out.predicted_peak = static_cast<double>(row.predicted->memory_peak);
+  out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.memory.peak()) - 1;
+}
+
+void add_bounds(CaseSummary& out, const Row& row) {
+  const auto& bounds = row.predicted ? row.predicted->bounds : row.bounds;
+  if (bounds) out.simulated_ms = {bounds->low_ms, bounds->high_ms};
+}
+
+void add_disturbances(CaseSummary& out, const Case& one) {
+  double worst = 0;
+  for (const Row* row : one.repeats) {
+    const std::string cause = disturbance(*row);
+    if (cause.empty()) continue;
+    ++out.disturbed;
+    if (const double lost = lost_share(*row); lost >= worst) {
+      worst = lost;
+      out.disturbance = cause;
+    }
+  }
+  out.superseded = static_cast<int>(one.attempts.size() - one.repeats.size());
+}
+
+std::vector<const Row*> finished(const std::vector<const Row*>& rows) {
+  std::vector<const Row*> out;
+  for (const Row* row : rows)
+    if (row->status == "ok") out.push_back(row);
+  return out;
+}
+
+std::vector<RowFigure> summarise_figures(const std::vector<const Row*>& rows) {
+  std::vector<RowFigure> out = rows[0]->figures;
+  for (RowFigure& figure : out) {
+    std::vector<double> means;
+    for (const Row* row : rows)
+      for (const RowFigure& other : row->figures)
+        if (other.name == figure.name) {
+          means.push_back(other.mean);
+          figure.max = std::max(figure.max, other.max);
+        }
+    figure.mean = median(means);
+  }
+  return out;
+}
+
+CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
+                           const std::vector<const Row*>& counting) {
+  const RunPlan& plan = one.repeats[0]->plan;
+  CaseSummary out;
+  if (plan.cluster) {
+    out.simulated = true;
+    out.cluster = plan.cluster->name;
+    out.assumed = plan.cluster->assumed;
+  }
+  out.device = plan.device.kind;
+  out.shared_device = shares_device(plan);
+  out.experiment = plan.experiment;
+  out.label = plan.label;
+  out.family = plan.family;
+  out.swept = plan.swept;
+  out.published = plan.published;
+  out.scheme = plan.scheme;
+  out.purpose = plan.purpose;
+  out.promise = plan.promise;
+  out.computed = computes(plan);
+  out.world = plan.world;
+  out.processes = static_cast<int>(plan.ranks.size());
+  out.gpus = gpus(plan);
+  out.repeats = static_cast<int>(one.repeats.size());
+  for (const Row* row : one.repeats)
+    if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
+  out.setup = setup_of(one.repeats);
+  add_disturbances(out, one);
+  const std::vector<const Row*> good = finished(one.repeats);
+  if (good.empty()) return out;
+  const auto speeds = each(good, [](const Row& row) { return row.samples_per_s; });
+  const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
+  out.samples_per_s = median(speeds);
+  if (out.samples_per_s > 0) out.spread = (*most - *least) / 2 / out.samples_per_s;
+  out.step_ms = median(each(good, [](const Row& row) { return row.step_ms.median; }));
+  out.compute_ms = median(each(good, [](const Row& row) { return row.time_ms.compute; }));
+  out.exposed_ms = median(each(good, [](const Row& row) { return row.time_ms.exposed; }));
+  out.optimizer_ms = median(each(
+      good, [](const Row& row) { return row.time_ms.optimizer + row.time_ms.serving_optimizer; }));
+  out.data_ms = median(each(good, [](const Row& row) { return row.time_ms.data; }));
+  out.idle_ms = median(each(good, [](const Row& row) { return row.time_ms.idle; }));
+  out.encoding_ms = median(each(good, [](const Row& row) { return row.time_ms.encoding; }));
+  out.other_ms = median(each(good, [](const Row& row) {
+    return row.time_ms.data + row.time_ms.idle + row.time_ms.encoding;
+  }));
+  out.communication_ms =
+      median(each(good, [](const Row& row) { return row.time_ms.communication; }));
+  out.hidden_ms = median(each(good, hidden_ms));
+  if (out.communication_ms > 0) out.overlap = median(each(good, overlap));
+  out.tokens_per_s = median(each(good, [](const Row& row) { return row.tokens_per_s; }));
+  out.utilization = utilization_of(*good[0], out.samples_per_s);
+  out.loss_curve = training_curve(*good[0]);
+  out.held_out_curve = evaluation_curve(*good[0]);
+  out.bytes_sent_per_step = median(each(good, most_bytes_sent));
+  out.bytes_computed =
+      std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });
+  out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
+  out.figures = summarise_figures(good);
+  out.memory = summarise_memory(good);
+  out.state_by_formula = state_formula(plan, good[0]->parameters);
+  add_prediction(out, *good[0]);
+  add_bounds(out, *good[0]);
+  if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
+  for (const Row* row : good)
+    if (row->staleness && (!out.staleness || out.staleness->max < row->staleness->max)) {
+      out.staleness = row->staleness;
+      out.worker_steps = row->worker_steps;
+    }
+  for (const Row* row : good)
+    out.lost_workers.insert(out.lost_workers.end(), row->lost_workers.begin(),
+                            row->lost_workers.end());
+  if (!good[0]->evaluations.empty()) {
+    out.held_out = held_out_curve(*good[0]).back();
+    out.perplexity = perplexity(*good[0], *out.held_out);
+  }
+  if (good[0]->cores)
+    out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
+  if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
+  // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
+  out.verdict = verdict(finished(one.attempts), rows);
+  return out;
+}
+
+/// Samples/s by repeat and seed.
+using Rates = std::map<std::pair<int, std::int64_t>, double>;
+
+Rates rates_of(const Case& one) {
+  Rates rates;
+  for (const Row* row : finished(one.repeats))
+    rates[{row->plan.repeat, row->plan.train.seed}] = row->samples_per_s;
+  return rates;
+}
+
+/// Whether samples/s of the two runs can be compared: both train the same model on the same data in
+/// the same precision, with the same kind of optimizer, and on the same devices.
+bool same_work(const RunPlan& a, const RunPlan& b) {
+  ModelConfig model = a.model;
+  model.batch_norm_group = b.model.batch_norm_group;
+  return model == b.model && a.data == b.data && a.train.precision == b.train.precision &&
+         a.optimizer.kind == b.optimizer.kind && a.device.kind == b.device.kind &&
+         a.device.tf32 == b.device.tf32 && a.cluster == b.cluster;
+}
+
+/// The case of `single` that the speed-ups of `one` are measured against: of several, best one with
+/// the same global batch, then with the same number of threads (on all cores: with the most), then
+/// with the same recomputation, then with the fewest micro-batches. References do not count here:
+/// they run only once, on a machine that is still cold. Null if there is no such case.
+const Case* baseline_of(const Case& one, const std::vector<Case>& cases, Purpose purpose) {
+  const RunPlan& plan = one.repeats[0]->plan;
+  const auto worth = [&](const Case& single) {
+    const RunPlan& candidate = single.repeats[0]->plan;
+    const std::int64_t threads = candidate.device.threads;
+    return std::tuple(
+        candidate.train.global_batch == plan.train.global_batch,
+        purpose == Purpose::all_cores ? threads : std::int64_t{threads == plan.device.threads},
+        candidate.train.recompute == plan.train.recompute, -candidate.train.accumulation);
+  };
+  const Case* best = nullptr;
+  for (const Case& candidate : cases) {
+    const RunPlan& single = candidate.repeats[0]->plan;
+    if (single.scheme != "single" || single.purpose != purpose || !same_work(single, plan) ||
+        finished(candidate.repeats).empty())
+      continue;
+    if (!best || worth(candidate) > worth(*best)) best = &candidate;
+  }
+  return best;
+}
+
+Ratio ratio(const Rates& rates, const Rates& by) {
+  std::vector<double> ratios;
+  for (const auto& [repeat, rate] : rates)
+    if (const auto other = by.find(repeat); other != by.end() && other->second > 0)
+      ratios.push_back(rate / other->second);
+  if (ratios.empty()) return {};
+  return {median(ratios), median_interval(ratios)};
+}
+
+}  // namespace
+
+std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
+  std::vector<CaseSummary> out;
+  const std::vector<Case> cases = cases_of(rows);
+  const std::vector<const Row*> counting = rows_that_count(rows);
+  for (const Case& one : cases) {
+    CaseSummary summary = summarise_case(one, rows, counting);
+    // A simulation without numerics is taken as the same run if its scheme promises that.
+    const bool same_run = summary.promise == Promise::same_run &&
+                          summary.verdict.proof != Proof::different &&
+                          (summary.verdict.proof != Proof::not_shown || !summary.computed);
+    if (same_run && !summary.shared_device && summary.purpose != Purpose::reference) {
+      const Rates rates = rates_of(one);
+      const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
+      if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
+        summary.speed_up = ratio(rates, rates_of(*single));
+        summary.baseline = single->repeats[0]->plan.line;
+        summary.other_batch = single->repeats[0]->plan.train.global_batch != batch;
+      }
+      if (const Case* all = baseline_of(one, cases, Purpose::all_cores))
+        summary.of_all_cores = ratio(rates, rates_of(*all));
+      // The case on all cores has more threads, but not more workers, so it has no efficiency.
+      if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
+        summary.efficiency = summary.speed_up.median / summary.world;
+    }
+    out.push_back(std::move(summary));
+  }
+  return out;
+}
+
+}  // namespace ringside

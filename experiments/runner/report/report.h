@@ -1,0 +1,139 @@
+// Makes tables and texts out of rows. Nothing here runs anything.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+#include "core/sim/cluster.h"
+#include "experiments/runner/registry/state_formula.h"
+#include "experiments/runner/report/curves.h"
+#include "experiments/runner/report/interval.h"
+#include "experiments/runner/report/memory_summary.h"
+#include "experiments/runner/report/setup.h"
+#include "experiments/runner/report/time_to_loss.h"
+#include "experiments/runner/report/utilization.h"
+#include "experiments/runner/report/verdict.h"
+
+namespace ringside {
+
+/// The rate of a case divided by that of another: the median of the ratios of all repeats that both
+/// cases finished. Only runs of the same repeat are compared, because they ran at nearly the same
+/// time.
+/// Negative if the ratio is not known or must not be stated.
+struct Ratio {
+  double median = -1;
+  std::optional<Interval> interval{};  // nothing for a single repeat
+};
+
+/// The summary of one case, that is all repeats of one scheme at one world. Figures are medians
+/// over the repeats that finished. If a run was made several times, one attempt counts
+/// (experiments/runner/results/attempts.h).
+struct CaseSummary {
+  std::string experiment;
+  std::string label;           // "ddp", "single x2"
+  std::string family;          // the label without what a sweep sets
+  std::vector<Setting> swept;  // what the sweep sets
+  std::string scheme;
+  Purpose purpose = Purpose::asked;
+  Promise promise = Promise::same_run;
+  bool computed = true;  // false: simulated without values, so there are no losses
+  int world = 1;
+  int processes = 1;  // number of ranks: the workers and the dedicated servers
+  int repeats = 0, failed = 0;
+  std::string error;                    // cause of the first repeat that failed
+  std::string cluster;                  // name of the cluster of simulated runs
+  std::vector<sim::Assumed> assumed{};  // of that cluster
+  std::string device;                   // kind of the workers' device
+  /// Whether several ranks shared one device. Such a run shows what is computed, but says nothing
+  /// about speed.
+  bool shared_device = false;
+  /// How many repeats had no undisturbed attempt, what disturbed the worst of them, and how many
+  /// attempts do not count.
+  int disturbed = 0;
+  std::string disturbance;
+  int superseded = 0;
+  double cores = -1;  // average number at work; negative if simulated
+  int gpus = 0;
+  double samples_per_s = 0;
+  double tokens_per_s = 0;  // 0 for images
+  double spread = 0;        // half of (largest - smallest) samples/s, divided by the median
+  /// The speed-up against `single`, and the speed-up divided by world. Neither is known if `single`
+  /// was not compared, devices were shared, the case is not the same training run as `single`, or
+  /// the case is only a reference. Schemes with an algorithm of their own have neither, because
+  /// steps of two algorithms are worth different amounts.
+  Ratio speed_up;
+  int baseline = -1;  // the line of that `single` (RunPlan::line); -1 if there is none
+  /// Whether that `single` has another global batch, so that the speed-up is one per sample only.
+  bool other_batch = false;
+  double efficiency = -1;
+  /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
+  Ratio of_all_cores;
+  /// In milliseconds, where the step of the run, or of its prediction, lies if the errors that its
+  /// cluster states are the largest ones.
+  std::optional<Interval> simulated_ms{};
+  double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
+  double data_ms = 0, idle_ms = 0, encoding_ms = 0;
+  double other_ms = 0;  // data, idle and encoding
+  /// Of a worker's communication what is not exposed, because the worker does not wait for it:
+  /// communication minus exposed, and 0 where a worker waits longer than it communicates.
+  /// `overlap` is hidden divided by communication; nothing where nothing is communicated.
+  double communication_ms = 0, hidden_ms = 0;
+  std::optional<double> overlap{};
+  double bytes_sent_per_step = 0;  // of the busiest rank
+  bool bytes_computed = false;     // not counted (Traffic::computed)
+  double bytes_minimum_per_step = 0;
+  /// What the scheme reports of itself. `max` is the largest one of all repeats.
+  std::vector<RowFigure> figures;
+  /// Of the repeat with the stalest gradient: the staleness of its gradients, and the steps of its
+  /// workers if these differ.
+  std::optional<RowStaleness> staleness{};
+  std::vector<std::int64_t> worker_steps{};
+  std::vector<std::string> lost_workers{};  // of all repeats
+  MemorySummary memory;
+  /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
+  /// predicted_ms and predicted_peak are negative if nothing was predicted.
+  double predicted_ms = -1, predicted_ms_error = 0;
+  double predicted_peak = -1, predicted_peak_error = 0;  // bytes
+  std::string prediction_failure;                        // why nothing was predicted
+  std::vector<Published> published{};
+  bool simulated = false;                        // on a cluster of an experiment file
+  std::optional<StateBytes> state_by_formula{};  // nothing if all repeats failed
+  double final_loss = 0;
+  std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
+  std::optional<double> perplexity{};    // of `held_out`; nothing for images
+  /// Of the first repeat with the smallest seed that finished.
+  std::optional<LossCurve> loss_curve{}, held_out_curve{};
+  std::optional<TimeToLoss> time_to_loss{};
+  Utilization utilization{};
+  CaseSetup setup{};
+  Verdict verdict;
+};
+
+/// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`
+/// come first. Speed-ups are taken against a case of `single` that was asked for and does the same
+/// work: of several the one with the same global batch, then with the fewest micro-batches.
+std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
+
+/// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have
+/// a value in common. Those of simulated cases follow from CaseSummary::simulated_ms. No group of
+/// cases is part of another group.
+struct Tie {
+  int world = 1;
+  std::vector<std::string> labels;
+};
+std::vector<Tie> ties(const std::vector<CaseSummary>& cases);
+
+nlohmann::ordered_json summary_json(const std::string& experiment,
+                                    const std::vector<CaseSummary>& cases);
+
+/// The tables of figures, held-out losses, figures of schemes and memory, in Markdown with aligned
+/// columns, and an explanation of their columns.
+std::string summary_text(const std::vector<CaseSummary>& cases);
+
+/// The main figures of one run, one on each line.
+std::string row_text(const Row& row);
+
+}  // namespace ringside

@@ -1,0 +1,97 @@
+// The figures of one run, as `ringside train` prints them.
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/report/text_table.h"
+
+namespace ringside {
+namespace {
+
+/// The resident memory of a rank; empty for a simulated rank, which has none.
+std::string resident_text(const RankRecord& rank) {
+  if (rank.rss == 0) return "";
+  return fmt::format(", resident {} MB",
+                     megabytes(static_cast<double>(rank.rss - rank.rss_of_peers)));
+}
+
+/// Says of which workers a hash of parameters is.
+std::string shown_text(const Row& row) {
+  const RowParameters& at_end = row.at_end;
+  if (!at_end.differing.empty())
+    return fmt::format(", but those of {} DIFFER", ranks_text(at_end.differing));
+  if (row.plan.world == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
+  if (at_end.shown_by == row.plan.world)
+    return fmt::format(" (of each of {} workers)", row.plan.world);
+  return " (of the servers, as worker 0 read them)";
+}
+
+}  // namespace
+
+std::string row_text(const Row& row) {
+  double sent = 0;
+  std::int64_t all_ranks = 0;
+  const RankRecord* largest = nullptr;
+  for (const RankRecord& rank : row.ranks) {
+    all_ranks += rank.at_peak.total();
+    sent = std::max(sent, rank.bytes_sent_per_step);
+    if (!largest || rank.at_peak.total() > largest->at_peak.total()) largest = &rank;
+  }
+  std::string out;
+  for (const auto& e : row.evaluations) {
+    const auto perplexity_of = perplexity(row, e);
+    out +=
+        fmt::format("held-out loss {:.4f}{}, accuracy {:.2f}% after step {} ({:.1f} s)\n", e.loss,
+                    perplexity_of ? fmt::format(", perplexity {:.3g}", *perplexity_of) : "",
+                    100 * e.accuracy, e.step, e.seconds);
+  }
+  out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
+                     row.plan.world, row.parameters, row.plan.train.steps,
+                     row.plan.train.global_batch);
+  if (row.plan.cluster)
+    out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
+  if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());
+  const std::string tokens =
+      row.tokens_per_s > 0 ? fmt::format(", {:.0f} tokens/s", row.tokens_per_s) : "";
+  out += fmt::format("speed          {} samples/s{}\n", per_second(row.samples_per_s), tokens);
+  if (row.skipped_steps > 0)
+    out += fmt::format("skipped        {} steps, whose gradients overflowed\n", row.skipped_steps);
+  out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
+                     row.step_ms.p10, row.step_ms.p90);
+  out += fmt::format(
+      "of which       compute {}, exposed communication {}, optimizer {}, data {}, "
+      "encoding {}, idle {} ms\n",
+      milliseconds(row.time_ms.compute), milliseconds(row.time_ms.exposed),
+      milliseconds(row.time_ms.optimizer), milliseconds(row.time_ms.data),
+      milliseconds(row.time_ms.encoding), milliseconds(row.time_ms.idle));
+  out += fmt::format("sent           {} MB a step by the busiest rank{}; least possible {} MB\n",
+                     megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
+                     megabytes(row.bytes_minimum_per_step));
+  if (all_ranks > 0)
+    out += fmt::format("peak memory    {} MB on rank {}{}; all ranks {} MB\n",
+                       megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
+                       resident_text(*largest), megabytes(static_cast<double>(all_ranks)));
+  else if (largest)  // another program does not say what of its memory is of which kind
+    out += fmt::format("peak memory    not known{}\n", resident_text(*largest));
+  for (const RowFigure& figure : row.figures)
+    out += fmt::format("figure         {} {:.4g} {} (mean over workers; max {:.4g})\n", figure.name,
+                       figure.mean, figure.unit, figure.max);
+  if (const auto& stale = row.staleness)
+    out += fmt::format(
+        "staleness      {:.0f} updates ({:.3g} ms) in the median, {:.0f} at 95%, {:.0f} at "
+        "most{}\n",
+        stale->p50, stale->ms.p50, stale->p95, stale->max,
+        stale->dropped > 0 ? fmt::format("; {} gradients dropped", stale->dropped) : "");
+  if (!row.worker_steps.empty())
+    out += fmt::format("worker steps   {}\n", fmt::join(row.worker_steps, ", "));
+  for (const std::string& how : row.lost_workers) out += fmt::format("lost           {}\n", how);
+  if (const std::string cause = disturbance(row); !cause.empty())
+    out += fmt::format("disturbed      {}\n", cause);
+  for (const std::string& hash : row.parameter_hashes)
+    out += fmt::format("parameters     {}{}\n", hash, shown_text(row));
+  return out;
+}
+
+}  // namespace ringside

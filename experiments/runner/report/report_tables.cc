@@ -1,0 +1,167 @@
+#include "experiments/runner/report/report_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringside {
+namespace {
+
+bool any(const std::vector<CaseSummary>& cases, bool (*has)(const CaseSummary&)) {
+  return std::any_of(cases.begin(), cases.end(), has);
+}
+
+/// Makes text fit for a cell: a cause of failure becomes one line without characters that break a
+/// table.
+std::string cell(std::string text) {
+  std::replace(text.begin(), text.end(), '|', '/');
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+bool own_algorithm(const CaseSummary& one) { return one.promise != Promise::same_run; }
+
+bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
+
+/// What is known about the case, for instance "bit-identical to single; 1 of 2 repeats disturbed".
+/// A note below the table says what disturbed the repeats.
+std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
+  if (!finished(one)) return "FAILED: " + cell(one.error);
+  const Proof proof = one.verdict.proof;
+  std::string out(name_of(proof));
+  const double difference = one.verdict.difference;
+  if (!one.verdict.cause.empty()) out += ": " + one.verdict.cause;
+  if (proof == Proof::to_rounding ||
+      (proof == Proof::different && (difference > 0 || one.verdict.cause.empty())))
+    out += fmt::format(" ({:.0e})", difference);
+  if (mark_simulated && !one.cluster.empty()) out += "; SIMULATED";
+  if (one.shared_device) out += "; shared GPU: not a performance figure";
+  if (one.failed > 0)
+    out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
+  if (one.disturbed > 0)
+    out += fmt::format("; {} of {} repeats disturbed", one.disturbed, one.repeats);
+  return out;
+}
+
+/// "[1480.2, 1573.9]"
+std::string interval_cell(const std::optional<Interval>& interval) {
+  if (!interval) return "-";
+  return fmt::format("[{}, {}]", milliseconds(interval->low), milliseconds(interval->high));
+}
+
+/// "1.84 [1.70, 2.01]"; an interval without width is left out.
+std::string ratio(const Ratio& ratio) {
+  if (ratio.median < 0) return "-";
+  const std::string median = fmt::format("{:.2f}", ratio.median);
+  if (!ratio.interval) return median;
+  const std::string low = fmt::format("{:.2f}", ratio.interval->low),
+                    high = fmt::format("{:.2f}", ratio.interval->high);
+  return low == high ? median : fmt::format("{} [{}, {}]", median, low, high);
+}
+
+std::string cores_cell(const CaseSummary& one) {
+  if (one.gpus > 0) return std::to_string(one.gpus);
+  return one.cores < 0 ? "-" : fmt::format("{:.1f}", one.cores);
+}
+
+}  // namespace
+
+std::string prediction_cell(double value, double scale, double error) {
+  return value < 0 ? "-"
+                   : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,
+                                 std::abs(error) < 0.095 ? 1 : 0);
+}
+
+bool with_utilization(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.utilization.mfu.has_value(); });
+}
+
+bool with_predictions(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.predicted_ms >= 0; });
+}
+
+bool with_intervals(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.simulated_ms.has_value(); });
+}
+
+bool with_all_cores(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.of_all_cores.median >= 0; });
+}
+
+std::string cores_column(const std::vector<CaseSummary>& cases) {
+  if (any(cases, [](const CaseSummary& one) { return one.gpus > 0; })) return "GPUs";
+  return any(cases, [](const CaseSummary& one) { return one.cores >= 0; }) ? "cores" : "";
+}
+
+std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
+  const bool predictions = with_predictions(cases), all_cores = with_all_cores(cases);
+  const bool some_measured = any(cases, [](const CaseSummary& one) { return one.cluster.empty(); });
+  const std::string cores = cores_column(cases);
+  TableLine names = {"scheme", "world", "procs"};
+  if (!cores.empty()) names.push_back(cores);
+  names.insert(names.end(), {"samples/s", "speed-up", "eff."});
+  if (all_cores) names.emplace_back("vs all cores");
+  names.emplace_back("step ms");
+  if (predictions) names.emplace_back("predicted");
+  const bool intervals = with_intervals(cases);
+  if (intervals) names.emplace_back("interval");
+  names.insert(names.end(), {"compute", "exposed", "optim.", "other", "MB sent", "least", "peak MB",
+                             "loss", "proof"});
+  std::vector<TableLine> lines = {names};
+  for (const CaseSummary& one : cases) {
+    TableLine line = {one.label, std::to_string(one.world), std::to_string(one.processes)};
+    if (!finished(one)) {
+      line.insert(line.end(), names.size() - line.size() - 1, "-");
+    } else {
+      if (!cores.empty()) line.push_back(cores_cell(one));
+      line.insert(line.end(),
+                  {fmt::format("{}{} ±{:2.0f}%", per_second(one.samples_per_s),
+                               own_algorithm(one) ? "*" : "", 100 * one.spread),
+                   ratio(one.speed_up),
+                   one.efficiency < 0 ? "-" : fmt::format("{:.0f}%", 100 * one.efficiency)});
+      if (all_cores) line.push_back(ratio(one.of_all_cores));
+      line.push_back(milliseconds(one.step_ms));
+      if (predictions) line.push_back(prediction_cell(one.predicted_ms, 1, one.predicted_ms_error));
+      if (intervals) line.push_back(interval_cell(one.simulated_ms));
+      line.insert(line.end(), {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
+                               milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
+                               fmt::format("{}{}", one.bytes_computed ? "~" : "",
+                                           megabytes(one.bytes_sent_per_step)),
+                               megabytes(one.bytes_minimum_per_step), peak_cell(one.memory.peak()),
+                               one.computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
+    }
+    line.push_back(verdict_cell(one, some_measured));
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases) {
+  std::vector<TableLine> lines = {{"figures of schemes", "world", "figure", "unit", "mean", "max"}};
+  for (const CaseSummary& one : cases)
+    for (const RowFigure& figure : one.figures)
+      lines.push_back({one.label, std::to_string(one.world), figure.name, figure.unit,
+                       fmt::format("{:.4g}", figure.mean), fmt::format("{:.4g}", figure.max)});
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
+}
+
+std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases) {
+  const auto share = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.1f}%", 100 * *value) : "-";
+  };
+  const auto giga = [](double value) { return fmt::format("{:.4g}", 1e-9 * value); };
+  std::vector<TableLine> lines = {{"utilization", "world", "communication", "hidden", "overlap",
+                                   "MFU", "HFU", "GFLOP", "peak", "dtype"}};
+  for (const CaseSummary& one : cases) {
+    if (!finished(one)) continue;
+    const Utilization& used = one.utilization;
+    lines.push_back({one.label, std::to_string(one.world), milliseconds(one.communication_ms),
+                     milliseconds(one.hidden_ms), share(one.overlap), share(used.mfu),
+                     share(used.hfu), used.work ? giga(used.work->model()) : "-",
+                     used.peak ? giga(used.peak->flops) : "-", used.peak ? used.peak->dtype : "-"});
+  }
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
+}
+
+}  // namespace ringside

@@ -1,0 +1,68 @@
+#include "experiments/runner/report/setup.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/json_fields.h"
+#include "core/observe/dtypes.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::ordered_json;
+
+template <class Value>
+void add_new(std::vector<Value>& values, const Value& value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
+}  // namespace
+
+CaseSetup setup_of(const std::vector<const Row*>& repeats) {
+  const RunPlan& plan = repeats[0]->plan;
+  CaseSetup out{.model = plan.model,
+                .data = plan.data,
+                .train = plan.train,
+                .optimizer = plan.optimizer,
+                .device = plan.device,
+                .options = plan.options,
+                .servers = plan.servers};
+  for (const Row* row : repeats) {
+    add_new(out.seeds, row->plan.train.seed);
+    for (const RankRecord& rank : row->ranks)
+      if (!rank.host.empty()) add_new(out.hosts, rank.host);
+    if (out.parameters > 0 || row->status != "ok") continue;
+    out.parameters = row->parameters;
+    if (row->samples_per_s > 0) out.tokens = row->tokens_per_s / row->samples_per_s;
+  }
+  return out;
+}
+
+ordered_json to_json(const CaseSetup& setup) {
+  const TrainConfig& train = setup.train;
+  const ordered_json options = to_json(setup.options.fields());
+  const auto shard = options.find("shard");
+  return {{"model", to_json(setup.model)},
+          {"parameters", setup.parameters},
+          {"data", to_json(setup.data)},
+          {"global_batch", train.global_batch},
+          {"micro_batch", train.micro_batch},
+          {"accumulation", train.accumulation},
+          {"sequence", setup.tokens > 0 ? ordered_json(setup.tokens) : ordered_json()},
+          {"steps", train.steps},
+          {"warmup", train.warmup},
+          {"recompute", name_of(train.recompute)},
+          {"offload", name_of(train.offload)},
+          {"dtypes", dtypes_json(train)},
+          {"optimizer", to_json(setup.optimizer)},
+          {"options", options},
+          {"shard", shard == options.end() ? ordered_json() : *shard},
+          {"servers", setup.servers},
+          {"device", setup.device.kind},
+          {"threads", setup.device.threads},
+          {"tf32", setup.device.tf32},
+          {"seeds", setup.seeds},
+          {"hosts", setup.hosts}};
+}
+
+}  // namespace ringside

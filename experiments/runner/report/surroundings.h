@@ -1,0 +1,33 @@
+// In what two comparisons differ beside their figures: environment, configuration and data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "experiments/runner/results/saved_results.h"
+
+namespace ringside {
+
+/// Something that has two values; a value is "nothing" where it is missing.
+struct Difference {
+  std::string what;  // "cpu", "train.steps", "data file books/a.txt"
+  std::string a, b;
+  std::vector<std::string> cases;  // whose runs differ in it; empty: all of those in both
+};
+
+Fields fields_of(Difference& difference);
+
+/// What of two texts of environment.json differs, but for the time and for environments of earlier
+/// rows. Of lists, such as that of the libraries, what stands in one list alone.
+std::vector<Difference> environment_differences(const std::string& a, const std::string& b);
+
+/// In which keys the plans of equal cases differ, under the names that experiment files give them,
+/// and the files of data whose sizes differ. Keys that follow from others, such as the order of
+/// sums, and the keys of references are left out.
+std::vector<Difference> configuration_differences(const SavedResults& a, const SavedResults& b);
+
+/// The name of a row in the texts of a diff: "ddp at world 2".
+std::string case_name(const std::string& label, int world);
+
+}  // namespace ringside

@@ -1,0 +1,240 @@
+#include "experiments/runner/report/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "core/plan/same_run.h"
+#include "experiments/runner/report/text_table.h"
+
+namespace ringside {
+namespace {
+
+/// The run that a row is held against; null if no such run has finished. For a scheme with an
+/// algorithm of its own this is the run of the scheme's definition for the row's world. For the
+/// others it is a run of `single` that trains the same, best one that adds up in the same order;
+/// with any other order the row can agree to rounding only, not bit for bit. A run of `single` on
+/// all cores is never a reference, because kernels of several threads may add up in another order.
+struct Reference {
+  const Row* row = nullptr;
+  bool same_sums = false;
+};
+
+Reference reference_of(const Row& row, const std::vector<Row>& rows) {
+  Reference found;
+  for (const Row& candidate : rows) {
+    const RunPlan& plan = candidate.plan;
+    if (candidate.status != "ok") continue;
+    if (plan.purpose == Purpose::all_cores) continue;
+    const bool same_sums = must_equal(row.plan, plan);
+    const bool usable = same_sums || equals_to_rounding(row.plan, plan);
+    const auto worth = [&](const RunPlan& one, bool sums) {
+      return std::pair(sums, one.device.threads == row.plan.device.threads);
+    };
+    if (usable && (!found.row || worth(plan, same_sums) > worth(found.row->plan, found.same_sums)))
+      found = {&candidate, same_sums};
+  }
+  return found;
+}
+
+/// Compares parameters, losses and evaluations bit for bit. The hash of the parameters alone would
+/// not reveal a scheme that computes right gradients and wrong losses.
+bool same_bits(const Row& a, const Row& b) {
+  const auto same_values = [](const Evaluation& x, const Evaluation& y) {
+    return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
+           x.accuracy == y.accuracy;
+  };
+  return !a.parameter_hashes.empty() && a.parameter_hashes == b.parameter_hashes &&
+         a.loss == b.loss &&
+         std::equal(a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(),
+                    b.evaluations.end(), same_values);
+}
+
+/// The largest relative difference of the losses in training and in evaluations.
+double difference_of(const Row& a, const Row& b) {
+  const auto held_out = [](const Row& row) {
+    std::vector<double> losses;
+    for (const auto& evaluation : row.evaluations) {
+      losses.push_back(evaluation.loss);
+      losses.push_back(evaluation.first_term);
+    }
+    return losses;
+  };
+  return std::max(largest_difference(a.loss, b.loss), largest_difference(held_out(a), held_out(b)));
+}
+
+/// Whether accuracies differ by at most 0.01. An accuracy counts right predictions: where losses
+/// agree to rounding, a few samples may still be predicted differently.
+bool close_accuracies(const Row& a, const Row& b) {
+  return std::equal(
+      a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(), b.evaluations.end(),
+      [](const auto& x, const auto& y) { return std::abs(x.accuracy - y.accuracy) <= 0.01; });
+}
+
+/// Whether a run may round in another order than a reference with equal sums: on GPUs, in other
+/// programs, and with reductions after every micro-batch that have no definition.
+bool rounds_otherwise(const RunPlan& plan) {
+  const bool other_order =
+      plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && !plan.sums.own_order;
+  return plan.device.kind == "cuda" || plan.program || other_order;
+}
+
+/// Whether kernels may round otherwise than those of the reference: with another number of threads,
+/// and on hosts that may have other processors.
+bool runs_otherwise(const RunPlan& plan, const RunPlan& reference) {
+  const auto host = [](const RunPlan& of) { return of.homes.empty() ? "" : of.homes[0].host; };
+  return plan.device.threads != reference.device.threads || spans_hosts(plan) ||
+         host(plan) != host(reference);
+}
+
+/// Whether a run with the sums of its reference, but not with its bits, is another training run.
+/// Losses alone cannot tell: a low learning rate makes those of any two runs agree to rounding, and
+/// a run of one step has no loss after it.
+bool is_another_run(const Row& row, const Row& reference, double difference) {
+  if (rounds_otherwise(row.plan)) return false;
+  if (!runs_otherwise(row.plan, reference.plan)) return true;
+  return difference == 0 && row.plan.train.steps > 1 &&
+         row.parameter_hashes != reference.parameter_hashes;
+}
+
+/// The ranks whose parameters differ from the reference's; none if that is not known. A
+/// sharded rank is named if blocks that it alone keeps differ, and another's are all equal.
+std::vector<std::int64_t> ranks_that_differ(const Row& row, const Row& reference) {
+  std::set<std::int64_t> ranks, equal;
+  const auto &own = row.parameter_hashes, &others = reference.parameter_hashes;
+  const std::vector<std::int64_t>& keepers = row.at_end.keepers;
+  const std::string& blocks = row.at_end.blocks;
+  if (own.size() > 1 && own.size() == others.size()) {  // each worker has a replica of its own
+    for (std::size_t r = 0; r < own.size(); ++r)
+      (own[r] == others[r] ? equal : ranks).insert(static_cast<std::int64_t>(r));
+  } else if (!keepers.empty() && blocks.size() == reference.at_end.blocks.size()) {
+    const std::size_t digits = blocks.size() / keepers.size();
+    for (std::size_t b = 0; b < keepers.size(); ++b) {
+      if (keepers[b] < 0) continue;
+      const bool same =
+          blocks.compare(b * digits, digits, reference.at_end.blocks, b * digits, digits) == 0;
+      (same ? equal : ranks).insert(keepers[b]);
+    }
+    for (const std::int64_t rank : ranks) equal.erase(rank);
+  }
+  if (equal.empty()) return {};
+  return {ranks.begin(), ranks.end()};
+}
+
+/// What differs of two runs that must have the same bits; empty if losses tell by themselves.
+std::string what_differs(const Row& row, const Row& reference, double difference) {
+  if (const auto ranks = ranks_that_differ(row, reference); !ranks.empty())
+    return fmt::format("the parameters of {} at the end differ", ranks_text(ranks));
+  if (difference > largest_rounding(row.plan)) return {};
+  return row.parameter_hashes != reference.parameter_hashes
+             ? "the parameters at the end differ"
+             : "losses or accuracies differ, where every bit has to be equal";
+}
+
+/// What keeps equal results from showing anything; empty if nothing does.
+std::string nothing_to_show(const Row& row) {
+  const RunPlan& plan = row.plan;
+  if (plan.sums.lr == 0) return "optimizer.lr = 0, so no step changed a parameter";
+  if (plan.train.steps > 0 && row.skipped_steps >= plan.train.steps)
+    return "gradients overflowed in every step, so none changed a parameter";
+  if (const auto shown = row.at_end.shown_by;
+      plan.promise == Promise::same_run && shown > 0 && shown < plan.world)
+    return fmt::format("of {} workers only {} showed the parameters at the end", plan.world, shown);
+  const bool silent = std::all_of(row.ranks.begin(), row.ranks.end(), [](const RankRecord& rank) {
+    return rank.bytes_sent_per_step == 0;
+  });
+  if (silent && row.bytes_minimum_per_step > 0)
+    return fmt::format(
+        "no rank sent a byte in the measured steps, though the busiest has to send {} MB a step",
+        megabytes(row.bytes_minimum_per_step));
+  return {};
+}
+
+/// Holds a run against its replay.
+Verdict replay_verdict(const Row& row) {
+  if (!row.replay) return {Proof::not_shown, 0, "it has not been replayed"};
+  if (!row.replay->error.empty())
+    return {Proof::not_shown, 0, "its replay failed: " + row.replay->error};
+  Row replay;
+  replay.parameter_hashes = row.replay->parameter_hashes;
+  replay.loss = row.replay->loss;
+  replay.evaluations = row.replay->evaluations;
+  const double difference = difference_of(row, replay);
+  if (same_bits(row, replay)) return {Proof::identical_to_replay};
+  const bool close = row.plan.device.kind == "cuda" && difference <= largest_rounding(row.plan) &&
+                     close_accuracies(row, replay);
+  return {close ? Proof::to_rounding : Proof::different, difference,
+          difference == 0 ? "the parameters at the end differ" : ""};
+}
+
+Verdict verdict(const Row& row, const Reference& reference) {
+  const RunPlan& plan = row.plan;
+  if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
+  if (const auto& ranks = row.at_end.differing; !ranks.empty())
+    return {Proof::different, 0,
+            fmt::format("the parameters of {} at the end differ from those of rank 0",
+                        ranks_text(ranks))};
+  if (plan.promise == Promise::replayed) return replay_verdict(row);
+  if (plan.defines > 0 && plan.promise != Promise::same_run) return {Proof::reference};
+  if (!reference.row)
+    return {
+        Proof::not_shown, 0,
+        has_own_definition(plan) ? "its definition has not finished" : "no reference has finished"};
+  if (reference.row == &row) return {Proof::reference};
+  const double difference = difference_of(row, *reference.row);
+  if (reference.same_sums && same_bits(row, *reference.row)) {
+    // A repeat of the reference's own case proves nothing by having the same bits, so the repeat is
+    // called a reference too.
+    if (same_case(plan, reference.row->plan)) return {Proof::reference, difference};
+    return {reference.row->plan.defines > 0 ? Proof::identical_to_definition
+                                            : Proof::identical_to_single,
+            difference};
+  }
+  if (reference.same_sums && is_another_run(row, *reference.row, difference))
+    return {Proof::different, difference, what_differs(row, *reference.row, difference)};
+  // Another program keeps parameters in another order, so it reports no hashes.
+  const bool as_many =
+      plan.program || row.parameter_hashes.size() == reference.row->parameter_hashes.size();
+  const bool close =
+      as_many && difference <= largest_rounding(plan) && close_accuracies(row, *reference.row);
+  return {close ? Proof::to_rounding : Proof::different, difference};
+}
+
+}  // namespace
+
+double largest_rounding(const RunPlan& plan) {
+  if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32)
+    return 1e-2;
+  return plan.device.kind == "cuda" || plan.program ? 1e-4 : 1e-5;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
+    // A loss that is NaN differs from every other.
+    largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                     : std::max(largest, difference);
+  }
+  return largest;
+}
+
+Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& rows) {
+  Verdict worst{Proof::reference};
+  for (const Row* row : repeats) {
+    Verdict one = verdict(*row, reference_of(*row, rows));
+    if (one.proof != Proof::reference && one.proof < Proof::not_shown)
+      if (std::string cause = nothing_to_show(*row); !cause.empty())
+        one = {Proof::not_shown, one.difference, std::move(cause)};
+    one.difference = std::max(worst.difference, one.difference);
+    if (one.proof >= worst.proof) worst = one;
+    worst.difference = one.difference;
+  }
+  return worst;
+}
+
+}  // namespace ringside

@@ -1,0 +1,142 @@
+#include "experiments/runner/run/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "core/plan/lone_training.h"
+#include "core/plan/places.h"
+#include "core/plan/same_run.h"
+
+namespace ringside {
+namespace {
+
+// What is on its way when the warm-up ends is waited for there, so the first measured step lacks
+// the exchange of the step before, and the last one waits for its own (SyncScheme::drain). Some
+// steps of replicas that meet now and then are longer too. The median of these many steps is one
+// between.
+constexpr std::int64_t warmup = 2, steps = warmup + 9;
+
+template <class Known>
+const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Known& one) { return same_case(one.plan, plan); });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// The times of operations of a training as the workers of `run` have, and of others those of
+/// operations that this training does not have.
+std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
+  const std::string training = lone_training_name(run);
+  const auto key = [](const sim::TimedOperation& one) {
+    return std::tuple(one.dtype, one.kind, one.operations, one.bytes);
+  };
+  std::set<std::tuple<std::string, std::string, double, double>> own;
+  for (const sim::TimedOperation& one : machine.timed)
+    if (one.training == training) own.insert(key(one));
+  std::vector<sim::TimedOperation> out;
+  for (const sim::TimedOperation& one : machine.timed)
+    if (one.training == training || !own.contains(key(one))) out.push_back(one);
+  return out;
+}
+
+}  // namespace
+
+RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine) {
+  RunPlan plan = measured;
+  plan.id += "-predicted";
+  plan.device.kind = "sim";
+  plan.cluster = machine;
+  plan.cluster->timed = timed_for(measured, machine);
+  plan.sim.numerics = false;
+  plan.train.steps = steps;
+  plan.train.warmup = warmup;
+  plan.train.evaluate_every = 0;
+  return plan;
+}
+
+Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
+    : machine_(std::move(machine)), start_(std::move(start)) {}
+
+std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
+  // A worker that is slowed rests until its clock has gone on, and virtual time does not by itself.
+  const bool slowed = !measured.device.slow.empty() || measured.device.jitter > 0;
+  if (!describes(measured) || measured.program || slowed || measured.sums.unknown_order ||
+      measured.train.offload != Offload::none ||
+      (spans_hosts(measured) && measured.hosts.between != machine_->between))
+    return {};
+  if (const auto* known = find(predicted_, measured)) return known->answer;
+  const RunPlan plan = prediction_plan(measured, machine_->cluster);
+  const Row row = run_plan(plan, start_, [](const Step&) {}).row;
+  const bool worked = row.status == "ok";
+  predicted_.push_back(
+      {measured, Prediction{row.step_ms.median, worked ? simulate_bounds(plan) : std::nullopt,
+                            memory_peak(row), row.error}});
+  return predicted_.back().answer;
+}
+
+bool Predictor::describes(const RunPlan& measured) const {
+  if (!machine_ || measured.cluster || measured.device.kind != machine_->device) return false;
+  const sim::ClusterSpec& cluster = machine_->cluster;
+  if (cluster.device.kind == sim::DeviceKind::cpu)
+    return measured.device.threads == machine_->threads;
+  return !shares_device(measured) && !spans_hosts(measured) &&
+         measured.world <= cluster.machines * cluster.devices;
+}
+
+std::optional<Peak> Predictor::peak(const RunPlan& measured) const {
+  if (!describes(measured)) return {};
+  const sim::DeviceSpec& device = machine_->cluster.device;
+  const std::string dtype = products_dtype(measured);
+  const auto found = device.tflops.find(dtype);
+  if (found == device.tflops.end()) return {};
+  if (device.kind == sim::DeviceKind::gpu)
+    return Peak{1e12 * found->second, dtype, "of the machine that `ringside calibrate` wrote"};
+  return Peak{1e12 * found->second, dtype,
+              fmt::format("the fastest product of {} thread{} that `ringside calibrate` measured",
+                          machine_->threads, machine_->threads == 1 ? "" : "s")};
+}
+
+std::optional<StepBounds> Predictor::bounds(const RunPlan& simulated) {
+  if (!simulated.cluster || !simulated.sim.intervals || simulated.purpose == Purpose::reference)
+    return {};
+  if (const auto* known = find(bounded_, simulated)) return known->answer;
+  bounded_.push_back({simulated, simulate_bounds(simulated)});
+  return bounded_.back().answer;
+}
+
+std::vector<RunPlan> bound_plans(const RunPlan& simulated) {
+  if (!sim::states_errors(*simulated.cluster, products_dtype(simulated))) return {};
+  std::vector<RunPlan> plans;
+  for (const sim::Bound bound : {sim::Bound::fast, sim::Bound::slow}) {
+    RunPlan at = simulated;
+    at.id += bound == sim::Bound::fast ? "-fast" : "-slow";
+    at.cluster = sim::at_bound(*simulated.cluster, products_dtype(simulated), bound);
+    at.sim.numerics = false;
+    plans.push_back(std::move(at));
+  }
+  return plans;
+}
+
+std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
+                                    const std::vector<RunOutcome>& outcomes) {
+  for (const RunOutcome& one : outcomes)
+    if (one.interrupted || one.row.status != "ok") return {};
+  const double of_step = plans.front().world > 1 ? 1 + plans.front().cluster->error : 1;
+  return StepBounds{outcomes.front().row.step_ms.median / of_step,
+                    outcomes.back().row.step_ms.median * of_step};
+}
+
+std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const {
+  const std::vector<RunPlan> plans = bound_plans(plan);
+  std::vector<RunOutcome> outcomes;
+  for (const RunPlan& one : plans) {
+    outcomes.push_back(run_plan(one, start_, [](const Step&) {}));
+    if (outcomes.back().interrupted || outcomes.back().row.status != "ok") return {};
+  }
+  return plans.empty() ? std::nullopt : bounds_of(plans, outcomes);
+}
+
+}  // namespace ringside

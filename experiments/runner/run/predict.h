@@ -1,0 +1,73 @@
+// Predicts a run by simulating it on this machine's calibrated cluster, and says how far off
+// simulated runs may be.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/observe/row.h"
+#include "core/sim/bounds.h"
+#include "experiments/runner/run/run.h"
+
+namespace ringside {
+
+/// The plan of the simulated run that predicts `measured` on `machine`. It equals `measured` in
+/// everything that time and memory depend on, but has only a few steps.
+RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine);
+
+/// The same simulated run on the fastest and on the slowest cluster that the errors of its cluster
+/// allow; nothing if the cluster does not state the error of its devices.
+std::vector<RunPlan> bound_plans(const RunPlan& simulated);
+/// The interval of the step of a simulated run: `outcomes` are those of its bound_plans(). Nothing
+/// if one of these failed.
+std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
+                                    const std::vector<RunOutcome>& outcomes);
+
+/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs of ranks on
+/// other devices, with other threads, or between whose hosts something else moves values, cannot be
+/// predicted.
+struct CalibratedMachine {
+  sim::ClusterSpec cluster;
+  std::string device = "cpu";  // the kind of its devices
+  std::int64_t threads = 1;    // of a rank on a CPU
+  Between between = Between::gloo;
+};
+
+/// Predicts the cases of a comparison. Each case is simulated once, in a process of its own.
+class Predictor {
+ public:
+  /// `machine` is the calibrated machine; without one nothing is predicted.
+  Predictor(std::optional<CalibratedMachine> machine, RankStart start);
+  /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
+  /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, that
+  /// the machine does not describe (see there), whose ranks share a GPU or need more GPUs than the
+  /// machine has, that have workers that are slowed for a trial (device.slow), or offload: their
+  /// host is the processor on which they compute.
+  std::optional<Prediction> predict(const RunPlan& measured);
+  /// The fastest product of one worker of the run on the calibrated machine. Returns nothing
+  /// without a machine, and nothing for runs that are simulated or that it does not describe.
+  std::optional<Peak> peak(const RunPlan& measured) const;
+  /// Returns the interval of the step of a simulated run: the run is simulated twice more, on the
+  /// fastest and on the slowest cluster that the errors of its cluster allow. Blocks for that time
+  /// when it is called for a case for the first time. Returns nothing for runs that are not
+  /// simulated, for references, with sim.intervals = false, and for clusters that do not state the
+  /// error of their devices.
+  std::optional<StepBounds> bounds(const RunPlan& simulated);
+
+ private:
+  /// Whether the calibrated machine is what the run's workers compute on.
+  bool describes(const RunPlan& measured) const;
+  template <class Answer>
+  struct Known {
+    RunPlan plan;
+    std::optional<Answer> answer;
+  };
+  std::optional<StepBounds> simulate_bounds(const RunPlan& plan) const;
+
+  std::optional<CalibratedMachine> machine_;
+  RankStart start_;
+  std::vector<Known<Prediction>> predicted_;
+  std::vector<Known<StepBounds>> bounded_;
+};
+
+}  // namespace ringside

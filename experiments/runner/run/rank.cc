@@ -1,0 +1,241 @@
+#include "experiments/runner/run/rank.h"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/device/sim/sim_device.h"
+#include "core/interchange/weights.h"
+#include "core/plan/places.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/rank_links.h"
+#include "experiments/runner/run/rank_parts.h"
+#include "experiments/runner/run/rank_timer.h"
+
+namespace ringside {
+namespace {
+
+/// Makes the communicator in which this worker's batch norms share their statistics, and gives it
+/// to the units. Returns null if the batch norms use this worker's rows alone, or if the rank
+/// stands for all workers of a group.
+std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model& model) {
+  const RunPlan& plan = context.plan;
+  const auto size = static_cast<int>(plan.model.batch_norm_group);
+  const bool any = std::any_of(model.units.begin(), model.units.end(),
+                               [](const auto& unit) { return !unit->statistics().empty(); });
+  if (size == 1 || plan.world == 1 || !any) return nullptr;
+  const int worker = context.self().worker;
+  auto group =
+      context.communicator({fmt::format("batch-norm-{}", worker / size), worker % size, size});
+  for (auto& unit : model.units) unit->join(group.get());
+  return group;
+}
+
+/// Writes the trained weights of replica 0 if the plan asks for that. Collective: all workers call
+/// it, and worker 0 writes.
+void save_weights(const RunPlan& plan, int worker, const Model& model, SyncScheme& scheme) {
+  if (plan.save.empty()) return;
+  std::optional<WeightsFile> file;
+  if (worker == 0) file.emplace(plan.save, model, plan.model, parameter_dtype(plan.train));
+  scheme.visit_parameters([&](int replica, const Unit& unit, const Tensor& values) {
+    if (file && replica == 0) file->add(unit, values);
+  });
+  if (file) file->finish(plan.train.steps);
+}
+
+/// Does `work`. If it throws, tells the listener at once, and throws again.
+RankRecord heard(const RankListener& listener, const std::function<RankRecord()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    listener.error(explain(error));
+    throw;
+  }
+}
+
+/// A server beside a worker, on the same device. It runs in a thread of its own, or, in a simulated
+/// world, as an actor of its own.
+class Companion {
+ public:
+  Companion(sim::World* world, sim::Place place, const std::string& name,
+            std::function<RankRecord()> serve)
+      : world_(world), serve_(std::move(serve)) {
+    if (!world_) {
+      thread_ = std::jthread([this] { run(); });
+      return;
+    }
+    ended_ = world_->make_event();
+    world_->spawn(name, place, [this] {
+      run();
+      done_ = true;
+      ended_->notify_all();
+    });
+  }
+  ~Companion() { wait(); }
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+
+  /// Blocks until the server has ended, and returns its record. Throws what the server threw.
+  RankRecord join() {
+    wait();
+    if (error_) std::rethrow_exception(error_);
+    return std::move(record_);
+  }
+
+ private:
+  void run() {
+    try {
+      record_ = serve_();
+    } catch (const std::exception&) {
+      error_ = std::current_exception();
+    }
+  }
+  /// Blocks until the server has ended. It ends after its worker, even if the worker fails.
+  void wait() {
+    constexpr double look_again_s = 3600;
+    while (world_ && !done_) ended_->wait(look_again_s);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  sim::World* world_;
+  std::function<RankRecord()> serve_;
+  RankRecord record_;
+  std::exception_ptr error_;
+  std::unique_ptr<sim::Event> ended_;
+  bool done_ = false;
+  std::jthread thread_;
+};
+
+/// Adds the server's figures to the worker's record, for a rank that both works and serves.
+void add_serving(RankRecord& record, RankRecord serving) {
+  record.serving_optimizer_ms = serving.serving_optimizer_ms;
+  record.bytes_sent_per_step += serving.bytes_sent_per_step;
+  record.bytes_received_per_step += serving.bytes_received_per_step;
+  record.bytes_computed = record.bytes_computed || serving.bytes_computed;
+  record.staleness = std::move(serving.staleness);
+  record.history = std::move(serving.history);
+  record.slices.insert(record.slices.end(), std::make_move_iterator(serving.slices.begin()),
+                       std::make_move_iterator(serving.slices.end()));
+}
+
+}  // namespace
+
+RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
+                    const RankListener& listener, const SchemeRow* row) {
+  const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
+  const SchemeRow& scheme_row = row ? *row : find_scheme(plan.scheme);
+  std::unique_ptr<Device> device =
+      find_device(device_kind(plan, self)).make(plan, rank, site.world);
+  if (plan.purpose == Purpose::links) {
+    Timeline timeline(*device);
+    return heard(listener, [&] {
+      return time_links({.plan = plan,
+                         .rank = rank,
+                         .device = *device,
+                         .store = site.store,
+                         .timeline = timeline,
+                         .links = find_device(plan.device.kind).links,
+                         .program = site.program});
+    });
+  }
+  std::optional<RankTimer> timer;
+  if (plan.purpose == Purpose::timing) {
+    auto timed = std::make_unique<TimedDevice>(std::move(device));
+    timer.emplace(*timed, plan, rank, site.store);
+    device = std::move(timed);
+  }
+  Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  std::unique_ptr<HostSide> host;
+  if (plan.train.offload != Offload::none && self.worker >= 0)
+    host = find_device(device_kind(plan, self)).host_side(plan, rank, *device);
+  const auto seed = static_cast<std::uint64_t>(plan.train.seed);
+  const auto reading = site.world ? Loader::Reading::when_asked : Loader::Reading::ahead;
+  const Loader training(*data.training, *device, plan.train.global_batch, seed, reading);
+  std::optional<Loader> held_out;
+  if (data.held_out && plan.train.evaluate_every > 0)
+    held_out.emplace(*data.held_out, *device, plan.train.global_batch, seed);
+
+  Timeline timeline(*device);
+  Shared shared;
+  const RankContext context{plan,
+                            rank,
+                            *device,
+                            site.store,
+                            timeline,
+                            &shared,
+                            initial_weights(plan, model),
+                            find_device(plan.device.kind).links,
+                            host.get(),
+                            site.program,
+                            site.own_process};
+  const auto serve = [&] {
+    return heard(listener,
+                 [&] { return scheme_row.serve(context, plan.options, model, training); });
+  };
+
+  RankRecord record;
+  if (self.worker < 0) {
+    record = serve();
+  } else {
+    std::optional<Companion> server;
+    if (self.server >= 0 && site.world) sim::sim_device(*device).share();
+    if (self.server >= 0)
+      server.emplace(site.world, site.world ? place_of(plan, rank) : sim::Place{},
+                     fmt::format("server {}", self.server), serve);
+    {
+      const auto batch_norms = join_batch_norms(context, model);
+      const auto scheme = plan.defines > 0 ? scheme_row.define(context, plan.options)
+                                           : scheme_row.make(context, plan.options);
+      Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
+      record = heard(listener, [&] {
+        RankRecord trained = trainer.run([&](const Progress& progress) {
+          if (timer) timer->end_step(progress.step);
+          listener.progress(progress);
+          if (timer) timer->begin_step(progress.step);
+        });
+        if (timer) timer->finish(trained);
+        save_weights(plan, self.worker, model, *scheme);
+        return trained;
+      });
+    }
+    if (server) add_serving(record, server->join());
+  }
+  record.rank = rank;
+  record.role = self.role();
+  note_run(record, plan, scheme_row, model, training);
+  return record;
+}
+
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeRow* row) {
+  MemoryStore store;
+  std::vector<RankRecord> records(plan.ranks.size());
+  std::vector<std::exception_ptr> errors(plan.ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          records[r] = run_rank(plan, static_cast<int>(r), {store},
+                                {[](const Progress&) {}, [](const std::string&) {}}, row);
+        } catch (...) {
+          errors[r] = std::current_exception();
+        }
+      });
+  }
+  for (std::size_t r = 0; r < errors.size(); ++r) {
+    if (!errors[r]) continue;
+    try {
+      std::rethrow_exception(errors[r]);
+    } catch (const std::exception& error) {
+      throw Error("rank {}: {}", r, error.what());
+    }
+  }
+  return records;
+}
+
+}  // namespace ringside

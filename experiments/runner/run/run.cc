@@ -1,0 +1,160 @@
+#include "experiments/runner/run/run.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/json_fields.h"
+#include "core/observe/over_ranks.h"
+#include "core/train/trainer.h"
+
+namespace ringside {
+namespace {
+
+/// Collects what workers report, and passes a step on once all workers have reported it.
+class StepCollector {
+ public:
+  StepCollector(const RunPlan& plan, const std::function<void(const Step&)>& on_step)
+      : world_(plan.world), free_(plan.promise == Promise::replayed), on_step_(on_step) {}
+
+  void add(const Progress& progress) {
+    if (free_) {
+      // Workers do not wait for each other, and some may end: the newest step of any is shown.
+      if (progress.step > newest_) on_step_({progress.step, progress.loss, progress.seconds, {}});
+      newest_ = std::max(newest_, progress.step);
+      return;
+    }
+    Pending& pending = pending_[progress.step];
+    pending.step.steps_done = progress.step;
+    pending.step.loss += progress.loss;
+    pending.step.seconds = std::max(pending.step.seconds, progress.seconds);
+    // Workers' shares are added as they arrive: this sum is only displayed.
+    if (progress.held_out) {
+      if (!pending.step.held_out) pending.step.held_out.emplace();
+      *pending.step.held_out += *progress.held_out;
+    }
+    if (++pending.workers < world_) return;
+    on_step_(pending.step);
+    pending_.erase(progress.step);
+  }
+
+ private:
+  struct Pending {
+    Step step;
+    int workers = 0;
+  };
+  int world_;
+  bool free_;
+  std::int64_t newest_ = 0;
+  const std::function<void(const Step&)>& on_step_;
+  std::map<std::int64_t, Pending> pending_;
+};
+
+/// `steps_of` says how many steps each rank has reported.
+Row row_of(const RunPlan& plan, const LaunchResult& result, std::map<int, std::int64_t> steps_of) {
+  if (!result.error.empty()) return failed_row(plan, result.error);
+  try {
+    std::vector<RankRecord> records;
+    for (std::size_t r = 0; r < result.records.size(); ++r) {
+      if (!result.lost.contains(plan.ranks[r].worker)) {
+        records.push_back(read_json<RankRecord>(result.records[r]));
+        continue;
+      }
+      RankRecord& lost = records.emplace_back();
+      lost.rank = static_cast<int>(r);
+      lost.role = "lost";
+      lost.lost_after = steps_of[lost.rank];
+    }
+    Row row = make_row(plan, std::move(records));
+    for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
+    return row;
+  } catch (const nlohmann::json::exception& error) {
+    return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
+  }
+}
+
+std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
+  std::vector<RankHost*> out;
+  for (const RankHome& home : plan.homes)
+    out.push_back(start.agents.hosts.at(static_cast<std::size_t>(home.agent)));
+  return out;
+}
+
+/// Puts what ranks of other hosts have recorded for a trace on this process's clock; returns a note
+/// about each rank.
+std::vector<std::string> put_on_one_clock(Row& row, const std::vector<RankHost*>& hosts) {
+  std::map<std::string, std::optional<ClockDifference>> clocks;  // by host
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    auto& clock = clocks[row.plan.homes[r].host];
+    if (clock) continue;  // ranks of one host have one clock
+    try {
+      clock = hosts[r]->clock();
+    } catch (const Error&) {
+      // A run may go on without a host that is lost, and so does its trace.
+    }
+  }
+  std::vector<std::string> notes;
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    const std::string& host = row.plan.homes[r].host;
+    const ClockDifference clock = clocks[host].value_or(ClockDifference{});
+    for (Slice& slice : row.ranks[r].slices) slice.begin_s -= clock.ahead_s;
+    for (MemorySample& sample : row.ranks[r].memory) sample.at_s -= clock.ahead_s;
+    notes.push_back(fmt::format(" on {}{}", host, clocks[host] ? "" : ", its clock unknown"));
+    if (clock.error_s > 0)
+      notes.back() += fmt::format(", its clock known to {:.0f} us", 1e6 * clock.error_s);
+  }
+  return notes;
+}
+
+std::string collectives_of(const LaunchResult& result) {
+  std::string out;
+  for (const auto& [name, records] : result.kept)
+    if (name.starts_with("collectives/")) out += (out.empty() ? "[" : ",\n") + records;
+  return out.empty() ? out : out + "]\n";
+}
+
+}  // namespace
+
+RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
+                    const std::function<void(const Step&)>& on_step) {
+  StepCollector steps(plan, on_step);
+  std::map<int, std::int64_t> steps_of;
+  std::optional<LoadMeter> meter;
+  if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
+  LaunchResult result;
+  std::vector<RankHost*> hosts;
+  try {
+    if (!plan.cluster) hosts = hosts_of(plan, start);
+    const LaunchListener listener{.on_progress =
+                                      [&](int rank, const nlohmann::json& progress) {
+                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker < 0)
+                                          return;
+                                        steps.add(read_json<Progress>(progress));
+                                        ++steps_of[rank];
+                                      },
+                                  .on_output = start.on_output};
+    if (hosts.empty()) {
+      result = launch(plan, start.program, listener, start.interrupted);
+    } else {
+      const std::unique_ptr<Attendant> attendant = start.agents.attendant(plan);
+      result = launch(plan, hosts, listener, start.interrupted, attendant.get());
+    }
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
+  // then the launcher reports an error.
+  if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, collectives_of(result)};
+  if (meter) {
+    outcome.row.load = meter->read();
+    outcome.row.load->stood_still_s =
+        std::max(result.stood_still_s, stood_still_s(plan, outcome.row.ranks));
+  }
+  if (outcome.row.status == "ok" && !hosts.empty())
+    outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
+  return outcome;
+}
+
+}  // namespace ringside

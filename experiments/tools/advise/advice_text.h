@@ -1,0 +1,27 @@
+// The text that `advise` prints.
+#pragma once
+
+#include <string>
+
+#include "experiments/tools/advise/search.h"
+
+namespace ringside {
+
+/// What is asked: the model, its batch, the devices.
+std::string question_text(const Question& question);
+
+/// The first `most` ranked candidates as a table, the advised one with its reason, and what is
+/// as fast as far as the cluster's errors tell. With `explain` also a table of all others, each
+/// with why it loses. Says what is missing if nothing fits.
+std::string advice_text(const Question& question, const Advice& advice, std::size_t most,
+                        bool explain);
+
+/// Whether the errors that the cluster states leave open which of the advised candidate and `one`
+/// is faster.
+bool is_equal(const Advice& advice, const Considered& one);
+
+/// Why the advised candidate and no simpler one: a line without its end. Each candidate is named
+/// once.
+std::string reason_of(const Question& question, const Advice& advice);
+
+}  // namespace ringside

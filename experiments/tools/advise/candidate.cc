@@ -1,0 +1,197 @@
+#include "experiments/tools/advise/candidate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "experiments/runner/config/cases.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/predict.h"
+
+namespace ringside {
+namespace {
+
+/// One process with one master for more GPUs than these is nothing that anybody runs.
+constexpr std::int64_t most_under_a_master = 16;
+
+// The first step fills what later steps find: the second one is timed.
+constexpr int warmup = 1, steps = 2;
+
+/// Settings as `bind_line` takes them.
+class Settings {
+ public:
+  template <class Value>
+  void set(const std::string& key, const Value& value) {
+    const std::string text = fmt::format("{}={}", key, value);
+    Assignment one = parse_assignment(text, text);
+    // A table of TOML has each key once.
+    std::erase_if(all_, [&](const Assignment& before) { return before.path == one.path; });
+    all_.push_back(std::move(one));
+  }
+  void add(const std::vector<Setting>& settings) {
+    for (const Setting& one : settings) set(one.key, one.value);
+  }
+  void add_micro_batch(const MicroBatch& micro_batch) {
+    const bool tf32 = micro_batch.precision == "tf32";
+    set("train.precision", tf32 ? "fp32" : micro_batch.precision);
+    set("device.tf32", tf32);
+    set("train.recompute", name_of(micro_batch.recompute));
+    set("train.micro_batch", micro_batch.samples);
+    set("train.accumulation", 1);
+    set("train.shares", "equal");
+  }
+  const std::vector<Assignment>& all() const { return all_; }
+
+ private:
+  std::vector<Assignment> all_;
+};
+
+/// The configuration of a simulated run on GPUs, which needs few steps and no trace.
+ExperimentConfig simulated(const Question& question, const std::vector<Assignment>& settings) {
+  ExperimentConfig config = bind_line(question.training, settings, {}, question.training.name);
+  config.train.steps = steps;
+  config.train.warmup = warmup;
+  config.train.evaluate_every = 0;
+  config.sim.traced_ranks = 0;
+  return config;
+}
+
+std::int64_t machines_of(const Question& question, std::int64_t world) {
+  const std::int64_t ranks = question.ranks_of_machine();
+  return (world + ranks - 1) / ranks;
+}
+
+/// Parts of a model that servers get: 1 MB, and larger ones where a step would be very many
+/// messages, which cost servers and the simulation alike.
+std::int64_t partition_mb(const Question& question, std::int64_t world) {
+  constexpr std::int64_t most_messages = 50'000, mb = 1'000'000, largest = 1024;
+  return std::clamp<std::int64_t>(4 * question.parameters / mb * world / most_messages, 1, largest);
+}
+
+}  // namespace
+
+std::vector<Family> families_of(const Question& question, std::int64_t world) {
+  const std::int64_t of_machine = question.ranks_of_machine();
+  std::vector<Family> all;
+  const auto add = [&](const std::string& scheme, const std::string& label,
+                       const std::vector<Setting>& options) {
+    const SchemeRow& row = find_scheme(scheme);
+    // ZeRO's first two stages keep parameters whole, which the device then needs anyway.
+    const bool whole = scheme == "zero1" || scheme == "zero2";
+    const Offload most = whole ? std::min(row.offloads, Offload::optimizer) : row.offloads;
+    all.push_back({scheme, label, options, question.on_cpus() ? Offload::none : most});
+  };
+  if (world == 1) {
+    add("single", "single", {});
+    // What a lone rank keeps of itself it can still keep on its host.
+    if (!question.on_cpus()) add("fsdp", "fsdp", {});
+    return all;
+  }
+  add("ddp", "ddp", {});
+  add("zero1", "zero1", {});
+  add("zero2", "zero2", {});
+  add("fsdp", "fsdp", {});
+  if (of_machine > 1 && world > of_machine && world % of_machine == 0)
+    add("fsdp", "fsdp within machines",
+        {{"scheme.fsdp.shard", "hybrid_shard"},
+         {"scheme.fsdp.shard_group", std::to_string(of_machine)}});
+  const std::int64_t machines = machines_of(question, world);
+  const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
+  add("ps", "ps beside workers",
+      {{"scheme.ps.placement", "beside"}, {"scheme.ps.servers", std::to_string(world)}, part});
+  add("ps", "ps on hosts",
+      {{"scheme.ps.placement", "dedicated"},
+       {"scheme.ps.servers", std::to_string(machines)},
+       part});
+  if (machines == 1 && world <= most_under_a_master) add("dp", "dp", {});
+  return all;
+}
+
+std::string label_of(const Candidate& candidate) {
+  std::string out = candidate.family.label;
+  if (!candidate.precision.empty()) out += ", " + candidate.precision;
+  if (candidate.recompute != Recompute::none)
+    out += fmt::format(", recompute {}", name_of(candidate.recompute));
+  if (candidate.offload != Offload::none)
+    out += candidate.offload == Offload::optimizer ? ", offload optimizer"
+                                                   : ", offload optimizer and parameters";
+  if (candidate.micro_batches > 1)
+    out += fmt::format(", {} micro-batches", candidate.micro_batches);
+  for (const Setting& one : candidate.tuned)
+    out += fmt::format(", {}={}", one.key.substr(one.key.rfind('.') + 1), one.value);
+  return out;
+}
+
+MicroBatch micro_batch_of(const Question& question, const Candidate& candidate) {
+  return {candidate.precision, candidate.recompute,
+          question.training.train.global_batch / candidate.world / candidate.micro_batches};
+}
+
+CaseConfig case_of(const Question& question, const Candidate& candidate) {
+  Settings settings;
+  if (!question.machine) {
+    settings.add_micro_batch(micro_batch_of(question, candidate));
+    settings.set("train.offload", name_of(candidate.offload));
+  }
+  settings.add(candidate.family.options);
+  settings.add(candidate.tuned);
+  return {.scheme = candidate.family.scheme,
+          .label = label_of(candidate),
+          .worlds = {candidate.world},
+          .set = settings.all()};
+}
+
+ExperimentConfig advised_training(const Question& question, const Candidate& candidate) {
+  const CaseConfig one = case_of(question, candidate);
+  return question.machine ? bind_line(question.training, one.set, {}, question.training.name)
+                          : simulated(question, one.set);
+}
+
+RunPlan plan_of(const Question& question, const Candidate& candidate) {
+  ExperimentConfig config = advised_training(question, candidate);
+  const auto world = static_cast<int>(candidate.world);
+  if (question.machine)
+    return prediction_plan(plan_training(config, candidate.family.scheme, world),
+                           *question.machine);
+  config.cluster->device.memory_gb -= question.reserve_gb;
+  for (sim::OtherMachines& other : config.cluster->others)
+    other.device.memory_gb -= question.reserve_gb;
+  return plan_training(config, candidate.family.scheme, world);
+}
+
+RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch) {
+  constexpr double memory_for_anything_gb = 1e6;
+  Settings settings;
+  settings.add_micro_batch(micro_batch);
+  settings.set("train.global_batch", micro_batch.samples);
+  settings.set("train.offload", "none");
+  ExperimentConfig config = simulated(question, settings.all());
+  config.cluster->device.memory_gb = memory_for_anything_gb;
+  return plan_training(config, "single", 1);
+}
+
+double network_ms(const Question& question, const Candidate& candidate) {
+  const auto machines = static_cast<double>(machines_of(question, candidate.world));
+  if (candidate.family.scheme != "ps" || machines < 2) return 0;
+  const sim::ClusterSpec& cluster = question.cluster();
+  const bool half = candidate.precision == "bf16" || candidate.precision == "fp16";
+  const double model_gb = 1e-9 * static_cast<double>(question.parameters) * (half ? 2 : 4);
+  // Of what a machine's workers push, all goes out but what its own servers keep; servers beside
+  // workers send as much to the workers of other machines, through the same cards.
+  const double directions = candidate.family.label == "ps beside workers" ? 2 : 1;
+  const double out_gb = directions * static_cast<double>(candidate.world) / machines * model_gb *
+                        (machines - 1) / machines;
+  return 1e3 * out_gb / (static_cast<double>(cluster.nics) * cluster.nic.gbs);
+}
+
+bool simpler(const Candidate& a, const Candidate& b) {
+  const auto order = [](const Candidate& one) {
+    return std::tuple(one.offload, one.simplicity, one.recompute, one.tuned.size(),
+                      one.micro_batches);
+  };
+  return order(a) <= order(b);
+}
+
+}  // namespace ringside

@@ -1,0 +1,74 @@
+// A way of training that `advise` considers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/plan/run_plan.h"
+#include "experiments/tools/advise/question.h"
+
+namespace ringside {
+
+/// A scheme with the options that make one way of training of it: how far ranks divide a model,
+/// where servers live.
+struct Family {
+  std::string scheme;
+  std::string label;             // "fsdp within machines"
+  std::vector<Setting> options;  // keys of the experiment file
+  Offload offloads = Offload::none;
+};
+
+/// The families that the question's cluster allows at this world, the simplest first: less code
+/// between a model and its step, fewer processes, fewer settings. Schemes with an algorithm of
+/// their own are not among them, because they compute another training.
+std::vector<Family> families_of(const Question& question, std::int64_t world);
+
+struct Candidate {
+  Family family;
+  int simplicity = 0;  // the position of `family` in families_of(): 0 is the simplest
+  std::int64_t world = 1;
+  std::string precision = "fp32";  // dtype of products
+  Recompute recompute = Recompute::none;
+  Offload offload = Offload::none;
+  std::int64_t micro_batches = 1;  // of a rank in a step; on this machine as the training says
+  std::vector<Setting> tuned{};    // options of the scheme beside those of the family
+};
+
+/// "fsdp within machines, bf16, recompute full, 4 micro-batches"
+std::string label_of(const Candidate& candidate);
+
+/// What a device computes at once.
+struct MicroBatch {
+  std::string precision;
+  Recompute recompute = Recompute::none;
+  std::int64_t samples = 1;
+  auto operator<=>(const MicroBatch&) const = default;
+};
+MicroBatch micro_batch_of(const Question& question, const Candidate& candidate);
+
+/// The candidate as a case of a comparison of the question's training. Throws Error for settings
+/// that cannot be.
+CaseConfig case_of(const Question& question, const Candidate& candidate);
+
+/// The question's training with the settings of the candidate; of a simulated one, with few steps.
+ExperimentConfig advised_training(const Question& question, const Candidate& candidate);
+
+/// The run that is simulated for the candidate, with few steps. Throws Error for a candidate that
+/// cannot be planned.
+RunPlan plan_of(const Question& question, const Candidate& candidate);
+
+/// One step of one device alone, which has memory for anything and nobody to wait for.
+RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch);
+
+/// The least time, in milliseconds, in which workers push their gradients to servers and pull new
+/// values through the network cards of the machines (Jiang et al. 2020, BytePS, section 4.1, with
+/// the bytes of all workers of a machine going through the machine's cards); 0 without servers, and
+/// on one machine.
+double network_ms(const Question& question, const Candidate& candidate);
+
+/// Whether `a` asks for less than `b` of what makes a training complicated, or as much: offload,
+/// then the family, recomputation, settings, micro-batches.
+bool simpler(const Candidate& a, const Candidate& b);
+
+}  // namespace ringside

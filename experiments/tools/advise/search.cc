@@ -1,0 +1,386 @@
+#include "experiments/tools/advise/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/device/ledger.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/registry/state_formula.h"
+#include "experiments/runner/run/predict.h"
+#include "experiments/tools/advise/lone.h"
+
+namespace ringside {
+namespace {
+
+constexpr double gb = 1e9;
+
+/// Settings that are tried in place of their defaults for the candidate that is best without them.
+std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate) {
+  const std::string& scheme = candidate.family.scheme;
+  std::vector<std::vector<Setting>> out;
+  const auto add = [&](const std::string& option, std::initializer_list<const char*> values) {
+    for (const char* value : values)
+      out.push_back({{fmt::format("scheme.{}.{}", scheme, option), value}});
+  };
+  if (scheme == "ddp") add("bucket_mb", {"5", "100"});
+  if (scheme == "fsdp" || scheme.starts_with("zero")) add("bucket_mb", {"25", "100"});
+  if (scheme == "fsdp") add("prefetch", {"2"});
+  if (scheme == "ps") add("partition_mb", {"4", "16"});
+  if (find_scheme(scheme).reduces_each_micro_batch && candidate.micro_batches > 1)
+    out.push_back({{"train.reduce", "last"}});
+  return out;
+}
+
+/// Bytes of parameters, gradients and optimizer state that a device holds at least.
+double least_state_bytes(RunPlan plan, std::int64_t parameters) {
+  const Offload offload = std::exchange(plan.train.offload, Offload::none);
+  const auto formula = state_formula(plan, parameters);
+  if (!formula) {  // workers of servers keep no optimizer state
+    const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
+    return 2 * element * static_cast<double>(parameters);
+  }
+  return formula->gradients + (offload == Offload::parameters ? 0 : formula->parameters) +
+         (offload == Offload::none ? formula->optimizer : 0);
+}
+
+/// The numbers of micro-batches into which a rank's samples of a step divide, the smallest first.
+std::vector<std::int64_t> divisors(std::int64_t samples) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 1; i <= samples; ++i)
+    if (samples % i == 0) all.push_back(i);
+  return all;
+}
+
+bool same_line(const Candidate& a, const Candidate& b) {
+  return a.world == b.world && a.family.label == b.family.label && a.precision == b.precision;
+}
+
+/// Whether `b` does the same as `a` with less work: with no more micro-batches, and less of
+/// recomputation or offload.
+bool spares(const Candidate& b, const Candidate& a) {
+  return same_line(a, b) && b.recompute <= a.recompute && b.offload <= a.offload &&
+         b.micro_batches <= a.micro_batches &&
+         (b.recompute != a.recompute || b.offload != a.offload);
+}
+
+class Search {
+ public:
+  Search(const Question& question, const Simulate& simulate, const std::function<double()>& now,
+         const std::function<void(const Considered&)>& say)
+      : question_(question),
+        simulate_(simulate),
+        say_(say),
+        now_(now),
+        end_(now() + question.seconds),
+        lone_(question, simulate) {}
+
+  Advice run() {
+    list_candidates();
+    if (!question_.machine) interrupted_ = !fit_all();
+    simulate_all();
+    tune_best();
+    return advice();
+  }
+
+ private:
+  bool goes_on() const { return !interrupted_ && now_() < end_; }
+
+  // ---- what there is to consider
+
+  void list_candidates() {
+    const ModelRow& model = find_model(question_.training.model.kind);
+    for (const std::int64_t world : question_.worlds) {
+      int simplicity = 0;
+      for (const Family& family : families_of(question_, world)) {
+        for (const std::string& precision : question_.precisions)
+          for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::full})
+            for (const Offload offload : {Offload::none, Offload::optimizer, Offload::parameters}) {
+              const bool varies = recompute != Recompute::none || offload != Offload::none;
+              if (offload > family.offloads || (question_.machine && varies) ||
+                  (recompute == Recompute::attention && !model.attention))
+                continue;
+              all_.push_back({.candidate = {.family = family,
+                                            .simplicity = simplicity,
+                                            .world = world,
+                                            .precision = precision,
+                                            .recompute = recompute,
+                                            .offload = offload}});
+            }
+        ++simplicity;
+      }
+    }
+  }
+
+  /// Gives every candidate the fewest micro-batches with which a device holds it, and what they
+  /// take to compute. Returns false if the user interrupts.
+  bool fit_all() {
+    std::vector<MicroBatch> small;
+    for (const Considered& one : all_)
+      for (const std::int64_t samples : {1, 2})
+        small.push_back({one.candidate.precision, one.candidate.recompute, samples});
+    if (!lone_.measure(small)) return false;
+    for (Considered& one : all_) fit(one, 1);
+    return bound_all();
+  }
+
+  /// Looks for the fewest micro-batches, at least so many, with which the candidate fits.
+  void fit(Considered& one, std::int64_t at_least) {
+    Candidate& candidate = one.candidate;
+    const double room = gb * (question_.memory_gb() - question_.reserve_gb);
+    const std::int64_t share = question_.training.train.global_batch / candidate.world;
+    double states = 0;
+    try {
+      states = least_state_bytes(plan_of(question_, candidate), question_.parameters);
+    } catch (const std::exception& error) {
+      give_up(one, Fate::failed, error.what());
+      return;
+    }
+    one.needs_gb = states / gb;
+    if (states > room) {
+      give_up(one, Fate::no_memory,
+              fmt::format("its model states alone take {:.1f} GB of a device", states / gb));
+      return;
+    }
+    for (const std::int64_t count : divisors(share)) {
+      if (count < at_least) continue;
+      candidate.micro_batches = count;
+      one.needs_gb = (states + lone_.activation_bytes(micro_batch_of(question_, candidate))) / gb;
+      if (one.needs_gb * gb <= room) return;
+    }
+    give_up(
+        one, Fate::no_memory,
+        one.needs_gb * gb > room
+            ? fmt::format("with one sample at a time it takes {:.1f} GB of a device", one.needs_gb)
+            : "with one sample at a time a device has no memory left");
+  }
+
+  /// Finds out what compute alone takes of a step of each candidate.
+  bool bound_all() {
+    std::vector<MicroBatch> all;
+    for (const Considered& one : all_)
+      if (pending(one)) all.push_back(micro_batch_of(question_, one.candidate));
+    if (!lone_.measure(all)) return false;
+    for (Considered& one : all_)
+      if (pending(one))
+        one.bound_ms = std::max(compute_ms(one.candidate), network_ms(question_, one.candidate));
+    return true;
+  }
+  /// Milliseconds that a device computes in a step of the candidate.
+  double compute_ms(const Candidate& candidate) const {
+    return static_cast<double>(candidate.micro_batches) *
+           lone_.compute_ms(micro_batch_of(question_, candidate));
+  }
+
+  // ---- simulations
+
+  bool pending(const Considered& one) const {
+    return one.fate == Fate::not_tried && one.why.empty();
+  }
+  static void give_up(Considered& one, Fate fate, const std::string& why) {
+    one.fate = fate;
+    one.why = why;
+  }
+
+  /// The fastest of those that were simulated at this world, or null.
+  const Considered* fastest(std::int64_t world) const {
+    const Considered* best = nullptr;
+    for (const Considered& one : all_)
+      if (one.fate == Fate::simulated && one.candidate.world == world &&
+          (!best || one.step_ms < best->step_ms))
+        best = &one;
+    return best;
+  }
+
+  /// Drops those whose compute alone takes longer than a whole step of another one, and so much
+  /// longer that a simpler one would not be advised either.
+  void prune() {
+    for (Considered& one : all_) {
+      const Considered* best = pending(one) ? fastest(one.candidate.world) : nullptr;
+      if (!best) continue;
+      const bool spares_trouble = simpler(one.candidate, best->candidate);
+      if (one.bound_ms >= best->step_ms * (spares_trouble ? 1 + as_fast(question_) : 1))
+        give_up(one, Fate::cannot_win,
+                fmt::format("its {} takes {:.1f} ms, a step of '{}' {:.1f} ms",
+                            one.bound_ms > compute_ms(one.candidate) ? "network" : "compute alone",
+                            one.bound_ms, label_of(best->candidate), best->step_ms));
+    }
+  }
+
+  /// Those that are worth a simulation now, the most promising first.
+  std::vector<Considered*> ready() {
+    std::vector<Considered*> out;
+    for (Considered& one : all_) {
+      if (!pending(one)) continue;
+      const bool needless = std::any_of(all_.begin(), all_.end(), [&](const Considered& other) {
+        return (other.fate == Fate::simulated || pending(other)) &&
+               spares(other.candidate, one.candidate);
+      });
+      if (!needless) out.push_back(&one);
+    }
+    std::stable_sort(out.begin(), out.end(), [](const Considered* a, const Considered* b) {
+      return a->bound_ms < b->bound_ms;
+    });
+    return out;
+  }
+
+  void simulate_all() {
+    while (goes_on()) {
+      prune();
+      std::vector<Considered*> next = ready();
+      if (next.empty()) break;
+      next.resize(std::min(next.size(), static_cast<std::size_t>(question_.processes)));
+      simulate(next);
+    }
+    for (Considered& one : all_)
+      if (pending(one)) {
+        const bool in_time = goes_on();
+        give_up(one, in_time ? Fate::needless : Fate::not_tried,
+                in_time ? "the same fits with less recomputation or offload"
+                        : fmt::format("not simulated within {:.0f} s", question_.seconds));
+      }
+  }
+
+  void simulate(const std::vector<Considered*>& some) {
+    std::vector<RunPlan> plans;
+    std::vector<Considered*> planned;
+    for (Considered* one : some) try {
+        plans.push_back(plan_of(question_, one->candidate));
+        planned.push_back(one);
+      } catch (const std::exception& error) {
+        give_up(*one, Fate::failed, error.what());
+      }
+    const std::vector<RunOutcome> outcomes = simulate_(plans, std::max(0.0, end_ - now_()));
+    bool again = false;
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      interrupted_ |= outcomes[i].interrupted;
+      if (!interrupted_) again |= !take(*planned[i], outcomes[i].row);
+    }
+    if (again && !bound_all()) interrupted_ = true;
+  }
+
+  /// Takes the outcome of a simulation. Returns false if the candidate is to be tried with more
+  /// micro-batches.
+  bool take(Considered& one, const Row& row) {
+    if (row.status != "ok") {
+      const bool memory = says_no_memory(row.error);
+      if (memory && !question_.machine) {
+        fit(one, one.candidate.micro_batches + 1);
+        if (pending(one)) return false;
+      }
+      const bool late = row.error == out_of_time;
+      give_up(one, memory ? Fate::no_memory : late ? Fate::not_tried : Fate::failed, row.error);
+      return true;
+    }
+    one.fate = Fate::simulated;
+    one.samples_per_s = row.samples_per_s;
+    one.step_ms = row.step_ms.median;
+    one.compute_ms = row.time_ms.compute;
+    one.exposed_ms = row.time_ms.exposed;
+    one.optimizer_ms = std::max(row.time_ms.optimizer, row.time_ms.serving_optimizer);
+    one.needs_gb = one.host_gb = 0;
+    for (const RankRecord& rank : row.ranks) {
+      const bool computes = row.plan.ranks[static_cast<std::size_t>(rank.rank)].worker >= 0;
+      double& held = computes ? one.needs_gb : one.host_gb;
+      held = std::max(held, static_cast<double>(rank.at_peak.total()) / gb);
+      if (rank.host_memory)
+        one.host_gb =
+            std::max(one.host_gb, static_cast<double>(rank.host_memory->at_peak.total()) / gb);
+    }
+    say_(one);
+    return true;
+  }
+
+  /// Tries other options of the scheme that is advised so far.
+  void tune_best() {
+    if (!goes_on() || question_.machine) return;
+    const std::vector<Considered> so_far = ranked(question_, all_);
+    if (so_far.empty()) return;
+    std::vector<Considered> tuned;
+    for (const std::vector<Setting>& settings : tunings_of(so_far.front().candidate)) {
+      tuned.push_back({.candidate = so_far.front().candidate, .bound_ms = so_far.front().bound_ms});
+      tuned.back().candidate.tuned = settings;
+    }
+    const std::size_t first = all_.size();
+    all_.insert(all_.end(), tuned.begin(), tuned.end());
+    std::vector<Considered*> next;
+    for (std::size_t i = first; i < all_.size(); ++i) next.push_back(&all_[i]);
+    const std::size_t at_once = static_cast<std::size_t>(question_.processes);
+    for (std::size_t i = 0; i < next.size() && goes_on(); i += at_once)
+      simulate({next.begin() + static_cast<std::ptrdiff_t>(i),
+                next.begin() + static_cast<std::ptrdiff_t>(std::min(next.size(), i + at_once))});
+    for (std::size_t i = first; i < all_.size(); ++i) {
+      const double gain = so_far.front().step_ms / all_[i].step_ms - 1;
+      if (all_[i].fate == Fate::simulated && gain < as_fast(question_))
+        give_up(all_[i], Fate::needless,
+                fmt::format("it changes the speed by {:+.1f}%", 100 * gain));
+    }
+    for (std::size_t i = first; i < all_.size(); ++i)
+      if (pending(all_[i])) {
+        const bool in_time = goes_on();
+        give_up(all_[i], in_time ? Fate::no_memory : Fate::not_tried,
+                in_time ? "with this setting a device has no memory left"
+                        : fmt::format("not simulated within {:.0f} s", question_.seconds));
+      }
+  }
+
+  // ---- the answer
+
+  void find_efficiency(std::vector<Considered>& ranked) {
+    if (question_.machine) {
+      for (Considered& one : ranked)
+        if (const Considered* lone = fastest(1))
+          one.efficiency =
+              one.samples_per_s / (lone->samples_per_s * static_cast<double>(one.candidate.world));
+      return;
+    }
+    const auto plainly = [](const Considered& one) {
+      Candidate plain = one.candidate;
+      plain.recompute = Recompute::none;
+      return plain;
+    };
+    std::vector<MicroBatch> plain;
+    for (const Considered& one : ranked) plain.push_back(micro_batch_of(question_, plainly(one)));
+    try {
+      if (!lone_.measure(plain)) return;
+    } catch (const Error&) {
+      return;  // a device alone took too long: efficiencies are not known then
+    }
+    for (Considered& one : ranked) one.efficiency = compute_ms(plainly(one)) / one.step_ms;
+  }
+
+  Advice advice() {
+    Advice out{.ranked = ranked(question_, all_), .interrupted = interrupted_};
+    if (!interrupted_) find_efficiency(out.ranked);
+    for (const Considered& one : all_)
+      if (one.fate != Fate::simulated) out.others.push_back(one);
+    if (!out.ranked.empty() && !interrupted_) {
+      const std::vector<RunPlan> ends =
+          bound_plans(plan_of(question_, out.ranked.front().candidate));
+      if (!ends.empty()) out.bounds = bounds_of(ends, simulate_(ends, question_.seconds));
+    }
+    return out;
+  }
+
+  const Question& question_;
+  const Simulate& simulate_;
+  const std::function<void(const Considered&)>& say_;
+  const std::function<double()>& now_;
+  double end_;
+  LoneDevices lone_;
+  std::vector<Considered> all_;
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+Advice search(const Question& question, const Simulate& simulate,
+              const std::function<double()>& now,
+              const std::function<void(const Considered&)>& say) {
+  return Search(question, simulate, now, say).run();
+}
+
+}  // namespace ringside

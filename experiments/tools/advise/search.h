@@ -1,0 +1,31 @@
+// Looks for the best way of training: prunes candidates that cannot fit or cannot win, and
+// simulates the others.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "core/observe/row.h"
+#include "experiments/runner/run/side_by_side.h"
+#include "experiments/tools/advise/considered.h"
+
+namespace ringside {
+
+struct Advice {
+  std::vector<Considered> ranked{};  // those that were simulated, the advised one first
+  std::vector<Considered> others{};
+  /// Where the advised step lies if the errors that the cluster states are the largest ones;
+  /// nothing if the cluster does not state them.
+  std::optional<StepBounds> bounds{};
+  bool interrupted = false;
+};
+
+/// Simulates candidates with `simulate` until none is left that may win, or until
+/// Question::seconds are over (as `now` counts them). `say` hears of each simulated candidate.
+/// Throws Error if nothing at all can be planned.
+Advice search(const Question& question, const Simulate& simulate,
+              const std::function<double()>& now,
+              const std::function<void(const Considered&)>& say);
+
+}  // namespace ringside

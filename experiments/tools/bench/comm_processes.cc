@@ -1,0 +1,129 @@
+// Ranks that are processes of this host: ours, and those of other libraries.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "core/base/error.h"
+#include "core/device/cuda/cuda.h"
+#include "experiments/tools/bench/beside.h"
+#include "experiments/tools/bench/comm_measured.h"
+#include "experiments/tools/bench/forked_ranks.h"
+#include "experiments/tools/bench/own_ranks.h"
+#include "peer/comm/nccl/communicator.h"
+
+namespace ringside {
+namespace {
+
+/// Sets what NCCL needs in the process of a rank of several that share a GPU.
+void set_environment_of_gpu(int rank, int world) {
+  if (static_cast<int>(cuda::look_at_machine().gpus.size()) >= world) return;
+  for (const std::string& variable : peer::nccl_environment_of_shared_gpu(rank)) {
+    const std::size_t equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+  }
+}
+
+struct CommContender : Contender {
+  std::string communicator{};
+  std::optional<Algorithm> algorithm{};
+};
+
+/// All who take turns at one world.
+class Contest {
+ public:
+  Contest(const CommBench& bench, int world) : bench_(bench), world_(world) {
+    // A tenth longer than ranks wait for each other, since they know who is missing.
+    const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
+    own_name_ = bench.device == "cuda" ? "nccl" : "shm";
+    // Ours first: a process forked later would keep the sockets of the others open.
+    groups_.push_back(
+        fork_ranks({"bench comm: " + own_name_, world}, patience, [&](int socket, int rank) {
+          SharedStore store(*shared_);
+          // This process looks at the GPUs, not the bench: CUDA does not work in a fork of a
+          // process that has used it.
+          if (bench.device == "cuda") set_environment_of_gpu(rank, world);
+          const auto own = make_own_rank(bench.device, bench.algorithms, *shared_, store, rank,
+                                         world, bench.timeout_s);
+          serve(socket, rank, *own);
+        }));
+    for (const Beside& library : bench.beside)
+      groups_.push_back(start_beside(library, world, patience));
+  }
+
+  /// The rows of one operation and size.
+  std::vector<CommRow> measure(const CommOperation& operation, std::int64_t size) {
+    const std::int64_t count = count_of(operation, size, world_);
+    std::vector<CommContender> contenders = contenders_for(operation);
+    std::vector<Contender*> in_turn;
+    for (CommContender& one : contenders) {
+      if (one.group != groups_[0].get() || &one == &contenders[0])
+        one.group->prepare(operation.name, count);
+      in_turn.push_back(&one);
+    }
+    Turns turns = turns_for(size);
+    if (bench_.rounds > 0) turns.rounds = bench_.rounds;
+    take_turns(in_turn, turns);
+    return rows_of(operation, count, contenders);
+  }
+
+  void close() {
+    for (const auto& group : groups_) group->close();
+  }
+
+ private:
+  std::vector<CommContender> contenders_for(const CommOperation& operation) const {
+    std::vector<CommContender> out;
+    for (const Algorithm algorithm : bench_.algorithms)
+      out.push_back({{groups_[0].get(), std::string(name_of(algorithm))}, own_name_, algorithm});
+    for (std::size_t i = 0; i < bench_.beside.size(); ++i) {
+      const Beside& library = bench_.beside[i];
+      const auto& some = library.operations;
+      if (some.empty() || std::find(some.begin(), some.end(), operation.name) != some.end())
+        out.push_back({{groups_[i + 1].get(), "its-own"}, library.name});
+    }
+    if (operation.name == "all_reduce" && bench_.device == "cpu")
+      out.push_back({{groups_[0].get(), bound_way, false}});
+    return out;
+  }
+
+  std::vector<CommRow> rows_of(const CommOperation& operation, std::int64_t count,
+                               const std::vector<CommContender>& contenders) const {
+    std::vector<CommRow> rows;
+    std::optional<double> bound;
+    for (const CommContender& one : contenders) {
+      CommRow row = measured(operation, one.algorithm, world_, count, one.us);
+      if (one.way == bound_way) {
+        bound = row.p50;
+        continue;
+      }
+      row.communicator = one.communicator;
+      row.note = one.group->note();
+      row.wrong = one.wrong;
+      rows.push_back(row);
+    }
+    for (CommRow& row : rows)
+      if (row.algorithm)
+        row.bound_us = bound;
+      else
+        row.ratio = row.p50 / rows[0].p50;
+    return rows;
+  }
+
+  const CommBench& bench_;
+  int world_;
+  std::string own_name_;
+  std::shared_ptr<SharedRanks> shared_ = make_shared_ranks();
+  std::vector<std::unique_ptr<RankGroup>> groups_;  // ours, then the libraries
+};
+
+}  // namespace
+
+void bench_processes(const CommBench& bench, int world, const Report& report) {
+  Contest contest(bench, world);
+  for (const std::string& name : bench.operations)
+    for (const std::int64_t size : bench.sizes)
+      for (const CommRow& row : contest.measure(find_comm_operation(name), size)) report(row);
+  contest.close();
+}
+
+}  // namespace ringside

@@ -1,0 +1,137 @@
+#include "experiments/tools/bench/own_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/device/cuda/cuda.h"
+#include "peer/comm/nccl/communicator.h"
+#include "peer/comm/shm/communicator.h"
+#include "peer/comm/sum.h"
+
+namespace ringside {
+namespace {
+
+/// The values, which are in the host's memory.
+std::span<float> values_of(const Tensor& tensor) {
+  return {tensor.data<float>(), static_cast<std::size_t>(tensor.count())};
+}
+
+}  // namespace
+
+Operands operands_of(Device& device, const CommOperation& operation, std::int64_t count, int rank,
+                     int ranks) {
+  const bool exchanges = operation.name == "all_to_all";
+  const auto make = [&] { return device.tensor({count}, MemoryKind::communication); };
+  const Tensor array = make();
+  return {array, array.range(rank * (count / ranks), count / ranks), exchanges ? make() : array};
+}
+
+const Tensor& result_of(const CommOperation& operation, const Operands& operands) {
+  return operation.gives_part ? operands.part : operands.other;
+}
+
+WorkPtr begin(Communicator& comm, const CommOperation& operation, const Operands& operands) {
+  const auto& [array, part, other] = operands;
+  if (operation.name == "all_reduce") return comm.all_reduce(array);
+  if (operation.name == "reduce_scatter") return comm.reduce_scatter(array, part);
+  if (operation.name == "all_gather") return comm.all_gather(part, array);
+  if (operation.name == "broadcast") return comm.broadcast(array, 0);
+  if (operation.name == "all_to_all") return comm.all_to_all(array, other);
+  throw Error("bench comm: no communicator has {}", operation.name);
+}
+
+OwnRank::OwnRank(std::unique_ptr<Device> device, Communicators communicators, Meeting meeting,
+                 int rank, int ranks, std::string note)
+    : device_(std::move(device)),
+      communicators_(std::move(communicators)),
+      meeting_(meeting),
+      rank_(rank),
+      ranks_(ranks),
+      note_(std::move(note)) {}
+
+void OwnRank::prepare(const CommOperation& operation, std::int64_t count) {
+  operation_ = &operation;
+  operands_ = {};  // so that the memory can be used again
+  operands_ = operands_of(*device_, operation, count, rank_, ranks_);
+  if (device_->runs_behind()) host_.resize(static_cast<std::size_t>(count));
+}
+
+void OwnRank::fill() {
+  const bool exchanges = operands_.array.buffer() != operands_.other.buffer();
+  if (!device_->runs_behind()) {
+    operation_->fill(values_of(operands_.array), rank_, ranks_);
+    if (exchanges) std::ranges::fill(values_of(operands_.other), -1.0F);
+    return;
+  }
+  operation_->fill(host_, rank_, ranks_);
+  device_->write(operands_.array, std::as_bytes(std::span(host_)));
+  if (exchanges) {
+    std::ranges::fill(host_, -1.0F);
+    device_->write(operands_.other, std::as_bytes(std::span(host_)));
+  }
+  device_->synchronize();
+}
+
+void OwnRank::call(const std::string& way) {
+  if (way == bound_way) return sum_alone();
+  const auto found = std::ranges::find(communicators_, way, &Communicators::value_type::first);
+  if (found == communicators_.end()) throw Error("no communicator of the name '{}'", way);
+  Communicator& comm = *found->second;
+  comm.complete([&] { return begin(comm, *operation_, operands_); });
+  if (device_->runs_behind()) device_->synchronize();
+}
+
+std::int64_t OwnRank::count_wrong() {
+  const Tensor& result = result_of(*operation_, operands_);
+  if (!device_->runs_behind()) return operation_->count_wrong(values_of(result), rank_, ranks_);
+  const auto values = std::span(host_).first(static_cast<std::size_t>(result.count()));
+  device_->read(result, std::as_writable_bytes(values));
+  return operation_->count_wrong(values, rank_, ranks_);
+}
+
+/// Adds up as many arrays as there are ranks, each as large as this rank's part, and stores the sum
+/// into all of them.
+void OwnRank::sum_alone() const {
+  auto* first = reinterpret_cast<std::byte*>(operands_.array.data<float>());
+  const auto n = static_cast<std::size_t>(operands_.array.count() / ranks_);
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+  for (int r = 0; r < ranks_; ++r) {
+    targets.push_back(first + static_cast<std::size_t>(r) * n * 4);
+    sources.push_back(targets.back());
+  }
+  peer::sum_in_order(DType::f32, sources, targets, n);
+}
+
+std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
+                                       const std::vector<Algorithm>& algorithms,
+                                       SharedRanks& shared, Store& store, int rank, int ranks,
+                                       double timeout_s) {
+  const bool on_gpu = device == "cuda";
+  std::unique_ptr<Device> made;
+  std::string note;
+  if (on_gpu) {
+    const int gpus = std::max(1, static_cast<int>(cuda::look_at_machine().gpus.size()));
+    made = cuda::make_cuda_device({.ordinal = rank % gpus});
+    if (gpus < ranks)
+      note = fmt::format("{} ranks share {} GPU{}: not a performance figure", ranks, gpus,
+                         gpus == 1 ? "" : "s");
+  } else {
+    made = make_cpu_device(1);
+  }
+  const auto connect = on_gpu ? peer::make_nccl_communicator : peer::make_shm_communicator;
+  OwnRank::Communicators communicators;
+  for (const Algorithm algorithm : algorithms) {
+    const std::string name(name_of(algorithm));
+    const Group group{fmt::format("bench {}", name), rank, ranks, algorithm};
+    communicators.emplace_back(name, connect(*made, store, group, timeout_s));
+  }
+  return std::make_unique<OwnRank>(std::move(made), std::move(communicators),
+                                   Meeting(shared, ranks, timeout_s), rank, ranks, std::move(note));
+}
+
+}  // namespace ringside

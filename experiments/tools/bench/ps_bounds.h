@@ -1,0 +1,27 @@
+// The bounds of push and pull on this host: what it costs to move the bytes of one worker there and
+// back, without sums and without messages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/tools/bench/rank_group.h"
+
+namespace ringside {
+
+/// The ways of the two processes that measure bounds. For an array of S bytes:
+/// copy-1, copy-2: S bytes are copied to a second array and from there to a third, by one process,
+/// or by two with half of the bytes each: 2 * S bytes are read and 2 * S written;
+/// tcp, unix: a process writes S bytes to a socket (127.0.0.1, a socket pair), 256 KB a call, while
+/// it reads the same S bytes, which the other process sends back as they come (tcp: in whole
+/// calls);
+/// zmq: the same bytes over TCP there and back by ZeroMQ alone (ps/transport/zmq/echo.h).
+const std::vector<std::string>& ps_bounds();
+
+/// The two processes, which must be forked while this process has one thread. The copied array is
+/// rewritten before every call. Throws Error.
+std::unique_ptr<RankGroup> fork_bounds(Patience patience);
+
+}  // namespace ringside

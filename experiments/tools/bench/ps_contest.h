@@ -1,0 +1,16 @@
+// The turns of `ringside bench ps` with one number of workers and servers.
+#pragma once
+
+#include <functional>
+
+#include "experiments/tools/bench/ps_bench.h"
+
+namespace ringside {
+
+/// Measures every size in every way of the bench, lets the ranks end and reports the rows. `ranks`
+/// are `workers` workers, then the dedicated servers; `bounds` comes from fork_bounds(). Throws
+/// Error as RankGroup does.
+void run_ps_contest(const PsBench& bench, int workers, int servers, RankGroup& ranks,
+                    RankGroup& bounds, const std::function<void(const PsRow&)>& report);
+
+}  // namespace ringside

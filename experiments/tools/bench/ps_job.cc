@@ -1,0 +1,82 @@
+// The scheduler of a job.
+#include "experiments/tools/bench/ps_job.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "experiments/tools/bench/ps_bounds.h"
+#include "experiments/tools/bench/ps_contest.h"
+#include "experiments/tools/bench/ps_job_gathering.h"
+#include "experiments/tools/bench/ps_job_store.h"
+#include "experiments/tools/bench/ps_way.h"
+#include "experiments/tools/bench/shared_ranks.h"
+#include "ps/transport/zmq/keys.h"
+
+namespace ringside {
+namespace {
+
+/// Processes that somebody else has started, and has to look after.
+class OthersProcesses : public RankProcesses {
+ public:
+  std::string cause_of_end(int) override { return "its connection is closed"; }
+};
+
+int most_streams(const PsJob& job) {
+  return 2 * (job.workers + job.servers) + static_cast<int>(most_unknown);
+}
+
+}  // namespace
+
+MeetingPoint meeting_of(const PsJob& job) {
+  return {
+      .address = job.address,
+      .port = job.port,
+      .keys = job.reach.keys,
+      .key = job.role == PsRole::worker && job.worker >= 0 ? ps::worker_key(job.worker)
+                                                           : std::string(ps::server_key),
+  };
+}
+
+void check(const PsJob& job) {
+  const MeetingPoint meeting = meeting_of(job);
+  const bool keyed = !meeting.keys.empty();
+  check_address(meeting.address_option, meeting.address, keyed);
+  if (!job.reach.address.empty()) check_address("DMLC_NODE_HOST", job.reach.address, keyed);
+  const auto within = [](const char* variable, int value, int least, int most) {
+    if (value < least || value > most)
+      throw Error("{} = {} must lie between {} and {}", variable, value, least, most);
+  };
+  within("DMLC_PS_ROOT_PORT", job.port, job.role == PsRole::scheduler ? 0 : 1, 65535);
+  within("DMLC_NUM_WORKER", job.workers, 1, most_processes);
+  within("DMLC_NUM_SERVER", job.servers, 1, most_processes);
+  within("DMLC_WORKER_ID", job.worker, -1, job.workers - 1);
+  if (!keyed) return;
+  if (job.role == PsRole::worker && job.worker < 0)
+    throw Error("--keys: DMLC_WORKER_ID is not set, and every worker has a key of its own");
+  static_cast<void>(ps::read_key_pair(meeting.keys, meeting.key));
+  static_cast<void>(ps::read_public_key(meeting.keys, ps::server_key));
+}
+
+std::int64_t open_files_of_scheduler(const PsJob& job) {
+  constexpr std::int64_t of_a_stream = 3;  // with keys: ZeroMQ's socket and both ends of the local
+  return (job.reach.keys.empty() ? 1 : of_a_stream) * most_streams(job);
+}
+
+void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
+  const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
+  const auto bounds = fork_bounds(patience);
+  JobListener listener(meeting_of(job), job.reach.address, job.workers, most_streams(job),
+                       bench.timeout_s);
+  reports.on_listening(listener.port());
+  Gathering gathering(job, bench, listener, reports);
+  const std::vector<std::string> names =
+      names_of_ranks({.workers = job.workers, .servers = job.servers});
+  JobStore store(gathering.gather(), names, reports.on_refused);
+  RankGroup ranks("bench ps", gathering.connect_ranks(store), std::make_unique<OthersProcesses>(),
+                  patience, names);
+  listener.close();
+  run_ps_contest(bench, job.workers, job.servers, ranks, *bounds, reports.on_row);
+  store.end({bench.timeout_s, bench.interrupted});
+}
+
+}  // namespace ringside

@@ -1,0 +1,75 @@
+// Connections of the processes of a job with their scheduler.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/launch/json_line.h"
+#include "experiments/runner/hosts/introductions.h"
+#include "experiments/tools/bench/ps_job.h"
+#include "experiments/tools/bench/ps_job_store.h"
+
+namespace ringside {
+
+/// A ticket has so many digits.
+inline constexpr std::size_t ticket_size = 64;
+
+/// Gives the processes of a job their ranks as they come. A process says {"join": {"role",
+/// "worker", "workers", "servers"}}; once all have come, each is told its rank and what the bench
+/// is, and gets a ticket, by which the scheduler knows the process's second connection. Whoever
+/// says something else, or nothing for a while, is dropped. If the job cannot begin, those that
+/// have come are told {"ended": cause}.
+class Gathering {
+ public:
+  /// All outlive this object.
+  Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+            const PsJobReports& reports);
+
+  /// The lines to all ranks, by rank. Blocks until all have come. Throws Error that names who has
+  /// not, and at once if a process does not fit, for which the job would wait in vain.
+  std::vector<std::unique_ptr<JsonLine>> gather();
+  /// The ranks' second connections, by rank, over which they are told what to do. Called after
+  /// gather(), with the store of the lines; blocks until all have come. Throws Error that names who
+  /// has not, at once if a rank's line ends.
+  std::vector<int> connect_ranks(const JobStore& store);
+
+ private:
+  struct Process {
+    std::unique_ptr<JsonLine> line;
+    std::optional<KeyHolder> holder;
+  };
+  /// A second connection that has not shown its ticket.
+  struct Unknown {
+    JobConnection connection;
+    double since = 0;
+    std::string said{};
+  };
+
+  void wait_for_all();
+  std::vector<std::string> missing() const;
+  /// Throws Error if the ranks' second connections cannot come, or do not.
+  void check_connecting(const JobStore& store, double waited_s) const;
+  void listen(Introductions& newcomers);
+  void admit(Introductions& newcomers, Introduced& newcomer);
+  /// Whether the connection has said enough, and so is no longer unknown.
+  bool hear_ticket(Unknown& unknown);
+  /// Throws Error if the process was told of another job, or has another's key.
+  void check_fits(const nlohmann::json& join, PsRole role,
+                  const std::optional<KeyHolder>& holder) const;
+  /// Throws Error if the process has come twice, or one too many has come.
+  std::size_t place_for(PsRole role, int asked) const;
+  void accept_second();
+  void drop_silent();
+
+  const PsJob& job_;
+  const PsBench& bench_;
+  JobListener& listener_;
+  Refusals refusals_;
+  std::vector<std::string> names_, tickets_;
+  std::vector<Process> joined_;
+  std::vector<Unknown> unknown_;
+  std::vector<int> second_;  // sockets by rank; -1: not yet
+};
+
+}  // namespace ringside

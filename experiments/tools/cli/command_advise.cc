@@ -1,0 +1,167 @@
+// ringside advise
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/base/seconds_now.h"
+#include "core/base/whole_file.h"
+#include "core/models/presets.h"
+#include "core/sim/world.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/runner/config/experiment_text.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/tools/advise/advice_text.h"
+#include "experiments/tools/calibrate/calibrate.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/output_files.h"
+
+namespace ringside {
+namespace {
+
+/// The settings that options of the command stand for.
+std::vector<std::string> settings_of(const Arguments& arguments) {
+  std::vector<std::string> all;
+  if (!arguments.cluster.empty()) {
+    all.push_back("device.kind=sim");
+    all.push_back("device.cluster=" + arguments.cluster);
+  }
+  if (arguments.batch > 0) {
+    all.push_back("train.batch_per_rank=0");
+    all.push_back("train.global_batch=" + std::to_string(arguments.batch));
+  }
+  all.insert(all.end(), arguments.overrides.begin(), arguments.overrides.end());
+  return all;
+}
+
+/// This machine as `ringside calibrate` measured it.
+sim::ClusterSpec machine_of(const DeviceConfig& device, const std::string& results) {
+  const std::string file = device.cluster.empty() ? machine_file(results) : device.cluster;
+  if (!std::filesystem::exists(file))
+    throw Error(
+        "{} is not there: run `ringside calibrate EXPERIMENT.toml` first, which measures this "
+        "machine, or name a cluster with --cluster, such as experiments/clusters/dgx-a100.toml",
+        file);
+  sim::ClusterSpec machine = read_cluster(file);
+  if (const std::string here = calibration_name(device.threads); machine.name != here)
+    throw Error("{} describes '{}', but this machine is '{}'; run `ringside calibrate` here", file,
+                machine.name, here);
+  return machine;
+}
+
+Question question_of(const Arguments& arguments, std::ostream& errors) {
+  Question question;
+  question.seconds = arguments.seconds;
+  question.processes = std::max(1, allowed_cores().value_or(1));
+  question.worlds = arguments.worlds;
+  question.precisions = arguments.precisions;
+  question.price = arguments.price;
+  question.samples = arguments.samples;
+  question.deadline_h = arguments.deadline_h;
+  if (question.deadline_h > 0 && question.samples == 0)
+    throw Error("--deadline says within how many hours; say with --samples how many samples");
+  const std::vector<std::string> settings = settings_of(arguments);
+  const bool file = arguments.file.ends_with(".toml") || std::filesystem::exists(arguments.file);
+  if (!file && arguments.batch == 0)
+    throw Error("--batch: say how many samples a step of {} has", arguments.file);
+  if (file) {
+    const Experiment experiment = read_experiment(arguments.file, settings);
+    question.training = experiment.common;
+    if (!experiment.cases.empty() || !experiment.sweep.empty())
+      errors << fmt::format(
+          "{}: its cases and its sweep are left out; what its tables say counts\n", arguments.file);
+  } else {
+    question.training = training_of_preset(arguments.file, settings);
+  }
+  const DeviceConfig& device = question.training.device;
+  if (device.kind == "cpu") {
+    question.machine = machine_of(device, arguments.results);
+  } else if (question.training.cluster) {
+    question.reserve_gb = arguments.reserve_gb;
+  } else {
+    throw Error("device.kind '{}': runs on it cannot be predicted; name a cluster with --cluster",
+                device.kind);
+  }
+  if (!file && question.precisions.empty() && !question.machine)
+    question.precisions = usual_precisions(question);
+  check_config(question.training);
+  complete(question);
+  for (const std::int64_t world : arguments.worlds)
+    if (std::find(question.worlds.begin(), question.worlds.end(), world) == question.worlds.end())
+      errors << fmt::format("{} workers are left out: a global batch of {} is not divided by {}\n",
+                            world, question.training.train.global_batch, world);
+  return question;
+}
+
+/// The file for what is advised, in a folder that can be written. Throws Error if it is the
+/// experiment that is asked about.
+OutputFile output_of(const Question& question, const Arguments& arguments) {
+  const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
+  const std::filesystem::path path = folder / (question.training.name + ".toml");
+  if (std::filesystem::equivalent(path, arguments.file, failed))
+    throw Error("{} is the experiment itself, which is not overwritten; choose another --results",
+                arguments.file);
+  return check_output("--results", path.string());
+}
+
+/// The advised case as an experiment, whose tables have its settings, and the next best ones as
+/// further cases if more than one is asked for.
+std::string experiment_for(const Question& question, const Advice& advice, std::size_t most) {
+  const Considered& best = advice.ranked.front();
+  Experiment experiment(advised_training(question, best.candidate));
+  ExperimentConfig& common = experiment.common;
+  common.compare = {};
+  common.compare.schemes = {};
+  common.compare.worlds = {best.candidate.world};
+  if (!question.machine) common.compare.repeats = 1;
+  for (std::size_t i = 0; i < advice.ranked.size() && i < most; ++i)
+    experiment.cases.push_back(case_of(question, advice.ranked[i].candidate));
+  return experiment_text(
+      experiment, fmt::format("Advised by `ringside advise`: {}\n{}", label_of(best.candidate),
+                              reason_of(question, advice)));
+}
+
+}  // namespace
+
+int advise_command(const Arguments& arguments, const Process& process) {
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  Question question;
+  OutputFile output;
+  try {
+    question = question_of(arguments, errors);
+    output = output_of(question, arguments);
+    sim::require_simgrid();
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  const Simulate simulate = side_by_side(rank_start(process, errors), question.processes);
+  const auto say = [&errors](const Considered& one) {
+    errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s", label_of(one.candidate),
+                          one.candidate.world, one.samples_per_s)
+           << std::endl;
+  };
+  try {
+    const Advice advice = search(question, simulate, seconds_now, say);
+    errors.finish();
+    if (advice.interrupted) return complain(was_interrupted, "interrupted");
+    OutputStream out(STDOUT_FILENO, process.interrupted);
+    out << question_text(question) << "\n"
+        << advice_text(question, advice, arguments.shown, arguments.explain);
+    if (advice.ranked.empty()) return finish(out, run_failed);
+    write_whole(output.path, experiment_for(question, advice, arguments.written));
+    out << "\nRun it: ringside compare "
+        << (std::filesystem::path(arguments.results) / "advise" / output.path.filename()).string()
+        << "\n";
+    return finish(out, ok);
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside

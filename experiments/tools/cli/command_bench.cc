@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/nearest.h"
+#include "core/base/whole_file.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/tools/bench/comm_bench.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/job_start.h"
+#include "experiments/tools/cli/output_files.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 20;  // more than any cluster has
+
+Algorithm algorithm_named(const std::string& name) {
+  if (const auto algorithm = value_named<Algorithm>(name)) return *algorithm;
+  std::vector<std::string> known;
+  for (const std::string_view one : names_of(Algorithm{})) known.emplace_back(one);
+  throw Error("--algorithms {}: unknown algorithm; did you mean '{}'?", name, nearest(name, known));
+}
+
+CommBench bench_of(const Arguments& arguments, const Process& process) {
+  CommBench bench;
+  bench.operations = arguments.operations;
+  if (bench.operations.empty()) bench.operations = {"all_reduce"};
+  for (const std::string& name : arguments.algorithms) {
+    const Algorithm algorithm = algorithm_named(name);
+    if (std::find(bench.algorithms.begin(), bench.algorithms.end(), algorithm) !=
+        bench.algorithms.end())
+      throw Error("--algorithms: {} is named twice; leave one out", name);
+    bench.algorithms.push_back(algorithm);
+  }
+  // Beside other libraries: what schemes take by default. NCCL has nothing else.
+  if (bench.algorithms.empty() && (!arguments.beside.empty() || arguments.device == "cuda"))
+    bench.algorithms = {Algorithm::native};
+  if (bench.algorithms.empty())
+    for (const std::string_view name : names_of(Algorithm{}))
+      if (const Algorithm algorithm = *value_named<Algorithm>(name);
+          algorithm == Algorithm::native || is_program_of_messages(algorithm))
+        bench.algorithms.push_back(algorithm);
+  for (const std::int64_t world : arguments.worlds)
+    bench.worlds.push_back(static_cast<int>(std::clamp<std::int64_t>(world, 0, most_ranks)));
+  if (bench.worlds.empty()) bench.worlds = {2};
+  bench.sizes = arguments.sizes;
+  if (bench.sizes.empty())
+    for (std::int64_t size = 1 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
+  if (!arguments.cluster.empty()) bench.cluster = read_cluster(arguments.cluster);
+  bench.device = arguments.device;
+  bench.beside = find_beside(arguments.beside);
+  bench.rounds = static_cast<int>(arguments.rounds);
+  bench.timeout_s = arguments.timeout_s;
+  bench.interrupted = process.interrupted;
+  return bench;
+}
+
+nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow>& rows) {
+  nlohmann::ordered_json out = {{"cluster", nullptr}, {"results", nlohmann::json::array()}};
+  if (bench.cluster) out["cluster"] = bench.cluster->name;
+  for (const CommRow& row : rows) out["results"].push_back(to_json(row));
+  return out;
+}
+
+}  // namespace
+
+int bench_comm_command(const Arguments& arguments, const Process& process) {
+  CommBench bench;
+  try {
+    if (arguments.cluster.empty()) check_readable(process);
+    check_alone("bench comm", "start it without the launcher", process);
+    bench = bench_of(arguments, process);
+    check_output("--json", arguments.json);
+    check(bench);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, explain(error));
+  }
+  std::vector<CommRow> rows;
+  std::cout << heading_of_rows() << std::flush;
+  // A simulation asks nobody whether it should end, and has nothing to clean.
+  if (!bench.cluster) process.catch_interrupts();
+  try {
+    run_comm_bench(bench, [&](const CommRow& row) {
+      std::cout << text_of(row) << std::flush;
+      rows.push_back(row);
+    });
+  } catch (const std::exception& error) {
+    if (process.interrupted()) return complain(was_interrupted, "bench comm: interrupted");
+    return complain(run_failed, explain(error));
+  }
+  std::cout << notes_of(rows);
+  if (!arguments.json.empty()) write_whole(arguments.json, json_of(bench, rows).dump(2) + "\n");
+  const bool wrong = std::any_of(rows.begin(), rows.end(),
+                                 [](const CommRow& row) { return row.wrong.value_or(0) > 0; });
+  return wrong ? run_failed : ok;
+}
+
+}  // namespace ringside

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/nearest.h"
+#include "core/base/whole_file.h"
+#include "experiments/tools/bench/ps_bench.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/dmlc.h"
+#include "experiments/tools/cli/job_start.h"
+#include "experiments/tools/cli/output_files.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t most_ranks = 1 << 20;  // more than any host has
+
+template <NamedEnum Enum>
+Enum named(const char* option, const std::string& name) {
+  if (const auto value = value_named<Enum>(name)) return *value;
+  const EnumNames names = names_of(Enum{});
+  throw Error("{} {}: unknown; did you mean '{}'? Choose {}", option, name,
+              nearest(name, {names.begin(), names.end()}), one_of(names));
+}
+
+template <NamedEnum Enum>
+std::vector<Enum> all_named(const char* option, const std::vector<std::string>& names) {
+  std::vector<Enum> out;
+  for (const std::string& name : names) {
+    out.push_back(named<Enum>(option, name));
+    if (std::count(out.begin(), out.end(), out.back()) > 1)
+      throw Error("{}: {} is named twice; leave one out", option, name);
+  }
+  return out;
+}
+
+std::vector<int> numbers(const std::vector<std::int64_t>& asked) {
+  std::vector<int> out;
+  for (const std::int64_t number : asked)
+    out.push_back(static_cast<int>(std::clamp<std::int64_t>(number, 0, most_ranks)));
+  return out.empty() ? std::vector<int>{1} : out;
+}
+
+PsBench bench_of(const Arguments& arguments, const Process& process) {
+  using Transport = decltype(ps::PsOptions::transport);
+  PsBench bench;
+  bench.workers = numbers(arguments.workers);
+  bench.servers = numbers(arguments.servers);
+  bench.sizes = arguments.sizes;
+  if (bench.sizes.empty())
+    for (std::int64_t size = 4 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
+  bench.transports = all_named<Transport>("--transports", arguments.transports);
+  bench.keys = arguments.bench_keys;
+  if (bench.transports.empty() && !bench.keys.empty()) bench.transports = {Transport::tcp};
+  if (bench.transports.empty())
+    for (const std::string_view name : names_of(Transport{}))
+      if (const Transport one = *value_named<Transport>(name); one != Transport::automatic)
+        bench.transports.push_back(one);
+  bench.consistencies = all_named<ps::Consistency>("--consistencies", arguments.consistencies);
+  if (bench.consistencies.empty()) bench.consistencies = {ps::Consistency::bsp};
+  for (const ps::Consistency one : bench.consistencies)
+    if (one == ps::Consistency::easgd)
+      throw Error(
+          "--consistencies easgd: its workers push values, and servers add no gradients up; choose "
+          "bsp, ssp or asp");
+  bench.placement = named<ps::Placement>("--placement", arguments.placement);
+  bench.threads = static_cast<int>(arguments.threads);
+  bench.rounds = static_cast<int>(arguments.rounds);
+  if (arguments.partition != 0) bench.partition_bytes = arguments.partition;
+  bench.timeout_s = arguments.timeout_s;
+  bench.interrupted = process.interrupted;
+  return bench;
+}
+
+/// A job's environment says how many workers and servers there are; all are processes of their own.
+void take_numbers(const PsJob& job, const Arguments& arguments, PsBench& bench) {
+  if (!arguments.workers.empty() || !arguments.servers.empty())
+    throw Error(
+        "--workers and --servers: DMLC_NUM_WORKER and DMLC_NUM_SERVER say how many there are, "
+        "since "
+        "DMLC_ROLE is set; leave one or the other out");
+  if (bench.placement != ps::Placement::dedicated)
+    throw Error("--placement {}: the servers of a job (DMLC_ROLE) have processes of their own",
+                name_of(bench.placement));
+  bench.one_host = job.reach.keys.empty();
+  bench.workers = {job.workers};
+  bench.servers = {job.servers};
+}
+
+/// Every way has sockets of its own; servers keep half of the files for newcomers
+/// (ps/transport/zmq/listener.h).
+void check_open_files(const PsBench& bench, std::int64_t of_the_scheduler) {
+  constexpr std::int64_t of_a_process = 64, of_a_way = 16, of_a_connection = 2;
+  const auto most = [](const std::vector<int>& numbers) {
+    return *std::max_element(numbers.begin(), numbers.end());
+  };
+  const auto ways = std::ssize(bench.transports) * std::ssize(bench.consistencies);
+  const std::int64_t connections = most(bench.workers) + most(bench.servers);
+  const std::int64_t needed =
+      2 * (of_a_process +
+           std::max(of_the_scheduler, ways * (of_a_way + of_a_connection * connections)));
+  const std::int64_t allowed = raise_the_limit_of_open_files();
+  if (allowed < needed)
+    throw Error(
+        "a process of this bench may open {} files, of which {} are allowed; raise `ulimit -Hn`, "
+        "or "
+        "measure fewer transports, consistencies, workers or servers at once",
+        needed, allowed);
+}
+
+void say(const std::string& text) { fmt::print(stderr, "ringside: bench ps: {}\n", text); }
+
+void say_listening(const PsJob& job, int port) {
+  fmt::print(stderr,
+             "ringside: bench ps: the scheduler waits for {} worker{} and {} server{} at "
+             "{}:{}\n",
+             job.workers, job.workers == 1 ? "" : "s", job.servers, job.servers == 1 ? "" : "s",
+             job.address, port);
+}
+
+}  // namespace
+
+int bench_ps_command(const Arguments& arguments, const Process& process) {
+  PsBench bench;
+  std::optional<PsJob> job;
+  try {
+    check_readable(process);
+    job = ps_job_of(process.environment,
+                    {arguments.address, arguments.advertise, arguments.bench_keys});
+    if (job)
+      job->program = process.built_commit;
+    else
+      check_alone("bench ps", "start it without the launcher, or set DMLC_ROLE in each process",
+                  process);
+    if (!job || job->reach.keys.empty())
+      for (const auto& [option, value] :
+           {std::pair("--address", arguments.address), {"--advertise", arguments.advertise}})
+        if (!value.empty())
+          throw Error("{} {}: only for a process of a job (DMLC_ROLE) with --keys", option, value);
+    bench = bench_of(arguments, process);
+    if (job) take_numbers(*job, arguments, bench);
+    check_output("--json", arguments.json);
+    check(bench);
+    check_open_files(bench,
+                     job && job->role == PsRole::scheduler ? open_files_of_scheduler(*job) : 0);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, explain(error));
+  }
+  if (job && job->role != PsRole::scheduler) join_ps_job(*job, bench.timeout_s, say);
+  std::vector<PsRow> rows;
+  std::cout << heading_of_ps_rows() << std::flush;
+  process.catch_interrupts();
+  const auto report = [&](const PsRow& row) {
+    std::cout << text_of(row) << std::flush;
+    rows.push_back(row);
+  };
+  try {
+    if (job)
+      lead_ps_job(*job, bench,
+                  {.on_listening = [&](int port) { say_listening(*job, port); },
+                   .on_refused = say,
+                   .on_row = report});
+    else
+      run_ps_bench(bench, report);
+  } catch (const std::exception& error) {
+    if (process.interrupted()) return complain(was_interrupted, "bench ps: interrupted");
+    return complain(run_failed, explain(error));
+  }
+  std::cout << notes_of(rows);
+  nlohmann::ordered_json json = {{"results", nlohmann::json::array()}};
+  for (const PsRow& row : rows) json["results"].push_back(to_json(row));
+  if (!arguments.json.empty()) write_whole(arguments.json, json.dump(2) + "\n");
+  const bool wrong = std::any_of(rows.begin(), rows.end(),
+                                 [](const PsRow& row) { return row.wrong.value_or(0) > 0; });
+  return wrong ? run_failed : ok;
+}
+
+}  // namespace ringside

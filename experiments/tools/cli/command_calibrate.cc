@@ -1,0 +1,176 @@
+// ringside calibrate
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/base/whole_file.h"
+#include "core/plan/run_plan.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/runner/hosts/placement.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/rank_devices.h"
+#include "experiments/tools/calibrate/calibrate.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/job_start.h"
+#include "experiments/tools/cli/output_files.h"
+
+namespace ringside {
+
+namespace {
+
+const std::string processor_kind = "cpu";
+
+/// The runs of an experiment file that can be predicted on this kind of device.
+std::vector<RunPlan> runs_of(const std::string& file, const Arguments& arguments, bool in_job) {
+  const bool on_processor = arguments.device == processor_kind;
+  Experiment experiment =
+      read_experiment(file, on_processor ? std::vector<std::string>{}
+                                         : std::vector{"device.kind=" + arguments.device});
+  experiment.common.in_job = in_job;
+  std::vector<RunPlan> out;
+  for (RunPlan& run : plan_comparison(experiment, allowed_cores().value_or(0)))
+    if (run.device.kind == arguments.device &&
+        (!on_processor || run.device.threads == arguments.threads) &&
+        run.purpose == Purpose::asked && run.repeat == 0 && run.train.offload == Offload::none)
+      out.push_back(std::move(run));
+  if (!out.empty()) return out;
+  if (!on_processor)
+    throw Error("{}: no run of it computes on device '{}' without offload; leave the file out",
+                file, arguments.device);
+  throw Error(
+      "{}: no run of it computes on this machine's processor with {} thread{} a rank; leave "
+      "the file out, or give --threads as its device.threads",
+      file, arguments.threads, arguments.threads == 1 ? "" : "s");
+}
+
+std::vector<RunPlan> runs_of(const Arguments& arguments, bool in_job) {
+  std::vector<RunPlan> out;
+  for (const std::string& file : arguments.calibrated)
+    for (RunPlan& run : runs_of(file, arguments, in_job)) out.push_back(std::move(run));
+  check_inputs(out);
+  return out;
+}
+
+/// Checks what a calibration of another device than the processor needs besides.
+void check_device(const Arguments& arguments, const Job* job) {
+  const DeviceRow& row = find_device(arguments.device);
+  if (!row.describe)
+    throw Error("--device {}: such devices cannot be measured; choose cpu or cuda", row.name);
+  if (arguments.device == processor_kind) {
+    if (!arguments.cluster.empty())
+      throw Error("--cluster is for --from and for --device cuda; leave it out");
+    return;
+  }
+  if (job)
+    throw Error("--device {}: calibrate runs on one host; leave --host and --hosts out", row.name);
+  if (arguments.calibrated.empty())
+    throw Error("--device {}: name the experiment files whose models are to be timed", row.name);
+  row.describe();  // that there is one
+}
+
+/// This host for ranks on its devices of this kind.
+CalibrationSite site_of_devices(const std::string& kind, RankStart start) {
+  CalibrationSite site{.start = std::move(start), .trainings = trainings_of_gpus};
+  site.cores = site.slots = allowed_cores().value_or(1);
+  site.place = [devices = find_device(kind).devices()](RunPlan& run) {
+    number_devices(
+        run, [&](const std::string&, int) -> const auto& { return devices; });
+    set_environments(run);
+  };
+  return site;
+}
+
+/// The hosts of the job, or this one. `runs` say what moves values between hosts.
+CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart start) {
+  CalibrationSite site{.start = std::move(start)};
+  if (!runs.empty()) site.between = runs.front().hosts.between;
+  if (!job) {
+    site.cores = site.slots = allowed_cores().value_or(1);
+    return site;
+  }
+  const std::vector<HostRoom> rooms = rooms_of(job->agents());
+  site.hosts = static_cast<int>(rooms.size());
+  site.cores = rooms.front().cores;
+  site.slots = rooms.front().slots;
+  for (const HostRoom& room : rooms) {
+    site.cores = std::min(site.cores, room.cores);
+    site.slots = std::min<std::int64_t>(site.slots, room.slots);
+  }
+  site.place = [job](RunPlan& run) {
+    std::vector<RunPlan> runs_of_one = {std::move(run)};
+    place_on_hosts(runs_of_one, job->agents(),
+                   [job](const std::string& kind) { return job->devices(kind); });
+    run = std::move(runs_of_one.front());
+  };
+  site.start.agents = {job->hosts(), [job](const RunPlan& run) { return job->attendant(run); }};
+  site.start.interrupted = [job, asked = site.start.interrupted] {
+    return asked() || job->lost_idle();
+  };
+  return site;
+}
+
+int measure(const Arguments& arguments, const Process& process, Job* job) {
+  const bool on_processor = arguments.device == processor_kind;
+  std::filesystem::path file;
+  std::vector<RunPlan> runs;
+  std::optional<sim::ClusterSpec> around;
+  CalibrationSite site;
+  process.catch_interrupts();
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  try {
+    check_readable(process);
+    if (arguments.threads < 1 || arguments.threads > most_threads)
+      throw Error("--threads {} must lie between 1 and {}", arguments.threads, most_threads);
+    std::error_code failed;
+    std::filesystem::create_directories(arguments.results, failed);
+    if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
+    check_device(arguments, job);
+    if (!arguments.cluster.empty()) around = read_cluster(arguments.cluster);
+    runs = runs_of(arguments, job != nullptr);
+    site = on_processor ? site_of(job, runs, rank_start(process, errors))
+                        : site_of_devices(arguments.device, rank_start(process, errors));
+    file = check_output("--results", machine_file(arguments.results, site.hosts, arguments.device))
+               .path;
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  try {
+    const auto told = [&](const std::string& what) {
+      errors << "measuring " << what << " ..." << std::endl;
+    };
+    const sim::ClusterSpec cluster = on_processor ? calibrate(arguments.threads, runs, site, told)
+                                                  : calibrate_gpu(runs, site, around, told);
+    write_whole(file, cluster_text(cluster, fmt::format("{}. Measured by `ringside calibrate`.",
+                                                        cluster.name)));
+    std::cout << fmt::format("{}: ", cluster.name);
+    for (const auto& [dtype, tflops] : cluster.device.tflops)
+      if (on_processor ? dtype == "fp32" : tflops > 0)
+        std::cout << fmt::format("{:.4g} {}FLOP/s {}, ", on_processor ? 1e3 * tflops : tflops,
+                                 on_processor ? "G" : "T", on_processor ? "a rank" : dtype);
+    std::cout << fmt::format("{:.1f} GB/s", cluster.device.bandwidth_gbs);
+    if (site.hosts > 1)
+      std::cout << fmt::format(", {:.2f} GB/s between hosts, {:.0f} us a step", cluster.nic.gbs,
+                               cluster.nic.step_us);
+    std::cout << fmt::format("; written to {}\n", file.string());
+    return ok;
+  } catch (const std::exception& error) {
+    if (process.interrupted()) return complain(was_interrupted, "calibrate: interrupted");
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace
+
+int calibrate_command(const Arguments& arguments, const Process& process) {
+  return in_job(
+      {"calibrate", arguments.calibrated, {"--threads", fmt::format("{}", arguments.threads)}},
+      arguments.job, process, [&](Job* job) { return measure(arguments, process, job); });
+}
+
+}  // namespace ringside

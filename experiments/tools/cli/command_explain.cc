@@ -1,0 +1,121 @@
+// ringside explain
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/base/whole_file.h"
+#include "core/sim/world.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/runner/results/saved_results.h"
+#include "experiments/tools/calibrate/calibrate.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/output_files.h"
+#include "experiments/tools/explain/explanation.h"
+
+namespace ringside {
+namespace {
+
+/// Where `calibrate` leaves its file if it is called as `compare` was whose results these are.
+std::filesystem::path machine_beside(const std::filesystem::path& results) {
+  const std::filesystem::path parent =
+      std::filesystem::absolute(results / "").parent_path().parent_path();
+  return machine_file(parent.string());
+}
+
+/// This machine as it was calibrated, for the cases that ran on its CPU; in `ground` stands why
+/// there is none.
+void find_machine(const std::vector<Row>& rows, const std::filesystem::path& results,
+                  TrialGround& ground) {
+  std::set<std::int64_t> threads;
+  for (const Row& row : rows)
+    if (!row.plan.cluster && row.plan.device.kind == "cpu") threads.insert(row.plan.device.threads);
+  if (threads.empty()) return;
+  const std::filesystem::path file = machine_beside(results);
+  if (!std::filesystem::exists(file)) {
+    ground.no_machine = fmt::format(
+        "this machine is not calibrated; `ringside calibrate` makes {}, which simulations need",
+        file.string());
+    return;
+  }
+  sim::ClusterSpec cluster = read_cluster(file);
+  for (const std::int64_t number : threads)
+    if (cluster.name == calibration_name(number)) {
+      ground.machine = {.cluster = std::move(cluster), .threads = number};
+      return;
+    }
+  ground.no_machine = fmt::format(
+      "{} describes '{}', which is not this machine with the threads of these cases; run `ringside "
+      "calibrate` here",
+      file.string(), cluster.name);
+}
+
+/// Says of the failed cases that are asked for why they failed.
+std::string failures_text(const std::vector<Row>& rows, const Arguments& arguments) {
+  std::string out;
+  for (const CaseSummary& one : failed_cases(rows))
+    if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
+        (arguments.only_world == 0 || one.world == arguments.only_world))
+      out += fmt::format("{}, world {}\nFAILED: {}\n", one.label, one.world, one.error);
+  return out;
+}
+
+}  // namespace
+
+int explain_command(const Arguments& arguments, const Process& process) {
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  SavedResults results;
+  std::vector<Evidence> all;
+  std::vector<const Evidence*> chosen;
+  std::string failures;
+  OutputFile json;
+  TrialGround ground;
+  try {
+    results = read_results(arguments.file);
+    for (const std::string& complaint : results.complaints) errors << complaint << std::endl;
+    all = evidence_of(results.rows, results.folder);
+    failures = failures_text(results.rows, arguments);
+    if (failures.empty() || arguments.case_label.empty())
+      chosen = cases_called(all, arguments.case_label, arguments.only_world);
+    if (!arguments.json.empty()) json = check_output("--json", arguments.json);
+    if (arguments.trials) {
+      sim::require_simgrid();
+      find_machine(results.rows, results.folder, ground);
+      ground.simulate =
+          side_by_side(rank_start(process, errors), std::max(1, allowed_cores().value_or(1)));
+    }
+  } catch (const std::exception& error) {
+    errors.finish();
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  const Detail detail = arguments.case_label.empty() ? Detail::brief : Detail::full;
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  try {
+    nlohmann::ordered_json cases = nlohmann::ordered_json::array();
+    for (const Evidence* one : chosen) {
+      const Explanation explanation = explanation_of(*one, all, ground, detail);
+      if (process.interrupted()) return complain(was_interrupted, "interrupted");
+      out << (one == chosen.front() ? "" : "\n") << explanation_text(explanation, ground, detail)
+          << std::flush;
+      cases.push_back(explanation_json(explanation));
+    }
+    out << (chosen.empty() || failures.empty() ? "" : "\n") << failures;
+    if (!ground.no_machine.empty())
+      out << fmt::format("\nNothing was simulated: {}.\n", ground.no_machine);
+    if (!json.path.empty())
+      write_whole(
+          json.path,
+          nlohmann::ordered_json{{"experiment", results.name}, {"cases", cases}}.dump(2) + "\n");
+    errors.finish();
+    return finish(out, ok);
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside

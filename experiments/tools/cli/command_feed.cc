@@ -1,0 +1,49 @@
+// ringside feed
+#include <unistd.h>
+
+#include <cerrno>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/utf8.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/feed.h"
+#include "experiments/tools/cli/commands.h"
+
+namespace ringside {
+namespace {
+
+void write_to_standard_output(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw Error("the reader of the feed has ended");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+int feed_command() {
+  try {
+    std::string line;
+    std::getline(std::cin, line);
+    const auto told = nlohmann::json::parse(line);
+    feed(run_plan_from_json(told.at("plan"), default_options), told.at("rank").get<int>(),
+         write_to_standard_output);
+    return ok;
+  } catch (const std::exception& error) {
+    const nlohmann::json said = {
+        {"kind", "error"}, {"message", utf8_text(explain(error))}, {"bytes", 0}};
+    const std::string text = said.dump() + '\n';
+    try {
+      write_to_standard_output(std::as_bytes(std::span(text)));
+    } catch (const Error&) {  // nobody reads any more
+    }
+    return run_failed;
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,163 @@
+// ringside list
+#include <iostream>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/models/presets.h"
+#include "experiments/runner/config/toml.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/tools/cli/commands.h"
+#include "peer/comm/algorithms/algorithms.h"
+
+namespace ringside {
+namespace {
+
+template <class Table>
+void list_table(const Table& rows, std::string_view title) {
+  std::cout << title << "\n";
+  for (const auto& row : rows) std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
+}
+
+bool can_be_used(const DeviceRow& row) {
+  try {
+    row.check();
+    if (row.devices) row.devices();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// "layers = 4"
+std::string text_of(const Field& field) {
+  return fmt::format("{} = {}", field.name, toml_text(field.value));
+}
+
+void list_schemes() {
+  std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
+  for (const SchemeRow& row : scheme_rows()) {
+    std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
+    for (const Field& option : row.defaults.fields())
+      std::cout << fmt::format("             {:<22} {}\n", text_of(option), option.description);
+  }
+}
+
+/// 124439808 -> 124,439,808
+std::string with_commas(std::int64_t number) {
+  std::string out = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(out.size()) - 3; at > 0; at -= 3)
+    out.insert(static_cast<std::size_t>(at), 1, ',');
+  return out;
+}
+
+void list_models() {
+  list_table(model_rows(), "models (model.kind)");
+  std::cout << "models with a name (model.preset), and their numbers of parameters\n";
+  // Units own no parameters. The models that are made and counted here allocate only their running
+  // statistics.
+  const auto device = make_cpu_device(1);
+  for (const Preset& preset : presets()) {
+    const Model model = find_model(preset.config.kind).make(preset.config, *device);
+    const std::string encoder =
+        preset.encoder == 0
+            ? ""
+            : fmt::format(" ({} without the heads for pre-training)", with_commas(preset.encoder));
+    std::cout << fmt::format("  {:<16} {:>15}  {}{}\n", preset.name,
+                             with_commas(model.parameter_count()), preset.source, encoder);
+  }
+  std::cout
+      << "models that a config.json of Hugging Face describes (model.from = \"FOLDER\"): gpt2, "
+         "llama, bert, t5, idefics3\n";
+}
+
+void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }
+
+void list_devices() {
+  std::cout << "devices (device.kind)\n";
+  for (const DeviceRow& row : device_rows())
+    std::cout << fmt::format("  {:<8} {}{}\n", row.name, row.summary,
+                             can_be_used(row) ? "" : " - not usable here, see `ringside doctor`");
+}
+
+void list_frameworks() {
+  list_table(framework_rows(),
+             "frameworks whose host time simulated runs may take (sim.framework)");
+}
+
+void list_messages() {
+  list_table(message_rows(), "what messages of servers cost simulated processors (sim.messages)");
+}
+
+void list_algorithms() {
+  std::cout
+      << "algorithms of collectives (scheme.NAME.algorithm of ddp, fsdp, zero1, zero2 and zero3)\n";
+  const auto line = [](Algorithm algorithm, std::string_view summary) {
+    std::cout << fmt::format("  {:<19} {}\n", name_of(algorithm), summary);
+  };
+  line(Algorithm::native, "what the device has: shared memory in one pass, NCCL, or their models");
+  for (const peer::AlgorithmRow& row : peer::algorithm_rows()) line(row.algorithm, row.summary);
+  line(Algorithm::automatic,
+       "the fastest of those by messages, for each collective; native where ranks share memory");
+  line(Algorithm::library,
+       "ddp, ranks of several hosts: the all-reduce of Gloo or MPI, in whatever order it adds up");
+}
+
+void list_keys() {
+  std::cout << "keys of an experiment file, with their defaults\n";
+  const auto keys = [](std::string_view table, const auto& defaults) {
+    for (const Field& field : fields_to_read(defaults))
+      std::cout << fmt::format("  {:<40} {}\n", fmt::format("{}.{}", table, text_of(field)),
+                               field.description);
+  };
+  keys("model", ModelConfig{});
+  keys("data", DataConfig{});
+  keys("train", TrainConfig{});
+  keys("optimizer", OptimizerConfig{});
+  keys("device", DeviceConfig{});
+  keys("sim", SimConfig{});
+  keys("hosts", HostsConfig{});
+  keys("compare", CompareConfig{});
+  std::cout << "cases: a table [[compare.case]] for each; --case 'SCHEME: KEY=VALUE, ...'\n";
+  keys("compare.case", CaseConfig{});
+  std::cout << fmt::format("  {:<40} {}\n", "compare.case.set = {}",
+                           "keys of the file with values that hold for the case alone, as in "
+                           "{ \"scheme.ps.servers\" = 1 }");
+  std::cout << "sweep: every scheme and case runs with every combination of the values\n"
+            << fmt::format("  {:<40} {}\n", "compare.sweep.\"KEY\" = [...]",
+                           "values that a key of the file takes in turn, as in \"train.precision\" "
+                           "= [\"fp32\", \"bf16\"]; options of a scheme concern its lines alone");
+}
+
+struct Section {
+  std::string_view name;
+  void (*list)();
+};
+constexpr Section sections[] = {{"schemes", list_schemes},
+                                {"models", list_models},
+                                {"data", list_data},
+                                {"devices", list_devices},
+                                {"frameworks", list_frameworks},
+                                {"messages", list_messages},
+                                {"algorithms", list_algorithms},
+                                {"keys", list_keys}};
+
+}  // namespace
+
+int list_command(const Arguments& arguments) {
+  std::vector<std::string> known;
+  bool found = false;
+  for (const Section& section : sections) {
+    known.emplace_back(section.name);
+    if (!arguments.list.empty() && arguments.list != section.name) continue;
+    section.list();
+    found = true;
+  }
+  std::cout << std::flush;
+  if (found) return ok;
+  return complain(wrong_input,
+                  fmt::format("list {}: did you mean '{}'? There are: {}", arguments.list,
+                              nearest(arguments.list, known), fmt::join(known, ", ")));
+}
+
+}  // namespace ringside

@@ -1,0 +1,48 @@
+// ringside rank
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/json_fields.h"
+#include "core/launch/launch.h"
+#include "experiments/runner/registry/mpi_of.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/rank.h"
+#include "experiments/runner/run/simulation.h"
+#include "experiments/tools/cli/commands.h"
+
+namespace ringside {
+
+int rank_command(const Arguments& arguments, const Process& process) {
+  raise_the_limit_of_open_files();
+  std::optional<LauncherLink> link;
+  try {
+    link.emplace(arguments.socket, default_options);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
+  try {
+    const auto report = [&](const Progress& progress) { link->report_progress(to_json(progress)); };
+    if (link->plan().cluster) {
+      nlohmann::json records = nlohmann::json::array();
+      for (const RankRecord& record : simulate(link->plan(), report, nullptr, &link->store()))
+        records.emplace_back(to_json(record));
+      link->finish(records);
+      return ok;
+    }
+    enter_mpi(link->plan(), link->rank(), link->store());
+    const RankRecord record =
+        run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit, true},
+                 {report, [&](const std::string& error) { link->fail(error); }});
+    leave_mpi(link->plan());
+    link->finish(to_json(record));
+    return ok;
+  } catch (const std::exception& error) {
+    link->fail(explain(error));
+    return run_failed;
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,93 @@
+// ringside report
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/whole_file.h"
+#include "experiments/runner/report/report_page.h"
+#include "experiments/runner/results/folder_lock.h"
+#include "experiments/runner/results/results.h"
+#include "experiments/runner/results/saved_results.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/comparison.h"
+#include "experiments/tools/cli/output_files.h"
+#include "experiments/tools/cli/python.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Reports {
+  std::vector<nlohmann::ordered_json> of_folders;
+  std::vector<std::string> not_read;  // folders without a row that can be shown, and why
+};
+
+/// Reads the folder, and says on standard error what of it cannot be read. With `beside`, the page
+/// will stand in the folder, and the summary there is written anew if all rows can be read and no
+/// comparison goes on.
+void add_folder(Reports& reports, const std::string& folder, bool beside) {
+  const auto refuse = [&](const std::string& why) {
+    reports.not_read.push_back(why);
+    complain(run_failed, why);
+  };
+  try {
+    const SavedResults saved = read_results(folder);
+    for (const std::string& complaint : saved.complaints) complain(run_failed, complaint);
+    if (saved.rows.empty())
+      return refuse(fmt::format("{}: no row of this folder can be shown{}", folder,
+                                saved.complaints.empty() ? "; no run has ended yet" : ""));
+    const auto environment = nlohmann::json::parse(saved.environment, nullptr, false);
+    const std::vector<CaseSummary> cases = summarise(saved.rows);
+    if (beside && !saved.complaints.empty()) {
+      complain(run_failed, folder + ": its summary stays as it is");
+    } else if (beside && !is_held(folder)) {
+      ResultsFolder results(folder);
+      write_summary(results, saved.name, cases);
+    }
+    reports.of_folders.push_back(
+        report_of({folder, saved.rows, cases,
+                   environment.is_discarded() ? nlohmann::json() : environment, saved.complaints}));
+  } catch (const Error& error) {
+    refuse(error.what());
+  }
+}
+
+fs::path page_file(const Arguments& arguments) {
+  if (!arguments.output.empty()) return arguments.output;
+  return arguments.files.size() == 1 ? fs::path(arguments.files[0]) / "report.html"
+                                     : fs::path("report.html");
+}
+
+/// Runs scripts/report-figures, which is a part of the program.
+int draw_figures(const PageParts& parts, const fs::path& page, const std::string& folder,
+                 const Process& process) {
+  const int status = run_python(std::string(parts.figures_program), {page.string(), folder},
+                                {fs::canonical(process.program).parent_path() / "vl-convert"},
+                                process.environment);
+  return status == 0 ? ok : complain(run_failed, "--figures: not all figures were drawn");
+}
+
+}  // namespace
+
+int report_command(const Arguments& arguments, const Process& process) {
+  const PageParts parts = built_in_page();
+  if (!can_draw(parts)) return complain(run_failed, how_to_get_reports());
+  try {
+    const fs::path page = page_file(arguments);
+    Reports reports;
+    for (const std::string& folder : arguments.files)
+      add_folder(reports, folder, page == fs::path(folder) / "report.html");
+    if (reports.of_folders.empty()) return complain(wrong_input, "no report: nothing to show");
+    write_whole(check_output("--output", page.string()).path,
+                report_page(parts, reports.of_folders, process.built_commit, reports.not_read));
+    std::cout << page.string() << std::endl;
+    const int drawn =
+        arguments.figures.empty() ? ok : draw_figures(parts, page, arguments.figures, process);
+    return reports.not_read.empty() ? drawn : run_failed;
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,211 @@
+// ringside reproduce
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/processor.h"
+#include "core/base/whole_file.h"
+#include "experiments/runner/config/published_tables.h"
+#include "experiments/runner/report/reproduced.h"
+#include "experiments/tools/advise/published_choices.h"
+#include "experiments/tools/bench/published_collectives.h"
+#include "experiments/tools/cli/comparison.h"
+#include "experiments/tools/cli/job_start.h"
+
+namespace ringside {
+namespace {
+
+/// What came out of one file.
+struct Outcome {
+  std::vector<PublishedFigure> figures{};
+  std::vector<ReproducedChoice> choices{};
+  std::string failure{};  // why there are no figures
+};
+
+/// A file, and the first table that needs it.
+struct Part {
+  std::string table, file;
+};
+
+std::vector<PublishedTable> asked_tables(const Arguments& arguments) {
+  if (!std::filesystem::is_regular_file(arguments.index))
+    throw Error(
+        "{}: not a file; run `ringside reproduce` in the project's folder, or name the index of "
+        "the tables with --tables FILE",
+        arguments.index);
+  return find_tables(read_published_tables(arguments.index), arguments.tables);
+}
+
+/// The files of all tables, each once: those of collectives last, because these are simulated in
+/// this process, and the runs of experiments in processes of their own, which must start while
+/// there is no simulated world here.
+std::vector<Part> parts_of(const std::vector<PublishedTable>& tables) {
+  std::vector<Part> parts;
+  for (const PublishedTable& table : tables)
+    for (const std::string& file : table.files)
+      if (std::none_of(parts.begin(), parts.end(),
+                       [&](const Part& part) { return part.file == file; }))
+        parts.push_back({table.name, file});
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const Part& part) { return !lists_collectives(part.file); });
+  return parts;
+}
+
+/// The tables as far as they are made; prints and writes each as soon as all its files are done.
+class Reproduction {
+ public:
+  Reproduction(const std::vector<PublishedTable>& tables, std::filesystem::path folder,
+               std::ostream& out)
+      : tables_(tables), folder_(std::move(folder)), out_(out) {}
+
+  void add(const std::string& file, Outcome outcome) {
+    outcomes_[file] = std::move(outcome);
+    while (made_.size() < tables_.size() && is_complete(tables_[made_.size()])) {
+      const ReproducedTable& made = made_.emplace_back(make(tables_[made_.size()]));
+      text_ += reproduced_text(made) + "\n";
+      out_ << reproduced_text(made) << "\n" << std::flush;
+      write(text_);
+    }
+  }
+
+  void summarise() {
+    out_ << reproduced_summary(made_) << std::flush;
+    write(text_ + reproduced_summary(made_));
+  }
+
+ private:
+  bool is_complete(const PublishedTable& table) const {
+    return std::all_of(table.files.begin(), table.files.end(),
+                       [&](const std::string& file) { return outcomes_.contains(file); });
+  }
+
+  ReproducedTable make(const PublishedTable& table) const {
+    ReproducedTable made{
+        .name = table.name, .title = table.title, .source = table.source, .assumes = table.assumes};
+    for (const std::string& file : table.files) {
+      const Outcome& outcome = outcomes_.at(file);
+      made.figures.insert(made.figures.end(), outcome.figures.begin(), outcome.figures.end());
+      made.choices.insert(made.choices.end(), outcome.choices.begin(), outcome.choices.end());
+      if (!outcome.failure.empty()) made.failures.push_back(file + ": " + outcome.failure);
+    }
+    return made;
+  }
+
+  void write(const std::string& text) const {
+    std::filesystem::create_directories(folder_);
+    const OpenFolder files(folder_);
+    write_whole(files, "tables.md", "# Published tables\n\n" + text);
+    write_whole(files, "tables.json", reproduced_json(made_).dump(2) + "\n");
+  }
+
+  const std::vector<PublishedTable>& tables_;
+  std::filesystem::path folder_;
+  std::ostream& out_;
+  std::map<std::string, Outcome> outcomes_;  // by file
+  std::vector<ReproducedTable> made_;
+  std::string text_;
+};
+
+/// Simulates the tables of a file of collectives.
+Outcome simulate(const std::string& file) {
+  try {
+    return {.figures = simulate_collectives(read_collectives(file),
+                                            std::filesystem::path(file).stem().string())};
+  } catch (const std::exception& error) {
+    return {.failure = explain(error)};
+  }
+}
+
+/// Asks `advise` the questions of a file.
+Outcome choose(const std::string& file, const Process& process) {
+  Outcome outcome;
+  try {
+    const int processes = std::max(1, allowed_cores().value_or(1));
+    OutputStream errors(STDERR_FILENO, process.interrupted);
+    const Simulate simulate = side_by_side(rank_start(process, errors), processes);
+    for (const PublishedChoice& choice : read_choices(file)) {
+      if (process.interrupted()) break;
+      errors << choice.question << std::endl;
+      for (ReproducedChoice& answer : answers_to(choice, simulate, processes))
+        outcome.choices.push_back(std::move(answer));
+    }
+  } catch (const std::exception& error) {
+    outcome.failure = explain(error);
+  }
+  return outcome;
+}
+
+/// How the work on one file ended.
+struct Ended {
+  int status = ok;  // wrong_input and was_interrupted end the command
+  std::string complaint{};
+  Outcome outcome{};
+};
+
+/// Makes the comparison of one file. `files` has the files that were compared, by their folders of
+/// results.
+Ended compare(const Arguments& arguments, const Process& process,
+              std::map<std::string, std::string>& files) {
+  Compared compared = make_comparison(arguments, process);
+  if (compared.folder.empty())
+    return {compared.status, compared.complaint, {.failure = compared.complaint}};
+  const auto [other, is_new] = files.emplace(compared.folder, arguments.file);
+  if (!is_new)
+    return {wrong_input,
+            fmt::format("its results are in {}, as those of {}; give one of the two experiments "
+                        "another name",
+                        compared.folder, other->second)};
+  return {compared.status, compared.complaint, {.figures = published_figures(compared.cases)}};
+}
+
+}  // namespace
+
+int reproduce_command(Arguments arguments, const Process& process) {
+  std::vector<PublishedTable> tables;
+  std::vector<Part> parts;
+  const auto folder = std::filesystem::path(arguments.results) / "reproduce";
+  try {
+    check_alone("reproduce", "start it without the launcher", process);
+    tables = asked_tables(arguments);
+    parts = parts_of(tables);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, explain(error));
+  }
+  arguments.results = folder.string();
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  Reproduction reproduction(tables, folder, out);
+  std::map<std::string, std::string> files;
+  int status = ok;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    arguments.file = parts[i].file;
+    std::cerr << fmt::format("{} ({} of {}): {}", parts[i].table, i + 1, parts.size(),
+                             std::filesystem::path(arguments.file).filename().string())
+              << std::endl;
+    Ended ended;
+    if (process.interrupted())
+      ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
+    else if (lists_collectives(arguments.file))
+      ended.outcome = simulate(arguments.file);
+    else if (lists_choices(arguments.file))
+      ended.outcome = choose(arguments.file, process);
+    else
+      ended = compare(arguments, process, files);
+    if (ended.status == ok && process.interrupted())
+      ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
+    if (ended.complaint.empty()) ended.complaint = ended.outcome.failure;
+    if (!ended.complaint.empty()) complain(run_failed, arguments.file + ": " + ended.complaint);
+    if (ended.status == wrong_input || ended.status == was_interrupted) return ended.status;
+    if (!ended.complaint.empty()) status = run_failed;
+    reproduction.add(arguments.file, std::move(ended.outcome));
+  }
+  reproduction.summarise();
+  return finish(out, status);
+}
+
+}  // namespace ringside

@@ -1,0 +1,72 @@
+// ringside trace
+#include <algorithm>
+#include <iostream>
+
+#include "core/base/error.h"
+#include "experiments/runner/results/read_trace.h"
+#include "experiments/runner/results/saved_results.h"
+#include "experiments/tools/chakra/files.h"
+#include "experiments/tools/cli/commands.h"
+
+namespace ringside {
+namespace {
+
+/// The runs that have left a trace, in the order in which they were made.
+std::vector<const Row*> traced_rows(const SavedResults& results) {
+  std::vector<const Row*> out;
+  for (const Row& row : results.rows) {
+    const bool again = std::any_of(out.begin(), out.end(),
+                                   [&](const Row* one) { return one->plan.id == row.plan.id; });
+    if (!again &&
+        std::filesystem::exists(results.folder / "traces" / fmt::format("{}.json", row.plan.id)))
+      out.push_back(&row);
+  }
+  return out;
+}
+
+/// The run of that id, or the first repeat of the one of that label. Throws Error that lists the
+/// ids from which to choose.
+std::string choose_run(const SavedResults& results, const std::string& asked) {
+  const std::vector<const Row*> rows = traced_rows(results);
+  if (rows.empty()) throw Error("{} has no traces", results.folder.string());
+  std::vector<std::string> ids, all;
+  for (const Row* row : rows) {
+    if (row->plan.id == asked) return asked;
+    if (row->plan.repeat > 0) continue;
+    all.push_back(row->plan.id);
+    if (asked.empty() || row->plan.label == asked) ids.push_back(row->plan.id);
+  }
+  if (ids.size() == 1) return ids[0];
+  if (ids.empty())
+    throw Error("no run of {} is called {}; its runs are {}", results.folder.string(), asked,
+                fmt::join(all, ", "));
+  throw Error("{} has {} runs{}; name one: {}", results.folder.string(), ids.size(),
+              asked.empty() ? "" : " that are called " + asked, fmt::join(ids, ", "));
+}
+
+}  // namespace
+
+int trace_command(const Arguments& arguments) {
+  SavedResults results;
+  std::string run;
+  try {
+    results = read_results(arguments.file);
+    run = choose_run(results, arguments.run);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
+  const std::filesystem::path file = results.folder / "traces" / (run + ".json");
+  if (arguments.chakra.empty()) {
+    std::cout << fmt::format("{}: open it in ui.perfetto.dev\n", file.string());
+    return ok;
+  }
+  const chakra::Run graphs = chakra::graphs_of(read_trace_file(file));
+  chakra::write_files(graphs, arguments.chakra, run);
+  std::size_t nodes = 0;
+  for (const auto& rank : graphs.ranks) nodes += rank.size();
+  std::cout << fmt::format("{}/{}.RANK.et: {} operations of {} ranks; their groups are in {}\n",
+                           arguments.chakra, run, nodes, graphs.ranks.size(), run + ".groups.json");
+  return ok;
+}
+
+}  // namespace ringside

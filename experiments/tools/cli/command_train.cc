@@ -1,0 +1,142 @@
+// ringside train
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/json_fields.h"
+#include "core/base/seconds_now.h"
+#include "core/base/shell_word.h"
+#include "core/base/utf8.h"
+#include "core/base/whole_file.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/mpi_of.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/results/data_state.h"
+#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/job_start.h"
+#include "experiments/tools/cli/output_files.h"
+
+namespace ringside {
+namespace {
+
+/// Throws Error if the data or weights have changed since `before`: the run may then have read
+/// other files than the ones that were checked.
+void check_unchanged(const DataState& before, const RunPlan& plan) {
+  const std::string changed = first_change(before, data_state(plan));
+  if (changed.empty()) return;
+  throw Error("{} changed while the run read it{}; do not change the files during a run", changed,
+              plan.save.empty() ? "" : ", so the weights in " + plan.save + " are of no use");
+}
+
+/// The same run as a command that takes part in a job.
+std::string as_comparison(const Arguments& arguments) {
+  std::string out = fmt::format("ringside compare {} --schemes {} --worlds {}",
+                                shell_word(arguments.file), arguments.scheme, arguments.world);
+  for (const std::string& setting : arguments.overrides) out += " --set " + shell_word(setting);
+  return out;
+}
+
+std::string saved_text(const RunPlan& plan) {
+  const DType dtype = parameter_dtype(plan.train);
+  return fmt::format("weights: {}{}\n", plan.save,
+                     dtype == DType::f32 ? ""
+                                         : fmt::format(" ({}, in which the model computes; the "
+                                                       "optimizer's fp32 copies are not saved)",
+                                                       name_of(dtype)));
+}
+
+}  // namespace
+
+int train_command(const Arguments& arguments, const Process& process) {
+  ExperimentConfig config;
+  RunPlan plan;
+  std::vector<MeasuredSpeeds> speeds;
+  DataState data;
+  OutputFile output;
+  try {
+    check_alone(
+        "train",
+        fmt::format("start `{}` with it, which is one job of all processes, or start train without "
+                    "the launcher",
+                    as_comparison(arguments)),
+        process);
+    config = read_experiment(arguments.file, arguments.overrides).common;
+    plan = plan_training(config, arguments.scheme, arguments.world);
+    check_inputs(plan);
+    check_libraries({plan});
+    if (!plan.cluster) check_readable(process);
+    data = data_state(plan);
+    output = check_output("--output", arguments.output);
+    if (!arguments.save.empty() && !computes(plan))
+      throw Error("--save: the run computes no weights; set sim.numerics = true");
+    if (!arguments.save.empty() && plan.program)
+      throw Error("--save: another program runs the ranks of scheme {}, and writes no weights",
+                  plan.scheme);
+    const OutputFile save = check_output("--save", arguments.save);
+    check_outputs_apart({output, save}, arguments.file, plan);
+    plan.save = save.path.string();
+    if (!is_utf8(plan.save))
+      throw Error("--save {}: the path is not UTF-8; choose a path that is", plan.save);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  try {
+    if (!measure_missing_speeds({plan}, static_cast<int>(config.compare.attempts), process, {},
+                                speeds))
+      return complain(was_interrupted, "interrupted");
+    if (!speeds.empty()) {
+      const std::string save = plan.save;
+      plan = plan_training(config, arguments.scheme, arguments.world, speeds);
+      plan.save = save;
+      say_shares({plan}, process);
+    }
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  for (const std::string& line : lines_about(data)) errors << line << "\n";
+  double last_line = 0;
+  const RunOutcome outcome = run_plan(plan, rank_start(process, errors), [&](const Step& step) {
+    const double now = seconds_now();
+    const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
+    if (in_between && !step.held_out && now - last_line < 1) return;
+    last_line = now;
+    out << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
+                       std::to_string(plan.train.steps).size(), plan.train.steps,
+                       computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
+                       static_cast<double>(plan.train.global_batch) / step.seconds,
+                       step.held_out
+                           ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
+                                         step.held_out->loss, 100 * step.held_out->accuracy)
+                           : "")
+        << std::endl;
+  });
+  errors.finish();
+  if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
+  if (outcome.interrupted) return complain(was_interrupted, "interrupted");
+  if (outcome.row.status != "ok") {
+    out.finish();
+    return complain(run_failed, outcome.row.error);
+  }
+  try {
+    check_unchanged(data, plan);
+  } catch (const std::exception& error) {
+    out.finish();
+    return complain(run_failed, error.what());
+  }
+  out << "\n" << row_text(outcome.row);
+  if (!plan.save.empty()) out << saved_text(plan);
+  if (!output.path.empty()) {
+    nlohmann::ordered_json written = {{"environment", environment_of(process, {plan})},
+                                      {"row", to_json(outcome.row)}};
+    for (const MeasuredSpeeds& one : speeds) written["speeds"].push_back(to_json(one));
+    write_whole(output.path, written.dump(2) + "\n");
+  }
+  return finish(out, ok);
+}
+
+}  // namespace ringside

@@ -1,0 +1,338 @@
+#include "experiments/tools/cli/comparison.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/base/seconds_now.h"
+#include "core/base/time_of_day.h"
+#include "core/sim/world.h"
+#include "experiments/runner/config/cases.h"
+#include "experiments/runner/config/cluster_file.h"
+#include "experiments/runner/hosts/environments.h"
+#include "experiments/runner/hosts/job.h"
+#include "experiments/runner/hosts/placement.h"
+#include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/mpi_of.h"
+#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/report/environment_history.h"
+#include "experiments/runner/report/readable_json.h"
+#include "experiments/runner/report/report.h"
+#include "experiments/runner/report/report_page.h"
+#include "experiments/runner/results/environment.h"
+#include "experiments/runner/run/runner.h"
+#include "experiments/tools/calibrate/calibrate.h"
+#include "experiments/tools/watch/display.h"
+#include "experiments/tools/watch/event_lines.h"
+#include "experiments/tools/watch/metrics_file.h"
+
+namespace ringside {
+namespace {
+
+struct Comparison {
+  Experiment experiment;
+  std::string name;
+  std::vector<MeasuredSpeeds> speeds;  // from which shares of the runs follow
+  std::vector<RunPlan> runs, remaining;
+  std::vector<Row> rows;  // of earlier runs that need not be repeated
+  DataState data;
+  int most_attempts = 1;
+  std::optional<CalibratedMachine> machine;  // predicts the runs
+  std::optional<ResultsFolder> folder;
+  Job* job = nullptr;  // of whose processes the ranks of real devices are started; none: here
+
+  Agents agents() const {
+    if (!job) return {};
+    return {job->hosts(), [job = job](const RunPlan& run) { return job->attendant(run); }};
+  }
+};
+
+/// This machine, or the hosts of the job, as `ringside calibrate` measured them; none if no such
+/// measurement is there, or if all ranks are simulated. Throws Error if device.cluster names a file
+/// that cannot be used.
+std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
+                                                    const std::string& results, const Job* job) {
+  const int hosts = job ? static_cast<int>(rooms_of(job->agents()).size()) : 1;
+  const auto file_of = [&](const DeviceConfig& device) {
+    return device.cluster.empty() ? machine_file(results, hosts, device.kind) : device.cluster;
+  };
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
+    return !run.cluster && run.purpose == Purpose::asked &&
+           (!run.device.cluster.empty() || std::filesystem::exists(file_of(run.device)));
+  });
+  if (found == runs.end()) return {};
+  const DeviceConfig& device = found->device;
+  const DeviceRow& row = find_device(device.kind);
+  const bool named = !device.cluster.empty();
+  const std::string file = file_of(device);
+  sim::require_simgrid();
+  sim::ClusterSpec machine = read_cluster(file);
+  const Between between = found->hosts.between;
+  const bool on_processor = device.kind == "cpu";
+  const auto here =
+      on_processor ? calibration_name(device.threads, hosts, between) : row.describe();
+  if (machine.name == here)
+    return CalibratedMachine{std::move(machine), device.kind, device.threads, between};
+  if (named)
+    throw Error(
+        "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
+        "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
+        "calibrate {}` writes",
+        file, machine.name, here,
+        on_processor ? fmt::format("--threads {}", device.threads)
+                     : fmt::format("--device {} FILES", device.kind));
+  std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
+                           machine.name, here)
+            << std::endl;
+  return {};
+}
+
+void plan(Comparison& comparison) {
+  comparison.runs =
+      plan_comparison(comparison.experiment, allowed_cores().value_or(0), comparison.speeds);
+  if (const Job* job = comparison.job)
+    place_on_hosts(comparison.runs, job->agents(),
+                   [job](const std::string& kind) { return job->devices(kind); });
+}
+
+/// Finds everything that can be wrong about the input before any file is touched and any speed is
+/// measured.
+void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
+  Experiment& experiment = comparison.experiment;
+  experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
+  limit_to(experiment, arguments.schemes, arguments.worlds);
+  experiment.common.in_job = comparison.job != nullptr;
+  comparison.name = experiment.common.name;
+  plan(comparison);
+  comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
+  check_inputs(comparison.runs);
+  check_libraries(comparison.runs);
+  if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
+                  [](const RunPlan& run) { return !run.cluster; }))
+    check_readable(process);
+  if (comparison.job) comparison.job->check_mpi(comparison.runs);
+  comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
+  comparison.data = data_state(comparison.runs, Digests::taken);
+  if (comparison.job) comparison.job->check_data(comparison.runs);
+  const auto results = std::filesystem::path(arguments.results) / comparison.name;
+  for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
+  comparison.folder.emplace(results);
+  if (arguments.resume) {
+    comparison.rows = comparison.folder->read_rows();
+    if (const auto there = comparison.folder->read_environment();
+        !comparison.rows.empty() && there && !arguments.mixed)
+      check_same_environment(*there, environment_of(process, comparison.runs));
+    const auto before = comparison.folder->read_data_state();
+    if (const auto changed = before ? first_other_content(*before, comparison.data) : "";
+        !comparison.rows.empty() && !changed.empty())
+      throw Error(
+          "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
+          changed);
+    // The rows that are there were made with shares that follow from the speeds that are there.
+    if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
+    if (!comparison.speeds.empty()) plan(comparison);
+    // Runs that wait for speeds, and rows without a run, are looked at in settle().
+    std::vector<RunPlan> known;
+    std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
+                 [](const RunPlan& run) { return !waits_for_speeds(run); });
+    std::vector<Row> of_known;
+    std::copy_if(comparison.rows.begin(), comparison.rows.end(), std::back_inserter(of_known),
+                 [&](const Row& row) {
+                   return std::any_of(known.begin(), known.end(),
+                                      [&](const RunPlan& run) { return run.id == row.plan.id; });
+                 });
+    if (!of_known.empty()) check_same_experiment(of_known, known);
+  }
+}
+
+/// Plans the runs anew if some have waited for speeds, which are known by now, and finds those that
+/// are still to be made.
+void settle(Comparison& comparison) {
+  if (!comparison.speeds.empty()) plan(comparison);
+  check_same_experiment(comparison.rows, comparison.runs);
+  take_lines(comparison.rows, comparison.runs);
+  comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
+}
+
+/// Writes report.html. Returns one line that says why there is none; empty if there is one.
+std::string write_report(ResultsFolder& folder, const std::vector<Row>& rows,
+                         const std::vector<CaseSummary>& cases, const Process& process) {
+  const PageParts parts = built_in_page();
+  if (!can_draw(parts)) return "No report.html: " + how_to_get_reports();
+  const auto environment = folder.read_environment().value_or(nlohmann::json());
+  const auto report = report_of(
+      {.folder = folder.path().string(), .rows = rows, .cases = cases, .environment = environment});
+  folder.write("report.html", report_page(parts, {report}, process.built_commit));
+  return "";
+}
+
+std::string how_to_go_on_without(const std::string& agents) {
+  return fmt::format(
+      "{} cannot be reached any more; start the job again, with --resume for the runs that are "
+      "left",
+      agents);
+}
+
+/// Makes the remaining runs, and writes the summary of all rows.
+Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed,
+                   const Process& process) {
+  Predictor predictor(comparison.machine, start);
+  RunMaker maker = run_maker(start, comparison.most_attempts);
+  if (comparison.job) maker.obstacle = [&] { return comparison.job->lost(); };
+  const ComparisonOutcome outcome =
+      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data,
+                     *comparison.folder, maker, predictor, feed);
+  if (outcome.interrupted && comparison.job && !comparison.job->lost().empty())
+    return {run_failed, how_to_go_on_without(comparison.job->lost())};
+  if (outcome.interrupted)
+    return {was_interrupted,
+            "interrupted; go on with the same command and --resume" +
+                (outcome.unreplayed.empty()
+                     ? ""
+                     : fmt::format("; run {} is kept, but was not replayed: its row says so, and "
+                                   "its record is in histories/",
+                                   outcome.unreplayed))};
+  Compared out{.folder = comparison.folder->path().string(), .cases = summarise(outcome.rows)};
+  write_summary(*comparison.folder, comparison.name, out.cases);
+  out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
+  comparison.folder->check_there();
+  const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
+                                    [](const Row& row) { return row.status != "ok"; });
+  if (!outcome.obstacle.empty()) {
+    out.status = run_failed;
+    out.complaint = how_to_go_on_without(outcome.obstacle);
+  } else if (failed > 0) {
+    out.status = run_failed;
+    out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
+  }
+  return out;
+}
+
+ComparisonStatus name_of_status(int status) {
+  switch (status) {
+    case ok:
+      return ComparisonStatus::ok;
+    case wrong_input:
+      return ComparisonStatus::refused;
+    case was_interrupted:
+      return ComparisonStatus::interrupted;
+    default:
+      return ComparisonStatus::failed;
+  }
+}
+
+ComparisonEnded ended(const Compared& compared) {
+  return {.status = name_of_status(compared.status),
+          .exit_status = compared.status,
+          .error = compared.complaint,
+          .folder = compared.folder};
+}
+
+Compared run(Comparison& comparison, const Process& process, EventLines* lines) {
+  if (!comparison.speeds.empty()) say_shares(comparison.runs, process);
+  ResultsFolder& folder = *comparison.folder;
+  nlohmann::ordered_json environment = environment_of(process, comparison.runs);
+  if (comparison.job)
+    environment = with_hosts(environment, comparison.job->agents(), [&](int agent) {
+      return comparison.job->environment(agent, !environment.at("gpu").is_null());
+    });
+  if (!comparison.rows.empty())
+    environment = with_earlier(environment, folder.read_environment().value_or(nlohmann::json()),
+                               comparison.rows);
+  const auto before =
+      folder.start(comparison.rows,
+                   plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
+                   environment.dump(2) + "\n");
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  if (comparison.job)
+    if (const std::string text = text_of_differences(environment); !text.empty())
+      errors << text << "\n";
+  for (const std::string& line : lines_about(comparison.data)) errors << line << "\n";
+  if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
+  if (!comparison.rows.empty())
+    errors << fmt::format("{} of {} runs have been made already\n",
+                          comparison.runs.size() - comparison.remaining.size(),
+                          comparison.runs.size());
+  for (const std::string& text : texts_of_earlier(environment)) errors << text << "\n";
+  ProgressDisplay display(errors,
+                          [&] { return terminal_size(STDERR_FILENO, process.environment); });
+  EventFile file(folder.files(), ResultsFolder::events_file);
+  MetricsFile metrics(folder.files(), ResultsFolder::metrics_file);
+  std::vector<ProgressListener*> listeners = {&display, &file, &metrics};
+  if (lines) listeners.push_back(lines);
+  EventFeed feed(listeners, seconds_now, time_of_day);
+  RankStart start = rank_start(process, errors);
+  if (Job* job = comparison.job) {
+    start.agents = comparison.agents();
+    start.interrupted = [&process, job] { return process.interrupted() || job->lost_idle(); };
+  }
+  start.on_output = [&](const std::string& text) { display.print(text); };
+  feed.begin(comparison.name, comparison.most_attempts, comparison.runs, comparison.remaining,
+             comparison.rows);
+  Compared out;
+  try {
+    out = make_runs(comparison, start, feed, process);
+  } catch (const std::exception& error) {
+    out = {run_failed, error.what()};
+  }
+  display.leave();
+  if (!out.note.empty()) errors << out.note << "\n";
+  errors.finish();
+  feed.end(ended(out));
+  return out;
+}
+
+Compared from_file_to_results(const Arguments& arguments, const Process& process, Job* job,
+                              EventLines* lines) {
+  Comparison comparison;
+  comparison.job = job;
+  try {
+    prepare(comparison, arguments, process);
+  } catch (const std::exception& error) {
+    return {process.interrupted() ? was_interrupted : wrong_input, error.what()};
+  }
+  process.catch_interrupts();
+  try {
+    if (!measure_missing_speeds(comparison.runs, comparison.most_attempts, process,
+                                comparison.agents(), comparison.speeds))
+      return {was_interrupted, "interrupted"};
+  } catch (const std::exception& error) {
+    return {run_failed, error.what()};
+  }
+  try {
+    settle(comparison);
+  } catch (const std::exception& error) {
+    return {wrong_input, error.what()};
+  }
+  try {
+    return run(comparison, process, lines);
+  } catch (const std::exception& error) {
+    return {process.interrupted() ? was_interrupted : run_failed, error.what()};
+  }
+}
+
+}  // namespace
+
+void write_summary(ResultsFolder& folder, const std::string& name,
+                   const std::vector<CaseSummary>& cases) {
+  folder.write("summary.json", readable_json(summary_json(name, cases)));
+  folder.write("summary.md", "# " + name + "\n\n" + summary_text(cases));
+}
+
+Compared make_comparison(const Arguments& arguments, const Process& process, Job* job,
+                         std::ostream* events) {
+  if (!events) return from_file_to_results(arguments, process, job, nullptr);
+  EventLines lines(*events);
+  Compared out = from_file_to_results(arguments, process, job, &lines);
+  if (!lines.ended()) lines.hear({time_of_day(), ended(out)});
+  return out;
+}
+
+}  // namespace ringside

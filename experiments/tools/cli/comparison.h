@@ -1,0 +1,36 @@
+// A comparison from its file to its results, for the commands that make some.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "experiments/runner/report/report.h"
+#include "experiments/tools/cli/commands.h"
+
+namespace ringside {
+
+class Job;
+class ResultsFolder;
+
+struct Compared {
+  int status = ok;          // the exit status of a command that makes no other comparison
+  std::string complaint{};  // why the status is not ok
+  std::string note{};       // what is missing of the results, as one line; empty if nothing is
+  std::string folder{};     // of the results; empty if nothing was compared
+  std::vector<CaseSummary> cases{};
+};
+
+/// Makes the comparison of the experiment arguments.file, says on standard error how it goes, and
+/// writes results and summary. Blocks. Looks at everything that can be wrong about the input before
+/// it touches a file. `job` starts the ranks, if there is one, and outlives the call; else they are
+/// processes of this one. `events` also gets the comparison's events as lines of JSON, of which the
+/// last one is its end; null: nobody wants them.
+Compared make_comparison(const Arguments& arguments, const Process& process, Job* job = nullptr,
+                         std::ostream* events = nullptr);
+
+/// Writes summary.json and summary.md of a comparison that is called `name`.
+void write_summary(ResultsFolder& folder, const std::string& name,
+                   const std::vector<CaseSummary>& cases);
+
+}  // namespace ringside

@@ -1,0 +1,245 @@
+#include "experiments/tools/cli/job_start.h"
+
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/base/shell_word.h"
+#include "core/device/cuda/cuda.h"
+#include "experiments/runner/hosts/addresses.h"
+#include "experiments/runner/hosts/agent.h"
+#include "experiments/runner/hosts/job_hosts.h"
+#include "experiments/runner/hosts/seat.h"
+#include "experiments/runner/hosts/ssh.h"
+#include "experiments/tools/cli/commands.h"
+#include "ps/transport/zmq/keys.h"
+
+namespace ringside {
+namespace {
+
+constexpr const char* keys_from_input = "-";
+constexpr int usual_port = 29500;  // of torchrun and of what follows its example
+
+/// A job that this process leads, and the agents that it has started itself, if it has.
+struct LedJob {
+  std::unique_ptr<SshAgents> ssh;
+  std::unique_ptr<Job> job;
+  std::string description;  // one line: who is where, and where that is known from
+};
+
+/// The address of the leader as it is known to this process.
+std::string leader_address(const Seat& seat, const JobArguments& job) {
+  const std::string first = seat.leader.substr(0, seat.leader.find(','));
+  const std::string address = first.empty() ? "127.0.0.1" : resolved(seat.leader_told_by, first);
+  const bool here = is_own_address(address);
+  if (seat.rank == 0 && !here)
+    throw Error(
+        "the leader of the job (agent 0) is to listen at {} ({}), which is no address of its host; "
+        "set MASTER_ADDR to an address of that host for all processes",
+        address, seat.leader_told_by);
+  if (!job.keys.empty()) return address;
+  // Without keys a job is of one host: then the loopback interface does, which nobody else reaches.
+  if (here) return "127.0.0.1";
+  throw Error(
+      "the leader of the job (agent 0) is on another host, at {} ({}), and hosts trust each other "
+      "by keys alone: make some with `ringside keys DIR --workers {}` in a folder that all hosts "
+      "see, and start all processes with --keys DIR",
+      address, seat.leader_told_by, seat.size);
+}
+
+MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
+  MeetingPoint meeting{
+      .address = leader_address(seat, job),
+      .port = seat.port == 0 ? usual_port : seat.port,
+      .keys = job.keys,
+      .key = seat.rank == 0 ? std::string(ps::server_key) : ps::worker_key(seat.rank),
+      .leader = "leader of the job (agent 0)",
+      .address_option = seat.leader_told_by.empty() ? "MASTER_ADDR" : seat.leader_told_by,
+      .port_option = "MASTER_PORT",
+      .remedy = seat.leader_told_by.empty()
+                    ? "the launcher does not say where the leader is: set MASTER_ADDR to its "
+                      "address for all processes"
+                    : fmt::format("{} says that the leader is there; look whether it has begun, "
+                                  "or set MASTER_ADDR to an address of its host, and MASTER_PORT, "
+                                  "for all processes",
+                                  seat.leader_told_by)};
+  if (job.keys != keys_from_input) return meeting;
+  meeting.keys.clear();
+  meeting.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (meeting.drawn_keys.empty()) throw Error("--keys -: no keys came from standard input");
+  return meeting;
+}
+
+/// How many ranks this process may start at once.
+int slots_of(const Seat& seat, const JobArguments& job) {
+  if (job.slots > 0) return job.slots;
+  if (seat.slots_as.empty()) return seat.slots;
+  const auto gpus = seat.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
+  if (seat.slots_as == "gpu" && gpus == 0)
+    throw Error("PET_NPROC_PER_NODE = gpu, but this host shows no GPU; set it to cpu or a number");
+  return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
+}
+
+AgentFacts facts_of(const Seat& seat, const JobTask& task, const JobArguments& job,
+                    const Process& process) {
+  AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
+  facts.agent = seat.rank;
+  facts.agents = seat.size;
+  facts.slots = slots_of(seat, job);
+  facts.commit = process.built_commit;
+  if (!job.advertise.empty()) facts.address = address_given("--advertise", job.advertise);
+  facts.experiment = digest_of(task.files, task.settings);
+  return facts;
+}
+
+RankProgram rank_program(const Process& process) {
+  return {process.program, {"rank"}, process.environment};
+}
+
+JobStart job_start(MeetingPoint meeting, AgentFacts facts, const JobArguments& job,
+                   const Process& process) {
+  if (facts.address.empty()) facts.address = meeting.address;
+  facts.interface = interface_of(facts.address);
+  return {.meeting = std::move(meeting),
+          .facts = std::move(facts),
+          .join_timeout_s = job.join_timeout_s,
+          .program = rank_program(process),
+          .interrupted = process.interrupted,
+          .say = [](const std::string& line) {
+            std::cerr << fmt::format("ringside: {}\n", line) << std::flush;
+          }};
+}
+
+/// A job whose agents this process starts by ssh. It leads them and starts no ranks itself.
+LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& process) {
+  const std::vector<SshHost> hosts = hosts_given(job.hosts);
+  const auto size = static_cast<int>(hosts.size()) + 1;
+  AgentFacts facts = facts_of({.rank = 0, .size = size}, task, job, process);
+  facts.slots = 0;
+  if (facts.address.empty())
+    facts.address = own_address_towards(resolved("--hosts", hosts.front().name),
+                                        "set --advertise to an address of this host");
+  const std::string keys = ps::draw_keys(size);
+  JobStart start = job_start({.address = facts.address,
+                              .key = ps::server_key,
+                              .drawn_keys = keys,
+                              .leader = "leader of the job",
+                              .address_option = "--advertise",
+                              .other_address = "--advertise"},
+                             facts, job, process);
+  LedJob out;
+  int port = 0;
+  const auto command = [&](std::size_t host) {
+    std::vector<std::string> words = {"exec",
+                                      "env",
+                                      fmt::format("RANK={}", host + 1),
+                                      fmt::format("WORLD_SIZE={}", size),
+                                      "MASTER_ADDR=" + facts.address,
+                                      fmt::format("MASTER_PORT={}", port),
+                                      std::filesystem::canonical(process.program),
+                                      task.command};
+    for (const std::string& file : task.files) words.push_back(std::filesystem::absolute(file));
+    words.insert(words.end(), task.settings.begin(), task.settings.end());
+    const std::vector<std::string> own = {"--keys",         keys_from_input,
+                                          "--slots",        std::to_string(hosts[host].slots),
+                                          "--join-timeout", fmt::format("{}", job.join_timeout_s)};
+    words.insert(words.end(), own.begin(), own.end());
+    std::string text;
+    for (const std::string& word : words) text += quoted(word) + " ";
+    return text;
+  };
+  std::istringstream ssh(job.ssh);
+  const std::vector<std::string> words(std::istream_iterator<std::string>(ssh), {});
+  if (words.empty()) throw Error("--ssh names no program");
+  start.on_listening = [&](int listened) {
+    port = listened;
+    out.ssh = std::make_unique<SshAgents>(SshStart{.hosts = hosts,
+                                                   .ssh = words,
+                                                   .command = command,
+                                                   .input = keys,
+                                                   .environment = process.environment});
+  };
+  start.check = [&] { out.ssh->check(); };
+  out.job = std::make_unique<Job>(start);
+  out.description = fmt::format("Job of {} hosts (--hosts), led at {}:{}: {}", hosts.size(),
+                                facts.address, port, text_of(out.job->agents()));
+  return out;
+}
+
+/// A job whose processes a launcher has started.
+LedJob join_as_leader(const Seat& seat, const JobTask& task, const JobArguments& job,
+                      const Process& process) {
+  const JobStart start =
+      job_start(meeting_of(seat, job), facts_of(seat, task, job, process), job, process);
+  LedJob out;
+  out.job = std::make_unique<Job>(start);
+  out.description = fmt::format(
+      "Job of {} processes ({}), led at {}:{} ({}): {}", seat.size, seat.told_by,
+      start.meeting.address, start.meeting.port,
+      seat.leader_told_by.empty() ? "the launcher does not say where" : seat.leader_told_by,
+      text_of(out.job->agents()));
+  return out;
+}
+
+/// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
+/// process is alone. Blocks until all agents have come. Throws Error.
+std::optional<LedJob> lead_job(const std::optional<Seat>& seat, const JobTask& task,
+                               const JobArguments& job, const Process& process) {
+  if (!job.hosts.empty()) {
+    process.catch_interrupts();
+    return launch_job(task, job, process);
+  }
+  if (!seat) return {};
+  process.catch_interrupts();
+  return join_as_leader(*seat, task, job, process);
+}
+
+/// Runs this process as an agent, and returns its exit status.
+int follow(const Seat& seat, const JobTask& task, const JobArguments& job, const Process& process) {
+  try {
+    process.catch_interrupts();
+    run_agent({.meeting = meeting_of(seat, job),
+               .facts = facts_of(seat, task, job, process),
+               .join_timeout_s = job.join_timeout_s,
+               .program = rank_program(process),
+               .interrupted = process.interrupted});
+    return ok;
+  } catch (const std::exception& error) {
+    return complain(process.interrupted() ? was_interrupted : run_failed,
+                    fmt::format("agent {}: {}", seat.rank, error.what()));
+  }
+}
+
+}  // namespace
+
+void check_alone(const std::string& command, const std::string& instead, const Process& process) {
+  if (const auto seat = seat_of(process.environment))
+    throw Error(
+        "{}: {} say that a launcher has started this process as one of {}, and each would make the "
+        "whole run by itself; {}",
+        command, seat->told_by, seat->size, instead);
+}
+
+int in_job(const JobTask& task, const JobArguments& job, const Process& process,
+           const std::function<int(Job*)>& lead) {
+  std::optional<LedJob> led;
+  try {
+    const auto seat = job.hosts.empty() ? seat_of(process.environment) : std::nullopt;
+    if (seat && seat->rank > 0) return follow(*seat, task, job, process);
+    led = lead_job(seat, task, job, process);
+  } catch (const std::exception& error) {
+    return complain(process.interrupted() ? was_interrupted : wrong_input, error.what());
+  }
+  if (!led) return lead(nullptr);
+  std::cerr << led->description << std::endl;
+  const int status = lead(led->job.get());
+  led->job.reset();
+  if (led->ssh) std::cerr << led->ssh->finish() << std::flush;
+  return status;
+}
+
+}  // namespace ringside

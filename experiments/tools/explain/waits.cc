@@ -1,0 +1,115 @@
+#include "experiments/tools/explain/waits.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+/// The names of slices of waits are those that core/scheme/exposed.h, peer/, ps/protocol/client.cc
+/// and experiments/python/ringside_peers/schemes.py give them.
+constexpr std::string_view wait_prefix = "wait ", all_ranks = "wait for all ranks";
+
+WaitFor kind_of(const TraceSlice& slice) {
+  const std::string& name = slice.name;
+  const std::string what = awaited_name(slice);
+  if (name == all_ranks) return WaitFor::ranks;
+  if (name.find("the host's optimizer") != std::string::npos || what.starts_with("copy of"))
+    return WaitFor::host;
+  if (what.starts_with("all-reduce") || what.starts_with("reduce-scatter"))
+    return WaitFor::reduction;
+  if (what.starts_with("all-gather") || what.starts_with("read ")) return WaitFor::gather;
+  if (name.starts_with('\'') || name == "reply" || name.starts_with("send ") ||
+      name.starts_with("all re"))
+    return WaitFor::server;
+  return WaitFor::other;
+}
+
+/// Whether a server's reply needs what all workers have sent. The master of `dp` answers each
+/// worker by itself, but for the values, which workers ask for when they have pushed.
+bool answers_together(const RunPlan& plan) {
+  return plan.scheme == "ps" && plan.promise == Promise::same_run;
+}
+
+/// Whether the slice is a worker's request to a server, with the reply.
+bool is_request(const std::string& name) {
+  static const std::string_view requests[] = {"inputs", "loss", "pull", "push", "sum", "finish"};
+  return std::any_of(std::begin(requests), std::end(requests),
+                     [&](std::string_view request) { return name.starts_with(request); });
+}
+
+}  // namespace
+
+double Wait::for_last_rank_ms() const {
+  if (!last || last->rank == rank) return 0;
+  return std::clamp(last->at_ms - begin_ms, 0.0, ms());
+}
+
+Collectives::Collectives(const TracedRun& run, const RunPlan& plan)
+    : world_(static_cast<std::size_t>(plan.world)) {
+  const bool together = answers_together(plan);
+  for (const TracedWorker& worker : run.workers) {
+    for (const TraceSlice& slice : worker.communication)
+      if (together || !is_request(slice.name))
+        comings_[slice.name][worker.rank].push_back(slice.begin_ms);
+    for (const TracedStep& step : worker.steps)
+      for (const TraceSlice& slice : step.main)
+        if (slice.name == all_ranks) comings_[slice.name][worker.rank].push_back(slice.begin_ms);
+  }
+}
+
+std::optional<LastToCome> Collectives::last(const std::string& name, int rank, double at_ms) const {
+  const auto found = comings_.find(name);
+  if (found == comings_.end() || world_ < 2 || found->second.size() < world_) return {};
+  const std::vector<double>& own = found->second.at(rank);
+  const auto at = static_cast<std::size_t>(std::find(own.begin(), own.end(), at_ms) - own.begin());
+  std::optional<LastToCome> last;
+  for (const auto& [other, times] : found->second) {
+    if (at >= times.size()) return {};
+    if (!last || times[at] > last->at_ms) last = {times[at], other};
+  }
+  return last;
+}
+
+std::string awaited_name(const TraceSlice& slice) {
+  const std::string& name = slice.name;
+  if (name.starts_with(wait_prefix)) return name.substr(wait_prefix.size());
+  if (name.starts_with('\'')) return name.substr(1, name.find('\'', 1) - 1);
+  return name;
+}
+
+const TraceSlice* awaited_by(const TracedWorker& worker, const TraceSlice& wait) {
+  const std::string name = awaited_name(wait);
+  const TraceSlice* latest = nullptr;
+  for (const TraceSlice& slice : worker.communication) {
+    if (slice.begin_ms >= wait.end_ms) break;
+    if (slice.name == name) latest = &slice;
+  }
+  return latest;
+}
+
+std::vector<Wait> waits_of(const TracedRun& run, const Collectives& collectives) {
+  std::vector<Wait> out;
+  for (const TracedWorker& worker : run.workers)
+    for (const TracedStep& step : worker.steps)
+      for (const TraceSlice& slice : step.main) {
+        if (slice.activity != Activity::exposed) continue;
+        Wait wait{.rank = worker.rank,
+                  .what = awaited_name(slice),
+                  .kind = kind_of(slice),
+                  .begin_ms = slice.begin_ms,
+                  .end_ms = slice.end_ms};
+        if (wait.kind == WaitFor::ranks) {
+          wait.last = collectives.last(slice.name, worker.rank, slice.begin_ms);
+        } else if (const TraceSlice* awaited = awaited_by(worker, slice)) {
+          wait.begun_ms = awaited->begin_ms;
+          if (wait.kind != WaitFor::host)
+            wait.last = collectives.last(awaited->name, worker.rank, awaited->begin_ms);
+        }
+        out.push_back(std::move(wait));
+      }
+  return out;
+}
+
+}  // namespace ringside

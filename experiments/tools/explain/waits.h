@@ -1,0 +1,73 @@
+// What workers waited for, as the slices of a trace tell.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/tools/explain/traced_steps.h"
+
+namespace ringside {
+
+/// What a worker's main thread waits for.
+enum class WaitFor : std::uint8_t {
+  reduction,  // the sum of gradients over ranks
+  gather,     // parameters that lie in shards on all ranks
+  server,     // replies of servers, and messages to them
+  host,       // what is offloaded to the host
+  ranks,      // all ranks, without any data
+  other
+};
+
+/// The rank that came last to a collective, and when.
+struct LastToCome {
+  double at_ms = 0;
+  int rank = -1;
+};
+
+/// One wait of a worker. The first part of it lasts until the last rank has come to the collective,
+/// the rest is the collective's own time.
+struct Wait {
+  int rank = 0;      // of the worker that waits
+  std::string what;  // "all-reduce bucket 0", "push_pull block.3"
+  WaitFor kind = WaitFor::other;
+  double begin_ms = 0, end_ms = 0;
+  /// When the worker began what it waits for; none if that was before the traced steps.
+  std::optional<double> begun_ms{};
+  /// The rank that came last to the same collective; none as Collectives::last() says.
+  std::optional<LastToCome> last{};
+
+  double ms() const { return end_ms - begin_ms; }
+  /// The time of this wait in which the last rank had not come yet.
+  double for_last_rank_ms() const;
+  double transfer_ms() const { return ms() - for_last_rank_ms(); }
+};
+
+/// Who came when to the collectives of a run. The k-th collective of a name is the same one on all
+/// ranks.
+class Collectives {
+ public:
+  explicit Collectives(const TracedRun& run, const RunPlan& plan);
+  /// Of the collective of that name to which `rank` came at `at_ms`. None if a rank of the run is
+  /// not traced, if the collective began before the traced steps on one of them, and for what a
+  /// worker does without the others.
+  std::optional<LastToCome> last(const std::string& name, int rank, double at_ms) const;
+
+ private:
+  std::size_t world_;
+  std::map<std::string, std::map<int, std::vector<double>>> comings_;  // by name, then by rank
+};
+
+/// The waits of all workers of a run of `plan`, rank by rank, in the order of time.
+std::vector<Wait> waits_of(const TracedRun& run, const Collectives& collectives);
+
+/// "all-reduce bucket 0" of a slice "wait all-reduce bucket 0", and so on.
+std::string awaited_name(const TraceSlice& slice);
+
+/// The communication of the worker that ended a wait: the latest one of that name that the worker
+/// had begun; none if it was begun before the traced steps.
+const TraceSlice* awaited_by(const TracedWorker& worker, const TraceSlice& wait);
+
+}  // namespace ringside

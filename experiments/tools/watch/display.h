@@ -1,0 +1,40 @@
+// Shows how a comparison goes, for the user who waits for it.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string_view>
+
+#include "experiments/tools/watch/standing.h"
+#include "experiments/tools/watch/terminal.h"
+
+namespace ringside {
+
+/// Prints one line at the end of each run. Below these lines a terminal has the table of cases as
+/// it fills in, and how far the present run is (live_lines()), drawn anew in place. Other outputs
+/// get a line about the present run at most every two seconds.
+class ProgressDisplay : public ProgressListener {
+ public:
+  /// `size` says how large the terminal is, if `out` is one.
+  ProgressDisplay(std::ostream& out, std::function<TerminalSize()> size);
+
+  void hear(const ProgressEvent& event) override;
+  /// Takes an event of the past: nothing is shown of it until the next call of another function.
+  void catch_up(const ProgressEvent& event) { standing_.hear(event); }
+  /// Draws a terminal's table anew, with the time that is left at `time`.
+  void draw(double time);
+  /// Erases the table, so that other text can take its place.
+  void leave() { block_.leave(); }
+  /// Prints text that others have written: whole or broken lines.
+  void print(std::string_view text) { block_.print(text); }
+
+  const Standing& standing() const { return standing_; }
+
+ private:
+  std::function<TerminalSize()> size_;
+  TerminalBlock block_;
+  Standing standing_;
+  double last_line_ = 0;  // when a line about the present run was printed, or the run began
+};
+
+}  // namespace ringside

@@ -1,0 +1,47 @@
+// Events as lines of JSON, for other programs.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+
+#include "core/base/whole_file.h"
+#include "experiments/runner/run/events.h"
+
+namespace ringside {
+
+/// Writes every event to a stream, each in one call and with its line feed.
+class EventLines : public ProgressListener {
+ public:
+  explicit EventLines(std::ostream& out) : out_(out) {}
+  void hear(const ProgressEvent& event) override;
+  /// Whether the newest event was the end of a comparison.
+  bool ended() const { return ended_; }
+
+ private:
+  std::ostream& out_;
+  bool ended_ = false;
+};
+
+/// The line that stands in place of so many bytes of lines that nobody has read in time.
+std::string left_out_event(std::size_t bytes);
+
+/// Adds events to the end of a file, which others may read meanwhile: of a run's steps one a
+/// second. Does not wait for the disk: the file says how a comparison goes, and what came out
+/// of it stands in other files.
+class EventFile : public ProgressListener {
+ public:
+  /// Ends a last line of the file that was cut short. Throws Error if the file cannot be written.
+  EventFile(const OpenFolder& folder, const std::string& name);
+  ~EventFile() override;
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+  void hear(const ProgressEvent& event) override;
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+  double last_step_ = 0;  // when a step was written; 0: none of the present run yet
+};
+
+}  // namespace ringside

@@ -1,0 +1,187 @@
+#include "peer/fsdp/fsdp.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "peer/fsdp/gathered.h"
+#include "peer/fsdp/gradient_shards.h"
+#include "peer/fsdp/mesh.h"
+#include "peer/fsdp/shard_update.h"
+#include "peer/schemes/exposed.h"
+#include "peer/schemes/scalar_sum.h"
+#include "peer/schemes/sums.h"
+
+namespace ringside::peer {
+namespace {
+
+/// Whether the degree keeps parameters and gradients whole or in shards is known to Kept alone;
+/// whether the ranks share the parameters is asked of it.
+class Fsdp : public SyncScheme {
+ public:
+  Fsdp(const RankContext& context, const FsdpOptions& options)
+      : SyncScheme(context),
+        reshard_(options.reshard_after_forward),
+        prefetch_(static_cast<std::size_t>(options.prefetch)),
+        min_unit_parameters_(options.min_unit_parameters),
+        bucket_bytes_(options.bucket_mb * 1e6),
+        reads_in_place_(options.read_in_place),
+        automatic_(options.algorithm == Algorithm::automatic),
+        degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
+        mesh_(context, degree_.group, options.algorithm) {}
+
+  void attach(Model& model) override {
+    model_ = &model;
+    const RunPlan& plan = context().plan;
+    bundles_.emplace(model, min_unit_parameters_);
+    shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
+    HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
+    const DType dtype = parameter_dtype(plan.train);
+    Tensor shared;
+    if (reads_in_place_ && degree_.parameters && plan.train.offload == Offload::none)
+      shared = mesh_.within()->share(shards_->own_count(), MemoryKind::parameter, dtype);
+    if (shared)
+      parameters_.emplace(context(), *shards_, shared);
+    else
+      parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
+                          dtype, host);
+    parameters_->initialise();
+    if (shared) wait_for_all(context().timeline, *mesh_.within(), "parameters are initialised");
+    carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
+    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
+                       bucket_bytes_);
+    gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get(),
+                      [this](std::size_t b) { update_->finish(b); });
+    update_.emplace(context(), *shards_, *parameters_, *gradients_, mesh_);
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    const Tensor parameters = gathered_->get_with_lender(unit);
+    this->unit(unit).bind(parameters, {});
+    gather_from(bundles_->of(unit) + 1);
+  }
+
+  void after_forward(std::size_t unit, const Pass& pass) override {
+    if (pass.training && !reshard_) return;
+    const std::size_t bundle = bundles_->of(unit);
+    const bool turning = pass.training && bundle + 1 == bundles_->size();
+    if (unit == (*bundles_)[bundle].last) {
+      gathered_->free(bundle);
+      if (turning) gather_below(bundle + 1);
+    }
+    if (const auto lender = gathered_->lender_bundle(unit); lender && !turning)
+      gathered_->free(*lender);
+  }
+
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    const Tensor parameters = gathered_->get_with_lender(unit);
+    gather_below(bundles_->of(unit));
+    this->unit(unit).bind(parameters, gradients_->target(unit, pass));
+  }
+
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    const std::size_t bundle = bundles_->of(unit);
+    if (unit == (*bundles_)[bundle].first) gathered_->free(bundle);
+    // A lender stays gathered if it has been gathered for its own backward too.
+    const auto lender = gathered_->lender_bundle(unit);
+    if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
+    gradients_->reduce(unit, pass);
+    if (pass.last())
+      update_->backward_has_completed(unit == (*bundles_)[bundle].first ? bundle : bundle + 1,
+                                      {pass.step});
+    if (unit == 0 && !pass.last()) gather_from(0);
+  }
+
+  bool step(const StepInfo& info) override {
+    const bool finite = update_->step(info);
+    if (carrier_) carrier_->leave();
+    if (finite) gathered_->refresh();
+    return finite;
+  }
+
+  void drain() override {
+    update_->finish_all();
+    gathered_->drain();
+  }
+
+  void sum(std::span<double> values) override {
+    if (mesh_.world().size() > 1)
+      sum_over_ranks(context().device, mesh_.world(), values, &context().timeline);
+  }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    for (std::size_t u = 0; u < model_->units.size(); ++u) {
+      const Tensor parameters = gathered_->get(u);
+      visit(0, unit(u), parameters);
+      if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
+    }
+    if (carrier_) carrier_->leave();
+  }
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
+    if (shards_->ranks() == 1) return {};
+    std::vector<std::pair<std::int64_t, std::int64_t>> out;
+    for (std::size_t b = 0; b < shards_->size(); ++b)
+      if (const std::int64_t real = shards_->real_count(b); real > 0)
+        out.emplace_back((*bundles_)[b].begin + shards_->begin_in_bundle(b), real);
+    return out;
+  }
+
+  Traffic traffic() const override {
+    return mesh_.traffic() + (gathered_ ? gathered_->traffic() : Traffic{}) +
+           (carrier_ ? carrier_->traffic() : Traffic{});
+  }
+
+  std::vector<SchemeFigure> figures() const override {
+    if (!automatic_ || mesh_.world().rank() != 0) return {};
+    std::vector<std::int64_t> counts;
+    for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
+    const std::vector<int> group = some_workers(mesh_.shards());
+    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, gradients_->counts(),
+                                 group, "reduce-scatters");
+    if (parameters_->shared()) return out;
+    for (auto& one :
+         figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
+      out.push_back(std::move(one));
+    return out;
+  }
+
+ private:
+  Unit& unit(std::size_t u) const { return *model_->units[u]; }
+
+  /// Begin to gather the bundles that forward, or backward, computes next.
+  void gather_from(std::size_t first) {
+    for (std::size_t b = first; b < std::min(first + prefetch_, bundles_->size()); ++b)
+      gathered_->begin(b);
+    if (first + prefetch_ < bundles_->size()) gathered_->prepare(first + prefetch_);
+  }
+  void gather_below(std::size_t end) {
+    for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
+    if (end > prefetch_) gathered_->prepare(end - prefetch_ - 1);
+  }
+
+  bool reshard_;  // after forward
+  std::size_t prefetch_;
+  std::int64_t min_unit_parameters_;
+  double bucket_bytes_;
+  bool reads_in_place_;
+  bool automatic_;  // the algorithm is chosen
+  Degree degree_;
+  Mesh mesh_;
+  Model* model_ = nullptr;
+  std::optional<Bundles> bundles_;
+  std::optional<Shards> shards_;
+  std::optional<Kept> parameters_;
+  std::unique_ptr<ShardCarrier> carrier_;
+  std::optional<GradientShards> gradients_;
+  std::optional<GatheredUnits> gathered_;
+  std::optional<ShardUpdate> update_;
+};
+
+}  // namespace
+
+std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options) {
+  check(options, context.plan);
+  return std::make_unique<Fsdp>(context, options);
+}
+
+}  // namespace ringside::peer

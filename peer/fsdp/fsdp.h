@@ -1,0 +1,99 @@
+// Sharded data parallel: ranks divide optimizer state, gradients and parameters, to some degree.
+#pragma once
+
+#include <memory>
+
+#include "core/base/fields.h"
+#include "core/comm/algorithm.h"
+#include "core/scheme/scheme.h"
+#include "core/scheme/step_shape.h"
+#include "peer/fsdp/degree.h"
+
+namespace ringside::peer {
+
+struct FsdpOptions {
+  Shard shard = Shard::full_shard;
+  std::int64_t shard_group = 0;
+  bool reshard_after_forward = true;
+  std::int64_t prefetch = 1;
+  std::int64_t min_unit_parameters = 0;
+  double bucket_mb = 0;
+  bool read_in_place = true;
+  Algorithm algorithm = Algorithm::native;
+};
+
+Fields fields_of(FsdpOptions& options);
+
+/// Throws Error for option values that are not allowed in the plan.
+void check(const FsdpOptions& options, const RunPlan& plan);
+
+/// Trains N ranks in groups of G that hold one model together (Rajbhandari et al., SC'20,
+/// sections 5 and 7; Zhao et al., VLDB 2023, section 3.2): G = N unless `shard_group` says
+/// otherwise. Every rank keeps one of G shards of every unit's optimizer state, and updates this
+/// shard of the parameters. What else of a model with P bytes of parameters it keeps, and what it
+/// sends to its group, with one micro-batch:
+///
+///   stage  degrees                               parameters  gradients  sends
+///   0      no_shard (G = 1)                      P           P          nothing
+///   1      shard_optimizer, hybrid_shard_zero1   P           P          2 (G-1)/G P
+///   2      shard_grad_op, hybrid_shard_zero2     P           P/G        2 (G-1)/G P
+///   3      full_shard, hybrid_shard, on_demand   P/G         P/G        3 (G-1)/G P
+///
+/// Gradients are reduce-scattered within the group after the backward of each unit. With N/G > 1
+/// groups the sums of a shard are all-reduced across groups, for which a rank sends another
+/// 2 (N/G - 1) / (N/G) * P/G bytes. In stages 1 and 2 the group gathers the parameters once a step,
+/// after the update, while the next forward goes on; a step that fp16 skips gathers nothing. In
+/// stage 3 a unit is all-gathered before its forward and again before its backward, and freed after
+/// each: `prefetch` units ahead of the one that is computed are gathered at most, and one more if
+/// the computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
+/// once more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
+/// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
+/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
+/// units and such gradients are of MemoryKind::communication; peer/fsdp/gradient_shards.h says what
+/// several micro-batches add, and what train.reduce_precision does: what is reduced then has the
+/// bytes of that dtype. All bytes include the padding of each unit to a multiple of G elements.
+///
+/// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
+/// (peer/fsdp/bundles.h): fewer and larger messages, for more memory of gathered units and
+/// gradients.
+///
+/// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
+/// about this size (peer/fsdp/gradient_buckets.h), while parameters are gathered as before. A
+/// bucket is packed into a copy in which the shards of each rank lie together, so that one
+/// reduce-scatter gives every rank its shards of all of them. At most two buckets are alive then in
+/// place of two units, and the gradient of the unit in backward.
+///
+/// on_demand moves the same bytes without collectives, keeps (N-1)/N P bytes more, and lets ranks
+/// wait for each other once a step (peer/fsdp/on_demand.h).
+///
+/// With Offload::parameters the shards of parameters lie in the host's memory. Before a unit is
+/// gathered its shard is copied to the device, one unit further ahead than units are gathered: the
+/// device holds gathered units and at most `prefetch` + 2 such shards. A group of one rank then
+/// copies whole units, and frees them as if they had been gathered.
+///
+/// Where the ranks of a group compute in one memory (Communicator::share: on CPUs of one host, with
+/// Algorithm::native), nothing is offloaded and `read_in_place` is true, stage 3 gathers nothing:
+/// the group has one array of parameters, every rank updates its shards of it, and units read all
+/// shards where they are. Instead of waiting for each other in every gathering, ranks wait once
+/// after the update; reduce-scatters remain. No rank holds gathered units. `prefetch` has no
+/// effect, and `reshard_after_forward` only on how often a unit's bytes count as read, which is as
+/// often as they would be gathered; these bytes are computed (Traffic::computed).
+///
+/// In a group of one rank nothing else is copied: parameters are used in place, and units'
+/// gradients are their own shards.
+///
+/// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
+/// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over
+/// ranks are in rank order, or in that of the algorithm. Rank order with "last", with one
+/// micro-batch, or with on_demand, is the order of `single`. Several groups of several ranks are
+/// another order: they add up within each group first and then over groups.
+std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
+
+/// In which order a run adds up; if that is an order of its own, define_fsdp() has the same, on one
+/// rank.
+SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan);
+std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options);
+
+double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options);
+
+}  // namespace ringside::peer

@@ -1,0 +1,239 @@
+#include "peer/fsdp/gradient_shards.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/device/convert.h"
+#include "peer/schemes/exposed.h"
+
+namespace ringside::peer {
+namespace {
+
+/// Several micro-batches of a rank are one sum before other ranks see them, if there are any.
+bool adds_up_first(const RunPlan& plan) {
+  return plan.train.accumulation > 1 && (plan.train.reduce == Reduce::last || plan.world == 1);
+}
+
+}  // namespace
+
+GradientShards::GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
+                               ShardCarrier* carrier, bool whole, double bucket_bytes)
+    : context_(context),
+      shards_(shards),
+      mesh_(mesh),
+      carrier_(carrier),
+      written_as_(parameter_dtype(context.plan.train)),
+      reduced_as_(reduce_dtype(context.plan.train)),
+      buckets_(shards.bundles(), reduced_as_, bucket_bytes),
+      adds_up_first_(adds_up_first(context.plan)),
+      keeps_whole_(whole || adds_up_first_ || shards.ranks() == 1),
+      sums_(context, shards, keeps_whole_ && sum_dtype(context.plan.train) == written_as_,
+            MemoryKind::gradient, sum_dtype(context.plan.train)) {
+  if (keeps_whole_ && !sums_.whole())
+    apart_.emplace(context, shards, true, MemoryKind::gradient, written_as_);
+  // The padding has to be zero; all else is overwritten.
+  if (!written().is_own_range()) context.device.kernels().fill({.out = written().values()});
+}
+
+Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
+  const Bundles& bundles = shards_.bundles();
+  const std::size_t bundle = bundles.of(unit);
+  const bool later = pass.micro_batch > 0;
+  if (adds_up_first_ && later)
+    return target_ = context_.device.tensor({bundles.model().units[unit]->layout().count()},
+                                            MemoryKind::gradient, written_as_);
+  if (unit == bundles[bundle].last) target_ = make_target(bundle, later);
+  return bundles.part(target_, unit);
+}
+
+/// Returns where backward writes the gradient of a bundle: where whole gradients are, or beside.
+Tensor GradientShards::make_target(std::size_t bundle, bool later) {
+  if (keeps_whole_ && !later) return written().bundle(bundle);
+  make_room();
+  const std::int64_t count = shards_.count(bundle), padded = shards_.padded_count(bundle);
+  const Tensor out = context_.device.tensor({padded}, MemoryKind::communication, written_as_);
+  if (padded > count) context_.device.kernels().fill({.out = out.range(count, padded - count)});
+  return out;
+}
+
+void GradientShards::reduce(std::size_t unit, const Pass& pass) {
+  const Bundles& bundles = shards_.bundles();
+  const std::size_t bundle = bundles.of(unit);
+  const bool later = pass.micro_batch > 0, complete = unit == bundles[bundle].first;
+  if (adds_up_first_) {
+    const Tensor sum = written().bundle(bundle);
+    if (later) add(bundles.model().units[unit]->name(), target_, bundles.part(sum, unit));
+    if (later || complete) target_ = {};
+    if (complete && pass.last()) send(bundle, sum, false, {});
+  } else if (complete) {
+    const Tensor gradient = std::exchange(target_, {});
+    send(bundle, gradient, later, later || !keeps_whole_ ? gradient : Tensor{});
+  }
+}
+
+/// Takes a bundle's gradient, and begins to sum its bucket over ranks if that is complete. If it is
+/// the first one of a step, and of the dtype of the sums, it is summed directly into this rank's
+/// shards; so is a later one if ranks meet once a step. Any other one is summed into this rank's
+/// part of what is sent, from which take() takes it.
+void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
+                          Tensor temporary) {
+  Communicator* across = mesh_.across();
+  if (!carrier_ && !across && written_as_ == reduced_as_) return;
+  const std::size_t b = buckets_.of(bundle);
+  const GradientBucket& bucket = buckets_[b];
+  const bool stays = !later || meets_once();
+  const bool in_sums = stays && reduced_as_ == sums_.values().dtype() && is_one_stretch(b);
+  const bool lies_as_sent = bucket.first == bucket.last || (shards_.ranks() == 1 && !later);
+  const bool packs = written_as_ != reduced_as_ || !lies_as_sent;
+  if (packs) pack(bundle, gradient, in_sums && !carrier_);
+  if (bundle != bucket.first) return;
+  Tensor sent = gradient;
+  if (packs)
+    sent = std::exchange(packed_, {});
+  else if (bucket.first != bucket.last)
+    sent = part_of_sums(b);
+  if (packs) temporary = in_sums && !carrier_ ? Tensor{} : sent;
+  const std::int64_t count = part_count(b);
+  const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
+  WorkPtr work = begin_traced(context_.timeline, bucket.name, [&]() -> WorkPtr {
+    if (carrier_) return carrier_->reduce(bundle, bucket.name, sent, part, later);
+    return across ? begin_across(bucket.name, part) : nullptr;
+  });
+  if (!on_their_way_.empty()) cross(on_their_way_.back());
+  on_their_way_.push_back(
+      {b, part, in_sums, later, std::move(temporary), std::move(work), carrier_ && across});
+}
+
+/// Copies a bundle's gradient to its places in what is sent of the bucket.
+void GradientShards::pack(std::size_t bundle, const Tensor& gradient, bool in_sums) {
+  const std::size_t b = buckets_.of(bundle);
+  const std::int64_t ranks = shards_.ranks(), count = part_count(b);
+  if (!packed_ && !in_sums) make_room();
+  if (!packed_)
+    packed_ = in_sums
+                  ? part_of_sums(b)
+                  : context_.device.tensor({ranks * count}, MemoryKind::communication, reduced_as_);
+  const auto span =
+      context_.timeline.scope(Activity::encoding, "pack " + shards_.bundles()[bundle].name,
+                              {.bytes = static_cast<std::int64_t>(gradient.bytes())});
+  const std::int64_t begin = shards_.begin(bundle) - shards_.begin(buckets_[b].first);
+  const std::int64_t shard = gradient.count() / ranks;
+  context_.device.kernels().cast({.in = gradient,
+                                  .out = packed_.range(begin, (ranks - 1) * count + shard),
+                                  .rows = ranks,
+                                  .stride = count});
+}
+
+std::int64_t GradientShards::part_count(std::size_t bucket) const {
+  const std::size_t last = buckets_[bucket].last;
+  return shards_.begin(last) + shards_.padded_count(last) / shards_.ranks() -
+         shards_.begin(buckets_[bucket].first);
+}
+
+bool GradientShards::is_one_stretch(std::size_t bucket) const {
+  return sums_.is_own_range() || buckets_[bucket].first == buckets_[bucket].last;
+}
+
+Tensor GradientShards::part_of_sums(std::size_t bucket) const {
+  const std::size_t first = buckets_[bucket].first;
+  if (!sums_.is_own_range()) return sums_.shard(first);
+  return sums_.values().range(shards_.begin(first), part_count(bucket));
+}
+
+std::vector<std::int64_t> GradientShards::counts() const {
+  std::vector<std::int64_t> out;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) out.push_back(part_count(b) * shards_.ranks());
+  return out;
+}
+
+/// Sends a gradient that has been summed within the group across groups, if there are several.
+void GradientShards::cross(OnItsWay& gradient) {
+  if (!std::exchange(gradient.crosses, false)) return;
+  wait(gradient, carrier_->reduces());
+  if (gradient.in_sums) gradient.temporary = {};
+  const std::string& name = buckets_[gradient.bucket].name;
+  gradient.work =
+      begin_traced(context_.timeline, name, [&] { return begin_across(name, gradient.part); });
+}
+
+WorkPtr GradientShards::begin_across(const std::string& name, const Tensor& part) {
+  mesh_.across()->name_next(name);
+  return mesh_.across()->all_reduce(part);
+}
+
+/// Waits until at most one gradient on its way has memory of its own.
+void GradientShards::make_room() {
+  const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
+  while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1) finish_first();
+}
+
+void GradientShards::finish_first() {
+  OnItsWay first = std::move(on_their_way_.front());
+  on_their_way_.pop_front();
+  cross(first);
+  if (first.work) wait(first, mesh_.across() ? "all-reduce" : carrier_->reduces());
+  take(first);
+}
+
+/// Takes this rank's part of a sum over ranks, unless it was summed where it belongs.
+void GradientShards::take(const OnItsWay& gradient) {
+  if (gradient.in_sums) return;
+  const GradientBucket& bucket = buckets_[gradient.bucket];
+  const auto take_part = [&](const Tensor& part, const Tensor& sum) {
+    if (gradient.later) return add(bucket.name, part, sum);
+    const auto span = context_.timeline.scope(Activity::encoding, "unpack " + bucket.name,
+                                              {.bytes = static_cast<std::int64_t>(part.bytes())});
+    context_.device.kernels().cast({.in = part, .out = sum});
+  };
+  if (is_one_stretch(gradient.bucket))
+    return take_part(gradient.part, part_of_sums(gradient.bucket));
+  std::int64_t begin = 0;
+  for (std::size_t b = bucket.first; b <= bucket.last; ++b) {
+    const Tensor sum = sums_.shard(b);
+    take_part(gradient.part.range(begin, sum.count()), sum);
+    begin += sum.count();
+  }
+}
+
+void GradientShards::meet() {
+  if (!meets_once()) return;
+  finish_all();
+  carrier_->meet(sums_);
+}
+
+bool GradientShards::is_summed(std::size_t bundle, std::size_t lowest) const {
+  const std::size_t bucket = buckets_.of(bundle);
+  return buckets_[bucket].first >= lowest &&
+         std::none_of(on_their_way_.begin(), on_their_way_.end(),
+                      [bucket](const OnItsWay& one) { return one.bucket == bucket; });
+}
+
+void GradientShards::finish(std::size_t bundle) {
+  while (!is_summed(bundle, 0)) finish_first();
+}
+
+void GradientShards::finish_arrived() {
+  const auto arrived = [](const OnItsWay& one) {
+    return !one.crosses && (!one.work || one.work->ready());
+  };
+  while (!on_their_way_.empty() && arrived(on_their_way_.front())) finish_first();
+}
+
+void GradientShards::finish_all() {
+  while (!on_their_way_.empty()) finish_first();
+}
+
+void GradientShards::wait(OnItsWay& gradient, std::string_view operation) {
+  wait_exposed(context_.timeline, fmt::format("{} {}", operation, buckets_[gradient.bucket].name),
+               std::move(gradient.work));
+}
+
+void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {
+  const auto span = context_.timeline.scope(Activity::compute, "add up " + name,
+                                            {.bytes = static_cast<std::int64_t>(in.bytes())});
+  add_converted(context_.device, in, out);
+}
+
+}  // namespace ringside::peer

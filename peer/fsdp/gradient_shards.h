@@ -1,0 +1,121 @@
+// Gradients on their way from backward to the shards of their sums.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/nn/pass.h"
+#include "peer/fsdp/gradient_buckets.h"
+#include "peer/fsdp/kept.h"
+#include "peer/fsdp/mesh.h"
+#include "peer/fsdp/shard_carrier.h"
+
+namespace ringside::peer {
+
+/// Says where the backward of a unit writes its gradient, and adds the gradients of all ranks and
+/// micro-batches up, so that this rank has the sum of its shard. Within the mesh's group a gradient
+/// is reduce-scattered; across groups, the shard is all-reduced. A gradient is added up in one of
+/// two orders: over this rank's micro-batches first (train.reduce "last"), then once over ranks; or
+/// over ranks in every micro-batch, then over micro-batches. If ranks meet once a step
+/// (ShardCarrier::meets_once), the first order holds in any case: owners add up the micro-batches
+/// of every rank apart.
+///
+/// Backward writes in parameter_dtype(), ranks sum in reduce_dtype(), and sums() are of sum_dtype()
+/// (core/plan/train_config.h). Ranks sum a bucket of bundles at a time. A bucket of one bundle
+/// whose dtype need not change is sent from where backward wrote it; so are several bundles if the
+/// group is one rank. Any other bucket is packed into a copy, in which the first rank's shards of
+/// all bundles lie one after the other, then the second rank's, and so on.
+///
+/// Memory: the sums are of kind gradient. They are whole if asked for, if the group is one rank, or
+/// if this rank adds up several micro-batches first; whole gradients of another dtype than the sums
+/// lie beside them, and the sums are shards then. The gradient of a later micro-batch that the rank
+/// adds up itself is of kind gradient too, one unit at a time. All other gradients, and copies, are
+/// of kind communication: at most two buckets of what is sent, and, if that is a copy, the gradient
+/// of one bundle.
+class GradientShards {
+ public:
+  /// `carrier` is null if the mesh's group is this rank alone. `whole` keeps whole gradients even
+  /// if shards of them are enough. A bucket has at least `bucket_bytes` (GradientBuckets); it is
+  /// one bundle if the carrier meets once. All arguments outlive this object.
+  GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
+                 ShardCarrier* carrier, bool whole, double bucket_bytes);
+
+  /// Returns where the unit's backward of this micro-batch has to write. May wait for gradients
+  /// that are on their way.
+  Tensor target(std::size_t unit, const Pass& pass);
+  /// Takes what backward has written into the target, and begins to reduce the unit's bucket if
+  /// that is complete. Blocks only in a mesh of several groups of several ranks: there it waits
+  /// until the bucket before has been reduce-scattered, and sends its shards on across groups; and
+  /// where it makes a copy, for the memory of earlier ones.
+  void reduce(std::size_t unit, const Pass& pass);
+  /// If ranks meet once a step: waits for all of them, and completes sums(). Called before
+  /// finish(), after the last micro-batch.
+  void meet();
+  /// Waits until the bundle's shard of sums() is complete.
+  void finish(std::size_t bundle);
+  void finish_all();
+  /// Does what finish() does for the bundles that have arrived; does not block.
+  void finish_arrived();
+  /// Whether the bundle's shard of sums() is complete, if backward has completed the bundles from
+  /// `lowest` on.
+  bool is_summed(std::size_t bundle, std::size_t lowest) const;
+  /// Whether sums() are complete only after meet().
+  bool meets_once() const { return carrier_ && carrier_->meets_once(); }
+
+  /// The gradient of the step. After finish() a bundle's shard is its sum over all ranks and
+  /// micro-batches; the rest of a whole gradient means nothing.
+  const Kept& sums() const { return sums_; }
+
+  /// The number of elements, with padding, of every bucket.
+  std::vector<std::int64_t> counts() const;
+
+ private:
+  /// A gradient that is being summed over ranks.
+  struct OnItsWay {
+    std::size_t bucket;
+    Tensor part;       // receives this rank's part of the sum
+    bool in_sums;      // whether `part` is where sums() has it
+    bool later;        // whether `part` is then added to the sum over earlier micro-batches
+    Tensor temporary;  // what is sent, if it is not a part of a whole gradient or of sums()
+    WorkPtr work;      // null if there is no other rank
+    bool crosses;      // whether `part` is still to be summed across groups
+  };
+
+  /// What backward writes, if this rank keeps whole gradients.
+  const Kept& written() const { return apart_ ? *apart_ : sums_; }
+  Tensor make_target(std::size_t bundle, bool later);
+  void send(std::size_t bundle, const Tensor& gradient, bool later, Tensor temporary);
+  void pack(std::size_t bundle, const Tensor& gradient, bool in_sums);
+  void cross(OnItsWay& gradient);
+  /// Begins to sum `part` across groups; records and traces show the `name`.
+  WorkPtr begin_across(const std::string& name, const Tensor& part);
+  void make_room();
+  void finish_first();
+  void take(const OnItsWay& gradient);
+  void add(const std::string& name, const Tensor& in, const Tensor& out);
+  void wait(OnItsWay& gradient, std::string_view operation);
+  /// The number of elements that this rank gets of the bucket, and where sums() has them, if they
+  /// lie there one after the other.
+  std::int64_t part_count(std::size_t bucket) const;
+  Tensor part_of_sums(std::size_t bucket) const;
+  bool is_one_stretch(std::size_t bucket) const;
+
+  const RankContext& context_;
+  const Shards& shards_;
+  const Mesh& mesh_;
+  ShardCarrier* carrier_;
+  DType written_as_, reduced_as_;
+  GradientBuckets buckets_;
+  bool adds_up_first_;  // this rank adds up its micro-batches before they are summed over ranks
+  bool keeps_whole_;
+  Kept sums_;
+  std::optional<Kept> apart_;  // whole gradients, if the sums are of another dtype
+  Tensor target_;  // of the bundle in backward, or of a unit that this rank adds up itself
+  Tensor packed_;  // the part of a bucket that is complete, if it is sent in a copy
+  std::deque<OnItsWay> on_their_way_;
+};
+
+}  // namespace ringside::peer

@@ -1,0 +1,67 @@
+// How shards move within a group of ranks: by collectives, or on demand.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/traffic.h"
+#include "core/comm/communicator.h"
+#include "core/scheme/rank_context.h"
+#include "peer/fsdp/degree.h"
+#include "peer/fsdp/kept.h"
+
+namespace ringside::peer {
+
+/// Brings the shards of parameters to the rank that computes with them, and gradients to the ranks
+/// that keep their sums (the owners of the shards). For one thread; all ranks of the group do the
+/// same. A Work must not outlive the carrier.
+class ShardCarrier {
+ public:
+  virtual ~ShardCarrier() = default;
+
+  /// Begins to fill `padded` with the bundle's shards of all ranks; `shard` is this rank's, on its
+  /// device. Does not block.
+  virtual WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) = 0;
+
+  /// Begins to bring a whole gradient of a bundle, or, in collectives, of a bucket that begins with
+  /// the bundle, to the owners of its shards; records and traces show the `name`. Does not block.
+  /// `part` is for this rank's part of the sum over ranks; it may be a part of `gradient`. If
+  /// owners add up at the end, `part` is this rank's sum over its micro-batches so far: `later`
+  /// says that the gradient has to be added to it, and to what earlier micro-batches of this rank
+  /// have brought to other owners.
+  virtual WorkPtr reduce(std::size_t bundle, const std::string& name, const Tensor& gradient,
+                         const Tensor& part, bool later) = 0;
+
+  /// Whether ranks wait for each other once a step: owners keep what each rank brings apart until
+  /// meet() adds it up.
+  virtual bool meets_once() const { return false; }
+  /// Before the update: blocks until all ranks' gradients are here, and adds them up in `sums`.
+  /// All works of this rank are over.
+  virtual void meet(const Kept& sums) { static_cast<void>(sums); }
+  /// After the update, or after gathering without one: blocks until no rank reads this rank's old
+  /// parameters, and all ranks have new ones.
+  virtual void leave() {}
+
+  /// What traces call gather() and reduce().
+  virtual std::string_view gathers() const { return "all-gather"; }
+  virtual std::string_view reduces() const { return "reduce-scatter"; }
+
+  /// What the carrier itself has moved; collectives count in their communicators.
+  virtual Traffic traffic() const { return {}; }
+};
+
+/// Every movement of a bundle is a collective of the group, for which its ranks wait for each
+/// other. If ranks share the parameters, gather() is not called, and leave() is a barrier. All
+/// arguments outlive the carrier.
+std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,
+                                                      Communicator& group, const Shards& shards,
+                                                      const Kept& parameters);
+
+/// Makes the carrier of the degree; null if `group` is null, because the group is this rank alone.
+/// Collective: all ranks of the group call it. All arguments outlive the carrier.
+std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
+                                           Communicator* group, const Shards& shards,
+                                           const Kept& parameters);
+
+}  // namespace ringside::peer

@@ -1,0 +1,50 @@
+// What the planner asks of ddp: its options, its order of sums and its closed form of bytes.
+#include "core/base/error.h"
+#include "core/comm/sums.h"
+#include "core/scheme/single.h"
+#include "peer/schemes/ddp.h"
+#include "peer/schemes/reducer.h"
+#include "peer/schemes/sums.h"
+
+namespace ringside::peer {
+
+Fields fields_of(DdpOptions& options) {
+  return {
+      {"bucket_mb", &options.bucket_mb,
+       "gradients are all-reduced in buckets of about this size (MB)"},
+      {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"},
+      {"overlap", &options.overlap,
+       "reduce buckets while backward goes on; false: all after it, to see what overlap saves"}};
+}
+
+void check(const DdpOptions& options, const RunPlan& plan) {
+  if (!(options.bucket_mb > 0))
+    throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
+  check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
+}
+
+SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan) {
+  return order_of_sums(plan, options.algorithm);
+}
+
+std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {
+  const RunPlan& plan = context.plan;
+  return define_in_order(context, [&plan, options](const Model& model) {
+    std::vector<Sum> out;
+    for (const Bucket& bucket :
+         make_buckets(model, reduce_dtype(plan.train), options.bucket_mb * 1e6))
+      for (Sum sum : sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count,
+                             some_workers(plan.defines))) {
+        sum.begin += bucket.begin;
+        out.push_back(std::move(sum));
+      }
+    return out;
+  });
+}
+
+double ddp_minimum_bytes(const StepShape& shape) {
+  const double n = shape.world;
+  return 2 * (n - 1) / n * static_cast<double>(shape.gradient_bytes * shape.reductions);
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,109 @@
+#include "peer/schemes/reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/device/convert.h"
+#include "peer/schemes/exposed.h"
+
+namespace ringside::peer {
+
+std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes) {
+  std::vector<Bucket> buckets;
+  const auto element = static_cast<double>(size_of(dtype));
+  std::int64_t end = model.parameter_count();
+  for (std::size_t u = model.units.size(); u-- > 0;) {
+    const std::int64_t begin = model.first_parameter(u);
+    if (static_cast<double>(end - begin) * element < bytes && u > 0) continue;
+    buckets.push_back({"bucket " + std::to_string(buckets.size()), u, begin, end - begin});
+    end = begin;
+  }
+  return buckets;
+}
+
+Reducer::Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets,
+                 const Tensor& gradients, const Tensor& total, Operation operation)
+    : device_(device),
+      timeline_(timeline),
+      buckets_(std::move(buckets)),
+      gradients_(gradients),
+      total_(total),
+      operation_(std::move(operation)),
+      under_way_(buckets_.size()) {}
+
+Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps) {
+  return {"all-reduce", dtype,
+          [&communicator](const std::string& bucket, const Tensor& gradients) {
+            communicator.name_next(bucket);
+            return communicator.all_reduce(gradients);
+          },
+          overlaps};
+}
+
+void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
+  if (!operation_.overlaps && unit > 0) return;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    if (!operation_.overlaps || buckets_[b].first_unit == unit) begin(b, micro_batch);
+  if (!operation_.overlaps) finalize_all();
+}
+
+void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
+  const Tensor values = message(buckets_[bucket], micro_batch == 0);
+  const std::string& name = buckets_[bucket].name;
+  under_way_[bucket] = {
+      begin_traced(timeline_, name, [&] { return operation_.begin(name, values); }), values,
+      micro_batch};
+}
+
+/// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;
+/// in `total`, if that has it and holds no earlier sum; or else in memory of their own.
+Tensor Reducer::message(const Bucket& bucket, bool first) const {
+  const Tensor own = gradients_.range(bucket.begin, bucket.count);
+  if (own.dtype() == operation_.dtype) return own;
+  const auto span = timeline_.scope(Activity::encoding, "convert " + bucket.name,
+                                    {.bytes = static_cast<std::int64_t>(own.bytes())});
+  const bool in_total = first && total_.dtype() == operation_.dtype;
+  const Tensor out =
+      in_total ? total_.range(bucket.begin, bucket.count)
+               : device_.tensor({bucket.count}, MemoryKind::communication, operation_.dtype);
+  device_.kernels().cast({.in = own, .out = out});
+  return out;
+}
+
+void Reducer::finalize(std::size_t bucket) {
+  UnderWay& under_way = under_way_[bucket];
+  if (!under_way.work) return;
+  const Bucket& range = buckets_[bucket];
+  wait_exposed(timeline_, operation_.name + " " + range.name, std::move(under_way.work));
+  const Tensor values = std::exchange(under_way.values, {});
+  const Tensor sum = total_.range(range.begin, range.count);
+  if (values.begins_at(sum)) return;
+  const bool adds = under_way.micro_batch > 0, converts = values.dtype() != sum.dtype();
+  const auto span = timeline_.scope(adds || !converts ? Activity::compute : Activity::encoding,
+                                    (adds || !converts ? "add up " : "convert ") + range.name,
+                                    {.bytes = static_cast<std::int64_t>(values.bytes())});
+  if (adds)
+    add_converted(device_, values, sum);
+  else
+    device_.kernels().cast({.in = values, .out = sum});
+}
+
+bool Reducer::finalize_if_ready(std::size_t bucket, std::int64_t micro_batch) {
+  const UnderWay& under_way = under_way_[bucket];
+  if (!under_way.work || under_way.micro_batch != micro_batch || !under_way.work->ready())
+    return false;
+  finalize(bucket);
+  return true;
+}
+
+void Reducer::finalize_of_unit(std::size_t unit) {
+  const auto bucket = std::find_if(buckets_.begin(), buckets_.end(),
+                                   [&](const Bucket& b) { return b.first_unit <= unit; });
+  finalize(static_cast<std::size_t>(bucket - buckets_.begin()));
+}
+
+void Reducer::finalize_all() {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) finalize(b);
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,44 @@
+// The algorithm of a scheme's collectives, and the order of sums that follows from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/comm/algorithm.h"
+#include "core/comm/sums.h"
+#include "core/observe/record.h"
+#include "core/plan/run_plan.h"
+#include "peer/comm/call.h"
+
+namespace ringside::peer {
+
+/// Workers 0, 1, ... `count` - 1; or `count` of them from `first` on, `stride` apart.
+std::vector<int> some_workers(int count, int first = 0, int stride = 1);
+
+/// In which order gradients are added up: by an algorithm, in two levels, or over ranks after every
+/// one of several micro-batches is another order than `single` has. Also of_single where NCCL
+/// chooses: nobody knows the order there, but it is the same under all schemes.
+SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels = false);
+
+/// How these workers of the plan add up `count` elements by a collective of this kind. The
+/// additions name workers.
+std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
+                         std::int64_t count, const std::vector<int>& workers);
+
+/// The algorithms that collectives of the plan's workers take if Algorithm::automatic is asked for:
+/// one for each of the `counts` of elements.
+std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
+                              const std::vector<std::int64_t>& counts,
+                              const std::vector<int>& workers);
+
+/// Says how many collectives each algorithm of chosen() takes; `what` names the collectives.
+std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Call::Kind kind,
+                                            const std::vector<std::int64_t>& counts,
+                                            const std::vector<int>& workers,
+                                            const std::string& what);
+
+/// Throws Error if these workers of the plan cannot use the algorithm; `key` is the option's.
+void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string& key,
+                     const std::vector<int>& workers);
+
+}  // namespace ringside::peer

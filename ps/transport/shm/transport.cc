@@ -1,0 +1,69 @@
+#include "ps/transport/shm/transport.h"
+
+#include "core/base/error.h"
+#include "ps/protocol/rendezvous.h"
+#include "ps/transport/shm/ends.h"
+
+namespace ringside::ps {
+namespace {
+
+constexpr const char* board_key = "ps.board";
+
+std::shared_ptr<Inside> inside_of(const RankContext& context) {
+  return context.shared ? context.shared->get<Inside>() : std::make_shared<Inside>();
+}
+
+void check_device(Device& device) {
+  if (!shares_memory(device))
+    throw Error(
+        "transport shm: other processes cannot map the memory of this rank's device; choose ipc or "
+        "tcp");
+}
+
+class ShmTransport : public Transport {
+ public:
+  /// Server 0 draws the run's token and makes the board.
+  Connection listen(const RankContext& context, const TransportOptions& options) override {
+    check_device(context.device);
+    const RankPlan& self = context.self();
+    const int workers = context.plan.world, servers = context.plan.servers;
+    std::shared_ptr<Board> board;
+    if (self.server == 0) {
+      board = Board::create(workers, servers);
+      context.store.set(token_key, draw_token());
+      context.store.set(board_key, board->address());
+    } else {
+      board = Board::join(context.store.get(board_key, options.timeout_s), workers, servers);
+    }
+    const std::uint64_t token = shared_token(context.store, options.timeout_s);
+    const int beside = context.shared ? self.worker : -1;
+    auto channel =
+        open_server(context.device, board, self.server, beside, inside_of(context), options);
+    context.store.set(endpoint_key(self.server), "shm");
+    return {std::move(channel), token};
+  }
+
+  Connection connect(const RankContext& context, const TransportOptions& options) override {
+    check_device(context.device);
+    const RankPlan& self = context.self();
+    const int beside = context.shared ? self.server : -1;
+    const std::uint64_t token = shared_token(context.store, options.timeout_s);
+    auto board = Board::join(context.store.get(board_key, options.timeout_s), context.plan.world,
+                             context.plan.servers);
+    for (int server = 0; server < context.plan.servers; ++server)
+      context.store.get(endpoint_key(server), options.timeout_s);
+    return {connect_worker(context.device, std::move(board), self.worker, beside,
+                           inside_of(context), options, context.timeline),
+            token};
+  }
+};
+
+}  // namespace
+
+bool shares_memory(Device& device) {
+  return device.allocate(1, MemoryKind::communication)->address().file >= 0;
+}
+
+std::unique_ptr<Transport> shm_transport() { return std::make_unique<ShmTransport>(); }
+
+}  // namespace ringside::ps
