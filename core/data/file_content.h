@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/data/files.h"
 #include "core/data/gzip.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 

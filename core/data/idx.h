@@ -7,7 +7,7 @@
 
 #include "core/data/dataset.h"
 #include "core/data/file_list.h"
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 

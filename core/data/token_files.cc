@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 namespace {

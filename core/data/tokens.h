@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/data/dataset.h"
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 

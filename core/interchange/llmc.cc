@@ -14,7 +14,7 @@ constexpr std::size_t header_numbers = 256, header_bytes = 4 * header_numbers;
 /// With larger values a product below could overflow.
 constexpr std::int64_t most_layers = 1 << 16, largest_extent = 1 << 24;
 
-using Header = std::array<std::int32_t, header_numbers>;
+using HeaderNumbers = std::array<std::int32_t, header_numbers>;
 
 struct Sizes {
   std::int64_t positions, vocabulary, layers, heads, width, rows;
@@ -22,7 +22,7 @@ struct Sizes {
 
 class Checked {
  public:
-  Checked(const std::string& path, const Header& header) : path_(path), header_(header) {}
+  Checked(const std::string& path, const HeaderNumbers& header) : path_(path), header_(header) {}
 
   std::int64_t number(std::size_t index, std::string_view what, std::int64_t largest) const {
     const std::int64_t value = header_[index];
@@ -40,7 +40,7 @@ class Checked {
 
  private:
   const std::string& path_;
-  const Header& header_;
+  const HeaderNumbers& header_;
 };
 
 /// Cuts the file's bytes into tensors. An array over all layers becomes one tensor for each layer;
@@ -78,7 +78,8 @@ class Cutter {
   std::size_t element_bytes_, at_ = header_bytes;
 };
 
-Sizes check_header(const std::string& path, const Header& header, const ModelConfig& config) {
+Sizes check_header(const std::string& path, const HeaderNumbers& header,
+                   const ModelConfig& config) {
   const Checked checked(path, header);
   if (header[1] != 3 && header[1] != 5)
     throw Error("{}: byte 4: version {}, but only 3 (fp32) and 5 (bf16) can be read", path,
@@ -129,7 +130,7 @@ StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config
   if (file->bytes().size() < header_bytes)
     throw Error("{}: byte {}: the file ends within its header of {} bytes", path,
                 file->bytes().size(), header_bytes);
-  Header header;
+  HeaderNumbers header;
   std::memcpy(header.data(), file->bytes().data(), header_bytes);
   if (header[0] != magic)
     throw Error("{}: byte 0: magic number {}, but model files of llm.c have {}", path, header[0],

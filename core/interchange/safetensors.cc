@@ -31,9 +31,9 @@ constexpr ElementSize element_sizes[] = {
     {"U64", 64},    {"C64", 64}, {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6},
 };
 
-class Header {
+class JsonHeader {
  public:
-  Header(const std::string& path, std::span<const std::byte> data) : path_(path), data_(data) {}
+  JsonHeader(const std::string& path, std::span<const std::byte> data) : path_(path), data_(data) {}
 
   StoredTensor tensor(const std::string& name, const json& entry) {
     if (!entry.is_object()) refuse(name, "is not a JSON object");
@@ -179,7 +179,7 @@ ParsedSafetensors parse_safetensors(const std::string& path, std::span<const std
   const json header = parse_json(path, text, deepest_header);
   if (!header.is_object()) throw Error("{}: the header is not a JSON object", path);
 
-  Header reader(path, bytes.subspan(sizeof length + length));
+  JsonHeader reader(path, bytes.subspan(sizeof length + length));
   ParsedSafetensors out;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__")

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 #include "core/tensor/dtype.h"
 
 namespace ringside {

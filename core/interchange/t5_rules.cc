@@ -3,7 +3,7 @@
 namespace ringside::naming {
 namespace {
 
-constexpr Rule rules[] = {
+constexpr Rule t5_rule_table[] = {
     {"embedding", "table.tokens", "shared.weight", Order::tokens},
     {"encoder.*", "norm1.weight", "encoder.block.*.layer.0.layer_norm.weight"},
     {"encoder.*", "attention.q.weight", "encoder.block.*.layer.0.SelfAttention.q.weight"},
@@ -42,6 +42,6 @@ constexpr Rule rules[] = {
 
 }  // namespace
 
-std::span<const Rule> t5_rules() { return rules; }
+std::span<const Rule> t5_rules() { return t5_rule_table; }
 
 }  // namespace ringside::naming

@@ -3,7 +3,7 @@
 namespace ringside::naming {
 namespace {
 
-constexpr Rule rules[] = {
+constexpr Rule vision_rule_table[] = {
     {"patches", "convolution.weight", "model.vision_model.embeddings.patch_embedding.weight",
      Order::channels_first},
     {"patches", "convolution.bias", "model.vision_model.embeddings.patch_embedding.bias"},
@@ -40,6 +40,6 @@ constexpr Rule rules[] = {
 
 }  // namespace
 
-std::span<const Rule> vision_rules() { return rules; }
+std::span<const Rule> vision_rules() { return vision_rule_table; }
 
 }  // namespace ringside::naming

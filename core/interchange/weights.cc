@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/device/write_values.h"
-#include "core/interchange/fit.h"
 #include "core/interchange/llmc.h"
+#include "core/interchange/matched_tensors.h"
 #include "core/interchange/stated_model.h"
 
 namespace ringside {

@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds difference_of_ways(300);
 class Launch : private RankEvents {
  public:
   Launch(const RunPlan& plan, const std::vector<RankHost*>& hosts, const LaunchListener& listener,
-         Attendant* attendant)
-      : plan_(plan), hosts_(hosts), listener_(listener), attendant_(attendant) {
+         RunSidecar* sidecar)
+      : plan_(plan), hosts_(hosts), listener_(listener), sidecar_(sidecar) {
     result_.records.resize(plan.ranks.size());
     last_step_.resize(plan.ranks.size());
     running_.resize(in_one_process(plan) ? 1 : plan.ranks.size());
@@ -98,14 +98,14 @@ class Launch : private RankEvents {
 
   void listen() {
     const double asleep_since = seconds_now();
-    wait_for_news(distinct_, attendant_ ? attendant_->files() : std::vector<int>(), poll_ms);
+    wait_for_news(distinct_, sidecar_ ? sidecar_->files() : std::vector<int>(), poll_ms);
     if (const double late = seconds_now() - asleep_since - 1e-3 * poll_ms;
         late > least_standstill_s)
       result_.stood_still_s += late;
     for (RankHost* host : distinct_) host->read(*this);
-    if (attendant_) {
-      attendant_->attend();
-      if (const std::string failure = attendant_->failure(); !failure.empty()) fail(failure);
+    if (sidecar_) {
+      sidecar_->attend();
+      if (const std::string failure = sidecar_->failure(); !failure.empty()) fail(failure);
     }
     if (!complaints_.empty()) {
       // A rank reports its failure before another rank can fail as a consequence. So when any
@@ -136,8 +136,8 @@ class Launch : private RankEvents {
       return;
     }
     if (!killed && !complaints_.empty()) return;  // the rank has complained, or another one has
-    if (!killed && attendant_) {
-      // Perhaps because of the attendant's failure, which is about to come.
+    if (!killed && sidecar_) {
+      // Perhaps because of the sidecar's failure, which is about to come.
       complaints_.emplace(std::numeric_limits<double>::infinity(), why);
       return;
     }
@@ -162,7 +162,7 @@ class Launch : private RankEvents {
     if (value.contains("set")) {
       const auto [key, text] = value["set"].get<std::pair<std::string, std::string>>();
       set(key, text);
-      if (attendant_) attendant_->note_set(key);
+      if (sidecar_) sidecar_->note_set(key);
     } else if (value.contains("get")) {
       const auto key = value["get"].get<std::string>();
       if (values_.contains(key))
@@ -200,7 +200,7 @@ class Launch : private RankEvents {
   }
 
   void told(const nlohmann::json& value) override {
-    if (attendant_) attendant_->hear(value);
+    if (sidecar_) sidecar_->hear(value);
   }
 
   std::string name(std::size_t rank) const {
@@ -221,7 +221,7 @@ class Launch : private RankEvents {
   const std::vector<RankHost*>& hosts_;
   std::vector<RankHost*> distinct_;
   const LaunchListener& listener_;
-  Attendant* attendant_;
+  RunSidecar* sidecar_;
   std::vector<bool> running_;
   std::vector<std::string> last_step_;
   std::map<std::string, std::string> values_;
@@ -238,8 +238,8 @@ class Launch : private RankEvents {
 
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
                     const LaunchListener& listener, const std::function<bool()>& interrupted,
-                    Attendant* attendant) {
-  return Launch(plan, hosts, listener, attendant).run(interrupted);
+                    RunSidecar* sidecar) {
+  return Launch(plan, hosts, listener, sidecar).run(interrupted);
 }
 
 LaunchResult launch(const RunPlan& plan, const RankProgram& program, const LaunchListener& listener,

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/comm/store.h"
-#include "core/launch/attendant.h"
 #include "core/launch/local_host.h"
 #include "core/launch/rank_host.h"
+#include "core/launch/run_sidecar.h"
 #include "core/plan/run_plan.h"
 
 namespace ringside {
@@ -58,11 +58,11 @@ struct LaunchListener {
 /// seconds, unless the rank is an expendable worker whose process has ended by a signal: then the
 /// other ranks are told (lost_key()) and go on. When `interrupted`, which is called ten times a
 /// second, returns true, all ranks are ended within 5 seconds. Ranks die with the launcher. Leaves
-/// no process, file or shared memory behind. `attendant` is what the run needs beside its ranks;
+/// no process, file or shared memory behind. `sidecar` is what the run needs beside its ranks;
 /// null: nothing.
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
                     const LaunchListener& listener, const std::function<bool()>& interrupted,
-                    Attendant* attendant = nullptr);
+                    RunSidecar* sidecar = nullptr);
 /// The same with all ranks on this host.
 LaunchResult launch(const RunPlan& plan, const RankProgram& program, const LaunchListener& listener,
                     const std::function<bool()>& interrupted);

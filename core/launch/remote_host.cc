@@ -16,7 +16,7 @@
 namespace ringside {
 namespace {
 
-constexpr int poll_ms = 100;
+constexpr int listen_ms = 100;
 constexpr const char* clock_question = "clock";
 /// A wait for an answer is named once it has taken so long.
 constexpr double late_s = 3;
@@ -73,7 +73,7 @@ RemoteHost::~RemoteHost() {
   constexpr double last_words_s = 2;
   say({{"end", true}});
   for (const double end = seconds_now() + last_words_s; agent_ && seconds_now() < end;)
-    if (can_be_read(agent_->socket(), poll_ms)) hear();
+    if (can_be_read(agent_->socket(), listen_ms)) hear();
 }
 
 std::vector<nlohmann::json> RemoteHost::hear() {
@@ -184,7 +184,7 @@ nlohmann::json RemoteHost::ask(const nlohmann::json& question, const std::string
       said = true;
       wait_.say(fmt::format("waiting for {}, which {}, for {} s at most", name_, doing, timeout_s));
     }
-    if (!can_be_read(agent_->socket(), poll_ms)) {
+    if (!can_be_read(agent_->socket(), listen_ms)) {
       judge_silence();
       continue;
     }
@@ -249,7 +249,7 @@ ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& du
       return beats ? ServiceEnd::silent : ServiceEnd::unheard;
     std::vector<pollfd> watched = {{launcher.socket(), POLLIN, 0}};
     for (const int file : host.files()) watched.push_back({file, POLLIN, 0});
-    poll(watched.data(), watched.size(), host.expects_end() ? 1 : poll_ms);
+    poll(watched.data(), watched.size(), host.expects_end() ? 1 : listen_ms);
     if (watched.front().revents != 0) {
       const auto values = words_of(launcher);
       if (!values) return beats ? ServiceEnd::lost : ServiceEnd::unheard;

@@ -7,7 +7,8 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t smallest = 63;  // with it one position is left behind the last pool
+constexpr std::int64_t alexnet_smallest_image =
+    63;  // with it one position is left behind the last pool
 constexpr Window2d pool{3, 2, 0};
 
 /// A convolution with PyTorch's own initial values, which depend on the inputs of a kernel.
@@ -29,9 +30,9 @@ std::int64_t last_side(std::int64_t image) {
 Model make_alexnet(const ModelConfig& config, Device& device) {
   check_images(config);
   check_dropout(config);
-  if (config.image < smallest)
+  if (config.image < alexnet_smallest_image)
     throw Error("model.image = {}: nothing would be left behind AlexNet's pools; choose {} or more",
-                config.image, smallest);
+                config.image, alexnet_smallest_image);
   Model model;
   const std::int64_t filters = config.filters;
   const auto stage = [&](const std::vector<plain::Layer>& layers, double dropout) {

@@ -15,9 +15,9 @@ using bert::normal;
 using layer::zeros;
 
 /// Maps int32 [B, 2 * context + masked] to [B, context, width].
-class EmbeddingUnit final : public Unit {
+class BertEmbedding final : public Unit {
  public:
-  EmbeddingUnit(const ModelConfig& c, std::shared_ptr<bert::Asked> asked, Device& device)
+  BertEmbedding(const ModelConfig& c, std::shared_ptr<bert::Asked> asked, Device& device)
       : Unit("embedding", device),
         config_(c),
         asked_(std::move(asked)),
@@ -63,9 +63,9 @@ class EmbeddingUnit final : public Unit {
 };
 
 /// x = norm(x + attention(x)); x = norm(x + mlp(x))
-class Block final : public Unit {
+class BertBlock final : public Unit {
  public:
-  Block(std::string name, const ModelConfig& c, Device& device)
+  BertBlock(std::string name, const ModelConfig& c, Device& device)
       : Unit(std::move(name), device),
         attention_(*this, "attention",
                    {.width = c.width,
@@ -122,11 +122,11 @@ Model make_bert(const ModelConfig& config, Device& device) {
                 config.context);
   Model model;
   const auto asked = std::make_shared<bert::Asked>();
-  auto embedding = std::make_unique<EmbeddingUnit>(config, asked, device);
+  auto embedding = std::make_unique<BertEmbedding>(config, asked, device);
   auto head = bert::make_head(config, asked, *embedding, embedding->share(), device);
   model.units.push_back(std::move(embedding));
   for (std::int64_t i = 0; i < config.layers; ++i)
-    model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
+    model.units.push_back(std::make_unique<BertBlock>(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
   model.task = Task::masked_tokens;
   model.input = {2 * config.context + config.masked};

@@ -10,10 +10,10 @@ namespace {
 
 using layer::zeros;
 
-class Head final : public Unit {
+class BertHead final : public Unit {
  public:
-  Head(const ModelConfig& c, std::shared_ptr<Asked> asked, const Unit& embedding,
-       std::shared_ptr<TiedTable> table, Device& device)
+  BertHead(const ModelConfig& c, std::shared_ptr<Asked> asked, const Unit& embedding,
+           std::shared_ptr<TiedTable> table, Device& device)
       : Unit("head", device),
         lender_(embedding),
         asked_(std::move(asked)),
@@ -79,7 +79,7 @@ class Head final : public Unit {
 std::unique_ptr<Unit> make_head(const ModelConfig& config, std::shared_ptr<Asked> asked,
                                 const Unit& embedding, std::shared_ptr<TiedTable> table,
                                 Device& device) {
-  return std::make_unique<Head>(config, std::move(asked), embedding, std::move(table), device);
+  return std::make_unique<BertHead>(config, std::move(asked), embedding, std::move(table), device);
 }
 
 }  // namespace ringside::bert

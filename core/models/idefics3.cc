@@ -17,7 +17,7 @@
 namespace ringside {
 namespace {
 
-constexpr Init normal{Init::Kind::normal, 0.02f};
+constexpr Init idefics3_normal{Init::Kind::normal, 0.02f};
 constexpr float vision_epsilon = 1e-6f;
 constexpr std::int64_t most_patches = 1 << 16;
 
@@ -51,8 +51,8 @@ class Patches final : public Unit {
         caption_(std::move(caption)),
         convolution_(*this, "convolution", c.channels, c.vision_width,
                      Kernel2d{.size = c.patch, .stride = c.patch, .padding = 0},
-                     Convolution::After::bias, normal),
-        positions_(*this, "positions", of_.patches, c.vision_width, normal) {}
+                     Convolution::After::bias, idefics3_normal),
+        positions_(*this, "positions", of_.patches, c.vision_width, idefics3_normal) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const Shape& in = input.shape();
@@ -112,8 +112,8 @@ class Connector final : public Unit {
         // layer's weight is kernel k, whose elements are in the same order.
         visual_(*this, "visual", c.vision_width, c.width,
                 Kernel2d{.size = c.shuffle, .stride = c.shuffle, .padding = 0},
-                Convolution::After::nothing, normal),
-        table_(*this, "table", c.vocabulary, /*positions=*/0, c.width, normal) {}
+                Convolution::After::nothing, idefics3_normal),
+        table_(*this, "table", c.vocabulary, /*positions=*/0, c.width, idefics3_normal) {}
 
   std::shared_ptr<TiedTable> share() { return table_.share(); }
 
@@ -155,16 +155,17 @@ class Connector final : public Unit {
 };
 
 /// Maps [B, visual + T, width] to logits [B * T, vocabulary] of the text's positions.
-class Head final : public Unit {
+class Idefics3Head final : public Unit {
  public:
-  Head(const ModelConfig& c, Connector& connector, Device& device)
+  Idefics3Head(const ModelConfig& c, Connector& connector, Device& device)
       : Unit("head", device),
         lender_(c.tied ? &connector : nullptr),
         visual_(Extents(c).visual * c.width),
         text_(c.context * c.width),
         norm_(*this, "norm", c.width, epsilon_of(c)),
         logits_(c.tied ? Linear(*this, "logits", connector.share(), std::nullopt)
-                       : Linear(*this, "logits", c.width, c.vocabulary, normal, std::nullopt)) {}
+                       : Linear(*this, "logits", c.width, c.vocabulary, idefics3_normal,
+                                std::nullopt)) {}
 
   const Unit* lender() const override { return lender_; }
 
@@ -227,11 +228,11 @@ Model make_idefics3(const ModelConfig& config, Device& device) {
                                                       .hidden = config.vision_hidden,
                                                       .causal = false,
                                                       .epsilon = vision_epsilon,
-                                                      .inner = normal,
-                                                      .branch = normal},
+                                                      .inner = idefics3_normal,
+                                                      .branch = idefics3_normal},
                                        device));
   auto connector = std::make_unique<Connector>(config, caption, device);
-  auto head = std::make_unique<Head>(config, *connector, device);
+  auto head = std::make_unique<Idefics3Head>(config, *connector, device);
   model.units.push_back(std::move(connector));
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(make_llama_block(fmt::format("block.{}", i), config, device));

@@ -15,18 +15,19 @@ namespace {
 using inception::Branch;
 using inception::Step;
 
-constexpr std::int64_t smallest = 75;  // with it one position is left behind the last block
+constexpr std::int64_t inception_smallest_image =
+    75;  // with it one position is left behind the last block
 constexpr Kernel2d one{1, 1, 0}, three{3, 1, 1}, five{5, 1, 2};
 constexpr Kernel2d three_halving{3, 2, 0};
 constexpr Kernel2d seven_across{{1, 7}, 1, {0, 3}}, seven_down{{7, 1}, 1, {3, 0}};
 constexpr Kernel2d three_across{{1, 3}, 1, {0, 1}}, three_down{{3, 1}, 1, {1, 0}};
 
 /// Convolutions one after the other, then a max pool.
-class Stem final : public Unit {
+class InceptionStem final : public Unit {
  public:
   /// If `first`, the unit takes images of the data set, whose gradient it does not compute.
-  Stem(const std::string& name, const ModelConfig& c, bool first, std::int64_t in,
-       const std::vector<Step>& steps, Device& device)
+  InceptionStem(const std::string& name, const ModelConfig& c, bool first, std::int64_t in,
+                const std::vector<Step>& steps, Device& device)
       : Unit(name, device), config_(c), first_(first), pool_(*this, Window2d{3, 2, 0}) {
     for (const Step& step : steps) {
       steps_.push_back(inception::make_step(*this, in, step));
@@ -53,9 +54,9 @@ class Stem final : public Unit {
   MaxPool pool_;
 };
 
-class Head final : public Unit {
+class InceptionHead final : public Unit {
  public:
-  Head(std::int64_t in, const ModelConfig& c, Device& device)
+  InceptionHead(std::int64_t in, const ModelConfig& c, Device& device)
       : Unit("head", device),
         pool_(*this),
         dropout_(*this, "dropout", c.dropout),
@@ -159,17 +160,17 @@ std::vector<std::pair<const char*, std::vector<Branch>>> blocks_of(const ModelCo
 Model make_inception(const ModelConfig& config, Device& device) {
   check_images(config);
   check_dropout(config);
-  if (config.image < smallest)
+  if (config.image < inception_smallest_image)
     throw Error(
         "model.image = {}: nothing would be left behind Inception's last block; choose {} or more",
-        config.image, smallest);
+        config.image, inception_smallest_image);
   const Kinds kinds(config.filters);
   const auto blocks = blocks_of(config, kinds);
   Model model;
   const auto stem = [&](std::int64_t in, const std::vector<Step>& steps) {
     const std::size_t index = model.units.size();
-    model.units.push_back(std::make_unique<Stem>(fmt::format("stem.{}", index), config, index == 0,
-                                                 in, steps, device));
+    model.units.push_back(std::make_unique<InceptionStem>(fmt::format("stem.{}", index), config,
+                                                          index == 0, in, steps, device));
     return steps.back().out;
   };
   std::int64_t in = stem(config.channels, {kinds.step("Conv2d_1a_3x3", 32, three_halving),
@@ -183,7 +184,7 @@ Model make_inception(const ModelConfig& config, Device& device) {
     for (const Branch& branch : branches) out += branch.channels(in);
     in = out;
   }
-  model.units.push_back(std::make_unique<Head>(in, config, device));
+  model.units.push_back(std::make_unique<InceptionHead>(in, config, device));
   model.task = Task::image_class;
   model.input = {config.image, config.image, config.channels};
   model.terms = {{1, config.classes}};

@@ -62,10 +62,10 @@ class BranchLayers {
   std::vector<std::int64_t> channels_;  // of each result
 };
 
-class Block final : public Unit {
+class InceptionBlock final : public Unit {
  public:
-  Block(const std::string& name, std::int64_t in, const std::vector<Branch>& branches,
-        Device& device)
+  InceptionBlock(const std::string& name, std::int64_t in, const std::vector<Branch>& branches,
+                 Device& device)
       : Unit(name, device) {
     std::int64_t from = 0;
     for (const Branch& branch : branches) {
@@ -118,7 +118,7 @@ std::int64_t Branch::channels(std::int64_t in) const {
 
 std::unique_ptr<Unit> make_block(const std::string& name, std::int64_t in,
                                  const std::vector<Branch>& branches, Device& device) {
-  return std::make_unique<Block>(name, in, branches, device);
+  return std::make_unique<InceptionBlock>(name, in, branches, device);
 }
 
 }  // namespace ringside::inception

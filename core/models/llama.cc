@@ -11,14 +11,14 @@
 namespace ringside {
 namespace {
 
-constexpr float deviation = 0.02f;
-constexpr Init normal{Init::Kind::normal, deviation};
+constexpr float llama_deviation = 0.02f;
+constexpr Init llama_normal{Init::Kind::normal, llama_deviation};
 
 /// x += attention(norm(x)); x += mlp(norm(x)).
-class Block final : public Unit {
+class LlamaBlock final : public Unit {
  public:
   /// `c` is completed.
-  Block(std::string name, const ModelConfig& c, Device& device)
+  LlamaBlock(std::string name, const ModelConfig& c, Device& device)
       : Unit(std::move(name), device),
         norm1_(*this, "norm1", c.width, epsilon_of(c)),
         attention_(*this, "attention",
@@ -27,10 +27,10 @@ class Block final : public Unit {
                     .key_heads = c.kv_heads,
                     .bias = false,
                     .rotary = RotaryPositions{c.rope_base, c.rope_factor},
-                    .qkv = normal,
+                    .qkv = llama_normal,
                     .out = branch(c)}),
         norm2_(*this, "norm2", c.width, epsilon_of(c)),
-        expand_(*this, "mlp.in", c.width, 2 * c.hidden, normal, std::nullopt),
+        expand_(*this, "mlp.in", c.width, 2 * c.hidden, llama_normal, std::nullopt),
         gate_(*this, c.hidden),
         contract_(*this, "mlp.out", c.hidden, c.width, branch(c), std::nullopt) {}
 
@@ -60,7 +60,7 @@ class Block final : public Unit {
  private:
   static Init branch(const ModelConfig& c) {
     const double branches = 2.0 * static_cast<double>(c.layers);
-    return {Init::Kind::normal, static_cast<float>(deviation / std::sqrt(branches))};
+    return {Init::Kind::normal, static_cast<float>(llama_deviation / std::sqrt(branches))};
   }
 
   RmsNorm norm1_;
@@ -103,14 +103,15 @@ void check_llama(const ModelConfig& c) {
 
 std::unique_ptr<Unit> make_llama_block(std::string name, const ModelConfig& config,
                                        Device& device) {
-  return std::make_unique<Block>(std::move(name), completed(config), device);
+  return std::make_unique<LlamaBlock>(std::move(name), completed(config), device);
 }
 
 Model make_llama(const ModelConfig& config, Device& device) {
   check_llama(config);
-  auto embedding =
-      std::make_unique<DecoderEmbedding>(config, /*positions=*/0, /*dropout=*/0, normal, device);
-  return make_decoder<Block, RmsNorm>(completed(config), std::move(embedding), normal, device);
+  auto embedding = std::make_unique<DecoderEmbedding>(config, /*positions=*/0, /*dropout=*/0,
+                                                      llama_normal, device);
+  return make_decoder<LlamaBlock, RmsNorm>(completed(config), std::move(embedding), llama_normal,
+                                           device);
 }
 
 }  // namespace ringside

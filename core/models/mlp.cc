@@ -13,9 +13,9 @@ std::int64_t embedding_width(const ModelConfig& c) {
 }
 
 /// Maps int32 [B, context] to [B, context * embedding width].
-class EmbeddingUnit final : public Unit {
+class MlpEmbedding final : public Unit {
  public:
-  EmbeddingUnit(const ModelConfig& c, Device& device)
+  MlpEmbedding(const ModelConfig& c, Device& device)
       : Unit("embedding", device),
         context_(c.context),
         table_(*this, "table", c.vocabulary, 0, embedding_width(c), {Init::Kind::normal, 1}) {}
@@ -60,7 +60,7 @@ class LinearUnit final : public Unit {
 Model make_mlp(const ModelConfig& config, Device& device) {
   check_sizes(config, {"layers", "width", "context", "vocabulary"});
   Model model;
-  model.units.push_back(std::make_unique<EmbeddingUnit>(config, device));
+  model.units.push_back(std::make_unique<MlpEmbedding>(config, device));
   std::int64_t in = config.context * embedding_width(config);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     model.units.push_back(std::make_unique<LinearUnit>(fmt::format("hidden.{}", i), in,

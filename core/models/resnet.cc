@@ -12,9 +12,9 @@ namespace ringside {
 namespace {
 
 /// Maps fp32 [B, image, image, channels] to [B, P, P, filters].
-class Stem final : public Unit {
+class ResnetStem final : public Unit {
  public:
-  Stem(const ModelConfig& c, Device& device)
+  ResnetStem(const ModelConfig& c, Device& device)
       : Unit("stem", device),
         config_(c),
         first_(*this, "conv1", "bn1", c.channels, c.filters,
@@ -49,10 +49,10 @@ std::vector<Step> bottleneck(std::int64_t width, std::int64_t groups, std::int64
 
 /// relu(path(x) + x). If the path changes the extents, the x that is added goes through a 1x1
 /// convolution and a batch norm first.
-class Block final : public Unit {
+class ResnetBlock final : public Unit {
  public:
-  Block(std::string name, Device& device, std::int64_t in, std::int64_t stride,
-        const std::vector<Step>& path)
+  ResnetBlock(std::string name, Device& device, std::int64_t in, std::int64_t stride,
+              const std::vector<Step>& path)
       : Unit(std::move(name), device) {
     std::int64_t channels = in;
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -87,9 +87,9 @@ class Block final : public Unit {
   std::optional<ConvNorm> around_;
 };
 
-class Head final : public Unit {
+class ResnetHead final : public Unit {
  public:
-  Head(std::int64_t in, std::int64_t classes, Device& device)
+  ResnetHead(std::int64_t in, std::int64_t classes, Device& device)
       : Unit("head", device),
         pool_(*this),
         classes_(*this, "fc", in, classes, uniform_for(in), uniform_for(in)) {}
@@ -155,7 +155,7 @@ Model make_resnet(const ModelConfig& config, Device& device) {
         "choose 14, 50, 101 or 152",
         config.layers);
   Model model;
-  model.units.push_back(std::make_unique<Stem>(config, device));
+  model.units.push_back(std::make_unique<ResnetStem>(config, device));
   std::int64_t in = config.filters, inner = config.filters, stage = 1;
   for (const int blocks : blocks_of(config)) {
     const std::int64_t out = bottlenecks ? 4 * inner : inner;
@@ -164,14 +164,14 @@ Model make_resnet(const ModelConfig& config, Device& device) {
       const auto path = bottlenecks
                             ? bottleneck(width_of(config, inner), config.groups, stride, out)
                             : std::vector<Step>{{3, stride, inner}, {3, 1, out}};
-      model.units.push_back(
-          std::make_unique<Block>(fmt::format("layer{}.{}", stage, i), device, in, stride, path));
+      model.units.push_back(std::make_unique<ResnetBlock>(fmt::format("layer{}.{}", stage, i),
+                                                          device, in, stride, path));
       in = out;
     }
     inner *= 2;
     ++stage;
   }
-  model.units.push_back(std::make_unique<Head>(in, config.classes, device));
+  model.units.push_back(std::make_unique<ResnetHead>(in, config.classes, device));
   model.task = Task::image_class;
   model.input = {config.image, config.image, config.channels};
   model.terms = {{1, config.classes}};

@@ -48,9 +48,9 @@ void check_t5(const ModelConfig& c) {
 
 /// The table of both sequences. Looks up all source tokens of the micro-batch, then all target
 /// tokens, so that the gradient of the table is computed at once.
-class EmbeddingUnit final : public Unit {
+class T5Embedding final : public Unit {
  public:
-  EmbeddingUnit(const ModelConfig& c, std::shared_ptr<Shared> shared, Device& device)
+  T5Embedding(const ModelConfig& c, std::shared_ptr<Shared> shared, Device& device)
       : Unit("embedding", device),
         source_(c.context),
         target_(c.target_context),
@@ -151,10 +151,10 @@ class Bridge final : public Unit {
   DropoutLayer dropout_;
 };
 
-class Head final : public Unit {
+class T5Head final : public Unit {
  public:
-  Head(const ModelConfig& c, std::shared_ptr<Shared> shared, EmbeddingUnit& embedding,
-       Device& device)
+  T5Head(const ModelConfig& c, std::shared_ptr<Shared> shared, T5Embedding& embedding,
+         Device& device)
       : Unit("head", device),
         lender_(embedding),
         shared_(std::move(shared)),
@@ -198,8 +198,8 @@ Model make_t5(const ModelConfig& config, Device& device) {
   const ModelConfig c = completed(config);
   Model model;
   const auto shared = std::make_shared<Shared>();
-  auto embedding = std::make_unique<EmbeddingUnit>(c, shared, device);
-  auto head = std::make_unique<Head>(c, shared, *embedding, device);
+  auto embedding = std::make_unique<T5Embedding>(c, shared, device);
+  auto head = std::make_unique<T5Head>(c, shared, *embedding, device);
   model.units.push_back(std::move(embedding));
   for (std::int64_t i = 0; i < c.layers; ++i)
     model.units.push_back(t5::make_encoder_block(i, c, *shared, device));

@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t stages = 5, smallest = std::int64_t{1} << stages;
+constexpr std::int64_t stages = 5, vgg_smallest_image = std::int64_t{1} << stages;
 
 /// Number of convolutions in each stage.
 std::array<int, stages> convolutions_of(const ModelConfig& config) {
@@ -32,9 +32,9 @@ std::array<int, stages> convolutions_of(const ModelConfig& config) {
 Model make_vgg(const ModelConfig& config, Device& device) {
   check_images(config);
   check_dropout(config);
-  if (config.image % smallest != 0)
+  if (config.image % vgg_smallest_image != 0)
     throw Error("model.image = {}: VGG halves the image's side {} times; choose a multiple of {}",
-                config.image, stages, smallest);
+                config.image, stages, vgg_smallest_image);
   Model model;
   // `place` counts in torchvision's list of layers, which includes relus and pools.
   std::int64_t in = config.channels, place = 0, index = 0;
@@ -51,7 +51,7 @@ Model make_vgg(const ModelConfig& config, Device& device) {
                                             layers, Window2d{2, 2, 0}, 0, device));
     ++index;
   }
-  const std::int64_t side = config.image / smallest;
+  const std::int64_t side = config.image / vgg_smallest_image;
   const std::int64_t hidden = config.filters * (config.stem == StemShape::imagenet ? 64 : 8);
   const auto dense = [&](const char* name, std::int64_t from, std::int64_t to, bool last) {
     model.units.push_back(plain::make_dense({name,

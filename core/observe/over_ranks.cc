@@ -171,9 +171,9 @@ std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
   return out;
 }
 
-RowParameters parameters_at_end(const std::vector<RankRecord>& ranks,
+RunParameters parameters_at_end(const std::vector<RankRecord>& ranks,
                                 std::vector<std::string>& hashes) {
-  RowParameters out;
+  RunParameters out;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const RankRecord& rank = ranks[r];
     if (rank.parameter_hashes.empty()) continue;
@@ -211,7 +211,7 @@ double stood_still_s(const RunPlan& plan, const std::vector<RankRecord>& ranks) 
   return most;
 }
 
-std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks) {
+std::optional<RunStaleness> staleness_of(const std::vector<RankRecord>& ranks) {
   Staleness all;
   bool any = false;
   for (const RankRecord& rank : ranks) {
@@ -226,7 +226,7 @@ std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks) {
   const auto ms = [&](double share) {
     return all.times.empty() ? 0 : 1e3 * Staleness::time_of_bin(quantile_of(all.times, share));
   };
-  return RowStaleness{updates(0.5), updates(0.95), updates(1), {ms(0.5), ms(0.95), ms(1)},
+  return RunStaleness{updates(0.5), updates(0.95), updates(1), {ms(0.5), ms(0.95), ms(1)},
                       all.updates,  all.dropped};
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -17,13 +17,13 @@ std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankR
 /// The evaluations of the run, made of shares in the same way.
 std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<RankRecord>& ranks);
 
-/// Row::held_out_over_time, for ranks that each evaluate at their own times. Begins when every
-/// worker has evaluated once.
+/// RunRecord::held_out_over_time, for ranks that each evaluate at their own times. Begins when
+/// every worker has evaluated once.
 std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
                                            const std::vector<RankRecord>& ranks);
 
 /// Joins what workers showed of their parameters: `hashes` get one for each replica.
-RowParameters parameters_at_end(const std::vector<RankRecord>& ranks,
+RunParameters parameters_at_end(const std::vector<RankRecord>& ranks,
                                 std::vector<std::string>& hashes);
 
 /// How long a worker stood still in the longest of its measured steps, in seconds; 0 if none did.
@@ -31,6 +31,6 @@ RowParameters parameters_at_end(const std::vector<RankRecord>& ranks,
 double stood_still_s(const RunPlan& plan, const std::vector<RankRecord>& ranks);
 
 /// The staleness of the gradients of all servers together; none if no rank reports a staleness.
-std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks);
+std::optional<RunStaleness> staleness_of(const std::vector<RankRecord>& ranks);
 
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // What the operating system says about this process's memory.
 #pragma once
 
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 
 namespace ringside {
 

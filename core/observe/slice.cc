@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 
 namespace ringside {
 namespace {

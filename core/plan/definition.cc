@@ -29,7 +29,7 @@ RunPlan definition_of(const RunPlan& run) {
   return plan;
 }
 
-RunPlan replay_of(const RunPlan& run, std::vector<RangeHistory> history,
+RunPlan replay_of(const RunPlan& run, std::vector<ChunkHistory> history,
                   std::vector<std::int64_t> lost) {
   RunPlan plan = definition_of(run);
   plan.id = run.id + "-replay";

@@ -11,7 +11,7 @@ namespace ringside {
 RunPlan definition_of(const RunPlan& run);
 
 /// The same for a run whose definition repeats what happened (Promise::replayed).
-RunPlan replay_of(const RunPlan& run, std::vector<RangeHistory> history,
+RunPlan replay_of(const RunPlan& run, std::vector<ChunkHistory> history,
                   std::vector<std::int64_t> lost = {});
 
 }  // namespace ringside

@@ -29,7 +29,7 @@ Parsed parse(const std::string& text, std::size_t at) {
 
 }  // namespace
 
-void RangeHistory::add(const RangeEvent& event, std::size_t most_bytes) {
+void ChunkHistory::add(const RangeEvent& event, std::size_t most_bytes) {
   const std::string worker = std::to_string(event.worker);
   cut = cut || events.size() + 1 + worker.size() > most_bytes;
   if (cut) return;
@@ -42,7 +42,7 @@ void RangeHistory::add(const RangeEvent& event, std::size_t most_bytes) {
   events += worker;
 }
 
-Fields fields_of(RangeHistory& history) {
+Fields fields_of(ChunkHistory& history) {
   return {{"begin", &history.begin},
           {"count", &history.count},
           {"events", &history.events},

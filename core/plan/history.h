@@ -26,23 +26,23 @@ struct RangeEvent {
 /// The events of one range, in their order. An update happens as soon as the gradients are there
 /// that it needs, so the order of events decides every bit. `events` is text of two or three bytes
 /// an event: the kind's letter, then the worker's number; "p2" stands for "a2r2".
-struct RangeHistory {
+struct ChunkHistory {
   std::int64_t begin = 0, count = 0;  // elements of the model's flat parameters
   std::string events;
   /// Whether some of the events were not kept because there were too many.
   bool cut = false;
-  bool operator==(const RangeHistory&) const = default;
+  bool operator==(const ChunkHistory&) const = default;
 
   /// Adds the event, unless the text would have more than `most_bytes`: then `cut` becomes true.
   void add(const RangeEvent& event, std::size_t most_bytes);
 };
 
-Fields fields_of(RangeHistory& history);
+Fields fields_of(ChunkHistory& history);
 
 /// Reads the events of a history, one after the other. The history outlives the reader.
 class EventReader {
  public:
-  explicit EventReader(const RangeHistory& history) : text_(history.events) {}
+  explicit EventReader(const ChunkHistory& history) : text_(history.events) {}
   /// The next event; none after the last one. Throws Error if the text is no history.
   std::optional<RangeEvent> peek() const;
   /// Goes on to the event after the one that peek() returns.

@@ -6,7 +6,7 @@
 
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
-#include "core/comm/between.h"
+#include "core/comm/inter_host_backend.h"
 
 namespace ringside {
 
@@ -24,7 +24,7 @@ constexpr EnumNames names_of(ServerHosts) { return server_hosts_names; }
 struct HostsConfig {
   WorkerPlacement workers = WorkerPlacement::fill;
   ServerHosts servers = ServerHosts::all;
-  Between between = Between::gloo;
+  InterHostBackend between = InterHostBackend::gloo;
   bool operator==(const HostsConfig&) const = default;
 };
 

@@ -121,7 +121,7 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   if (plan.sums.unknown_order) out["unknown_order"] = true;
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
-  for (const RangeHistory& range : plan.history)
+  for (const ChunkHistory& range : plan.history)
     out["history"].push_back(to_json(fields_to_read(range)));
   return out;
 }

@@ -104,7 +104,7 @@ struct RunPlan {
   std::vector<RankHome> homes{};
   HostsConfig hosts{};
   /// Of a definition that replays a run: what happened to every range of the run's servers.
-  std::vector<RangeHistory> history;
+  std::vector<ChunkHistory> history;
   /// Of such a definition: the workers that the run lost, whose losses nobody knows.
   std::vector<std::int64_t> lost;
   bool operator==(const RunPlan&) const = default;

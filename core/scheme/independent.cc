@@ -1,13 +1,13 @@
 #include "core/scheme/independent.h"
 
-#include "core/scheme/side_by_side.h"
+#include "core/scheme/local_replicas.h"
 
 namespace ringside {
 namespace {
 
-class Independent final : public SideBySide {
+class Independent final : public LocalReplicas {
  public:
-  Independent(const RankContext& context, int replicas) : SideBySide(context, replicas) {}
+  Independent(const RankContext& context, int replicas) : LocalReplicas(context, replicas) {}
 };
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 namespace ringside {
 
-std::optional<Turn> SyncScheme::next_turn(std::int64_t done) {
+std::optional<StepAssignment> SyncScheme::next_assignment(std::int64_t done) {
   const TrainConfig& train = context_.plan.train;
   if (done >= train.steps) return {};
-  return Turn{.step = done, .micro_batches = train.accumulation};
+  return StepAssignment{.step = done, .micro_batches = train.accumulation};
 }
 
 Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) {

@@ -10,7 +10,7 @@
 #include "core/base/traffic.h"
 #include "core/data/loader.h"
 #include "core/models/model.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/optim/optimizer.h"
 #include "core/scheme/loss.h"
 #include "core/scheme/rank_context.h"
@@ -19,7 +19,7 @@ namespace ringside {
 
 /// What a rank does next: it trains on micro-batches [first, first + micro_batches) of a step, or
 /// evaluates its model after that step on held-out samples of these micro-batches, or both.
-struct Turn {
+struct StepAssignment {
   std::int64_t step = 0;
   std::int64_t first = 0, micro_batches = 1;
   bool trains = true;
@@ -49,7 +49,7 @@ class SyncScheme {
   /// micro-batches, step by step, train.steps times. A scheme whose workers do not wait for each
   /// other may give them more or fewer steps; a definition, which has the micro-batches of all
   /// workers, may compute those of one worker at a time, in any order.
-  virtual std::optional<Turn> next_turn(std::int64_t done);
+  virtual std::optional<StepAssignment> next_assignment(std::int64_t done);
 
   /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
   /// false, on all ranks, if fp16 gradients were not finite; then nothing has changed.

@@ -47,7 +47,7 @@ struct ModelSpeed {
   std::string model;      // the name of a preset
   std::string precision;  // a dtype of DeviceSpec::tflops
   double factor = 1;
-  double error = 0;  // of its step, where several were measured (core/sim/bounds.h)
+  double error = 0;  // of its step, where several were measured (core/sim/stated_errors.h)
   bool operator==(const ModelSpeed&) const = default;
 };
 
@@ -80,7 +80,7 @@ struct ClusterSpec {
   /// Operations of `device` whose times are known; all others take the time of its efficiencies.
   std::vector<TimedOperation> timed{};
   /// How far off the training step of several devices may be where the step of one is known
-  /// (core/sim/bounds.h).
+  /// (core/sim/stated_errors.h).
   double error = 0;
   /// In every training step all operations of a device take longer or shorter by one random factor:
   /// log-normal with mean 1, whose logarithm has this standard deviation (core/sim/uneven.h).

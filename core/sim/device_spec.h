@@ -43,7 +43,7 @@ struct DeviceSpec {
   /// By dtype, then by class of operations (core/device/cost.h).
   std::map<std::string, std::map<std::string, Efficiency>> efficiency{};
   /// By dtype: how far off the training step of one device may be, of models to which the
-  /// efficiencies were not fitted (core/sim/bounds.h). No entry: not known.
+  /// efficiencies were not fitted (core/sim/stated_errors.h). No entry: not known.
   std::map<std::string, double> error{};
   bool operator==(const DeviceSpec&) const = default;
 };

@@ -33,7 +33,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = scheme.gradient_batch()},
       loss_scale_(has_fp16_gradients(context.plan.train)),
-      pace_(context.plan, context.self().worker, context.device),
+      slowdown_(context.plan, context.self().worker, context.device),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -46,7 +46,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   Traffic measured, counted = scheme_.traffic();
   std::int64_t trained = 0;  // steps of this rank
   std::int64_t turns = 0;
-  while (const std::optional<Turn> turn = scheme_.next_turn(turns++)) {
+  while (const std::optional<StepAssignment> turn = scheme_.next_assignment(turns++)) {
     const double begin = clock.now();
     std::optional<Progress> done;
     if (turn->trains) {
@@ -116,7 +116,8 @@ bool Trainer::drains_after(std::int64_t step) const {
   return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
 }
 
-void Trainer::add_losses(const Turn& turn, const std::vector<double>& losses, RankRecord& record) {
+void Trainer::add_losses(const StepAssignment& turn, const std::vector<double>& losses,
+                         RankRecord& record) {
   const std::int64_t place = turn.step * context_.plan.train.accumulation + turn.first;
   const std::size_t before = record.losses.size();
   record.losses.insert(record.losses.end(), losses.begin(), losses.end());
@@ -130,13 +131,13 @@ void Trainer::add_losses(const Turn& turn, const std::vector<double>& losses, Ra
   std::iota(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), place);
 }
 
-std::vector<double> Trainer::train_step(const Turn& turn) {
+std::vector<double> Trainer::train_step(const StepAssignment& turn) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t step = turn.step;
   context_.timeline.trace(context_.traces(step));
   context_.timeline.begin_step();
   context_.device.begin_step(step);
-  pace_.begin_step(step);
+  slowdown_.begin_step(step);
   terms_.gradient_scale = loss_scale_.value();
   count_targets(training_, step);
   std::vector<Loss> losses;
@@ -177,7 +178,7 @@ std::vector<Loss> Trainer::train_micro_batch(Pass pass) {
     scheme_.before_backward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
-      const Pace::Part part(pace_);
+      const Slowdown::Part part(slowdown_);
       if (recomputes(u)) recompute(u, pass);
       gradient = unit.backward(gradient);
     }
@@ -214,7 +215,7 @@ std::vector<Loss> Trainer::forward(Pass& pass, std::int64_t global_batch_index,
     scheme_.before_forward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
-      const Pace::Part part(pace_);
+      const Slowdown::Part part(slowdown_);
       if (pass.training && recomputes(u)) inputs_[u] = x;
       pass.keep = pass.training && !recomputes(u);
       x = unit.forward(x, pass);
@@ -240,7 +241,7 @@ std::vector<Loss> Trainer::losses_of(const Tensor& logits, const Batch& batch, c
   return losses;
 }
 
-std::vector<LossValue> Trainer::evaluate(const Turn& turn, RankRecord& record) {
+std::vector<LossValue> Trainer::evaluate(const StepAssignment& turn, RankRecord& record) {
   const double begin = context_.device.clock().now();
   const Traffic before = scheme_.traffic();
   std::vector<LossValue> shares = evaluate(turn);
@@ -249,7 +250,7 @@ std::vector<LossValue> Trainer::evaluate(const Turn& turn, RankRecord& record) {
   return shares;
 }
 
-std::vector<LossValue> Trainer::evaluate(const Turn& turn) {
+std::vector<LossValue> Trainer::evaluate(const StepAssignment& turn) {
   average_statistics(turn);
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   std::vector<LossValue> shares(static_cast<std::size_t>(turn.micro_batches));
@@ -279,7 +280,7 @@ int Trainer::worker() const {
   return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
 }
 
-void Trainer::average_statistics(const Turn& turn) {
+void Trainer::average_statistics(const StepAssignment& turn) {
   std::vector<const Unit::Statistic*> statistics;
   std::size_t count = 0;
   for (const auto& unit : model_.units)

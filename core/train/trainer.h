@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
-#include "core/train/pace.h"
+#include "core/train/slowdown.h"
 #include "core/train/unit_outputs.h"
 
 namespace ringside {
@@ -38,8 +38,9 @@ class Trainer {
 
  private:
   /// Returns this rank's share of the loss, one number for each micro-batch of the turn.
-  std::vector<double> train_step(const Turn& turn);
-  void add_losses(const Turn& turn, const std::vector<double>& losses, RankRecord& record);
+  std::vector<double> train_step(const StepAssignment& turn);
+  void add_losses(const StepAssignment& turn, const std::vector<double>& losses,
+                  RankRecord& record);
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
   /// This is so for the last warm-up step, the last step, and every step before an evaluation. So N
@@ -57,14 +58,14 @@ class Trainer {
   void count_targets(const Loader& loader, std::int64_t global_batch_index);
   void recompute(std::size_t unit, Pass pass);
   /// Returns what this rank's samples contribute to the held-out loss, by micro-batch of the turn.
-  std::vector<LossValue> evaluate(const Turn& turn);
+  std::vector<LossValue> evaluate(const StepAssignment& turn);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
-  std::vector<LossValue> evaluate(const Turn& turn, RankRecord& record);
+  std::vector<LossValue> evaluate(const StepAssignment& turn, RankRecord& record);
   /// Replaces every running statistic by its mean over all micro-batches of all ranks (over their
   /// samples, where micro-batches differ in size), for which all workers must call this. If the
   /// scheme has own replicas, the mean is over the micro-batches of one replica, for each replica
   /// that the turn has, and no worker waits.
-  void average_statistics(const Turn& turn);
+  void average_statistics(const StepAssignment& turn);
   int worker() const;
   /// Adds the hashes of the parameters at the end to the record.
   void note_parameters(RankRecord& record);
@@ -80,7 +81,7 @@ class Trainer {
   LossTerms terms_;
   LossScale loss_scale_;
   UnitOutputs outputs_;
-  Pace pace_;
+  Slowdown slowdown_;
   std::vector<Tensor> inputs_;  // inputs of recomputed units, until their backward
 };
 

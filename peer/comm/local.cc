@@ -4,15 +4,15 @@
 
 #include "core/base/error.h"
 #include "core/comm/window.h"
-#include "peer/comm/calling.h"
+#include "peer/comm/checked_communicator.h"
 
 namespace ringside::peer {
 namespace {
 
-class LocalCommunicator : public CallingCommunicator {
+class LocalCommunicator : public CheckedCommunicator {
  public:
   LocalCommunicator(Device& device, const std::string& name)
-      : CallingCommunicator({name, 0, 1}), device_(device) {}
+      : CheckedCommunicator({name, 0, 1}), device_(device) {}
 
   void barrier() override {}
   std::unique_ptr<Communicator> split(int colour, int key) override {
@@ -79,7 +79,7 @@ class LocalCommunicator : public CallingCommunicator {
 
   std::uint64_t last_call() const override { return calls_; }
 
-  WorkPtr begin(const Call&, const Tensor& in, const Tensor& out) override {
+  WorkPtr begin(const Collective&, const Tensor& in, const Tensor& out) override {
     ++calls_;
     auto state = std::make_shared<State>();
     state->span.begin = device_.mark();

@@ -40,13 +40,15 @@ Place place_of(const std::vector<Record>& list) {
 
 }  // namespace
 
-Record record_of(std::uint64_t number, const Call& call, std::string_view purpose, double now) {
+Record record_of(std::uint64_t number, const Collective& call, std::string_view purpose,
+                 double now) {
   Record record{.number = number, .call = call, .begun = now};
   purpose.copy(record.purpose, sizeof record.purpose - 1);
   return record;
 }
 
-void Records::begin(std::uint64_t number, const Call& call, std::string_view purpose, double now) {
+void Records::begin(std::uint64_t number, const Collective& call, std::string_view purpose,
+                    double now) {
   while (records_.size() >= kept_ && records_.front().ended != 0) records_.pop_front();
   records_.push_back(record_of(number, call, purpose, now));
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/comm/store.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 
 namespace ringside::peer {
 
@@ -17,13 +17,14 @@ namespace ringside::peer {
 /// collective is under way.
 struct Record {
   std::uint64_t number = 0;  // among the group's collectives, from 1
-  Call call;
+  Collective call;
   double begun = 0, ended = 0;
   char purpose[56] = {};  // what the rank said of it (Communicator::name_next), cut to this length
 };
 
 /// The record of a collective that a rank comes to.
-Record record_of(std::uint64_t number, const Call& call, std::string_view purpose, double now);
+Record record_of(std::uint64_t number, const Collective& call, std::string_view purpose,
+                 double now);
 
 /// The collectives of one rank: all that are under way, and the last ones that have ended. For one
 /// thread at a time; ranks that share memory have SharedRecords.
@@ -34,7 +35,7 @@ class Records {
   explicit Records(std::size_t kept = most) : kept_(kept) {}
 
   /// The rank comes to collective `number`, the next one, or is through with it.
-  void begin(std::uint64_t number, const Call& call, std::string_view purpose, double now);
+  void begin(std::uint64_t number, const Collective& call, std::string_view purpose, double now);
   void end(std::uint64_t number, double now);
   /// From the earliest to the latest.
   std::vector<Record> list() const { return {records_.begin(), records_.end()}; }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "peer/fsdp/gathered.h"
 #include "peer/fsdp/gradient_shards.h"
 #include "peer/fsdp/mesh.h"
 #include "peer/fsdp/shard_update.h"
+#include "peer/fsdp/unsharded_units.h"
 #include "peer/schemes/exposed.h"
 #include "peer/schemes/scalar_sum.h"
 #include "peer/schemes/sums.h"
@@ -14,8 +14,8 @@
 namespace ringside::peer {
 namespace {
 
-/// Whether the degree keeps parameters and gradients whole or in shards is known to Kept alone;
-/// whether the ranks share the parameters is asked of it.
+/// Whether the degree keeps parameters and gradients whole or in shards is known to ShardedStorage
+/// alone; whether the ranks share the parameters is asked of it.
 class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
@@ -136,11 +136,11 @@ class Fsdp : public SyncScheme {
     std::vector<std::int64_t> counts;
     for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
     const std::vector<int> group = some_workers(mesh_.shards());
-    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, gradients_->counts(),
-                                 group, "reduce-scatters");
+    auto out = figures_of_choice(context().plan, Collective::Kind::reduce_scatter,
+                                 gradients_->counts(), group, "reduce-scatters");
     if (parameters_->shared()) return out;
-    for (auto& one :
-         figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
+    for (auto& one : figures_of_choice(context().plan, Collective::Kind::all_gather, counts, group,
+                                       "all-gathers"))
       out.push_back(std::move(one));
     return out;
   }
@@ -168,9 +168,9 @@ class Fsdp : public SyncScheme {
   Degree degree_;
   Mesh mesh_;
   Model* model_ = nullptr;
-  std::optional<Bundles> bundles_;
+  std::optional<FsdpUnits> bundles_;
   std::optional<Shards> shards_;
-  std::optional<Kept> parameters_;
+  std::optional<ShardedStorage> parameters_;
   std::unique_ptr<ShardCarrier> carrier_;
   std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;

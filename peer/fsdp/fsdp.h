@@ -48,13 +48,14 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// the computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
 /// once more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
 /// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
-/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
-/// units and such gradients are of MemoryKind::communication; peer/fsdp/gradient_shards.h says what
-/// several micro-batches add, and what train.reduce_precision does: what is reduced then has the
-/// bytes of that dtype. All bytes include the padding of each unit to a multiple of G elements.
+/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive.
+/// UnshardedUnits units and such gradients are of MemoryKind::communication;
+/// peer/fsdp/gradient_shards.h says what several micro-batches add, and what train.reduce_precision
+/// does: what is reduced then has the bytes of that dtype. All bytes include the padding of each
+/// unit to a multiple of G elements.
 ///
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
-/// (peer/fsdp/bundles.h): fewer and larger messages, for more memory of gathered units and
+/// (peer/fsdp/fsdp_units.h): fewer and larger messages, for more memory of gathered units and
 /// gradients.
 ///
 /// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of

@@ -49,7 +49,7 @@ const Sum& sum_at(const std::vector<Sum>& sums, std::int64_t element) {
 /// How `world` workers add up the gradients of a model whose bundles are sharded within groups of
 /// `group` workers: for each bucket by a reduce-scatter within each group, then by an all-reduce of
 /// its shards across groups (GradientShards).
-std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const Bundles& bundles,
+std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const FsdpUnits& bundles,
                                 const GradientBuckets& buckets, int world, int group) {
   const auto shard_of = [&](std::size_t b) { return (bundles[b].count + group - 1) / group; };
   std::vector<Sum> out;
@@ -58,7 +58,7 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const 
     for (std::size_t b = buckets[k].first; b <= buckets[k].last; ++b) part += shard_of(b);
     std::vector<std::vector<Sum>> within;  // of every group
     for (int first = 0; group > 1 && first < world; first += group)
-      within.push_back(sums_of(plan, algorithm, Call::Kind::reduce_scatter, part * group,
+      within.push_back(sums_of(plan, algorithm, Collective::Kind::reduce_scatter, part * group,
                                some_workers(group, first)));
     for (int s = 0; s < group; ++s) {
       // Which worker of each group has the group's sums of the part.
@@ -71,7 +71,7 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const 
       }
       std::vector<Sum> across = {{0, part, {}}};
       if (world > group) {
-        across = sums_of(plan, algorithm, Call::Kind::all_reduce, part,
+        across = sums_of(plan, algorithm, Collective::Kind::all_reduce, part,
                          some_workers(world / group, s, group));
         for (Sum& sum : across)
           for (Addition& one : sum.additions)
@@ -180,7 +180,7 @@ std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOp
   const RunPlan& plan = context.plan;
   return define_in_order(context, [&plan, options](const Model& model) {
     const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    const Bundles bundles(model, options.min_unit_parameters);
+    const FsdpUnits bundles(model, options.min_unit_parameters);
     const GradientBuckets buckets(bundles, reduce_dtype(plan.train), options.bucket_mb * 1e6);
     return sums_of_shards(plan, options.algorithm, bundles, buckets, plan.defines, group);
   });

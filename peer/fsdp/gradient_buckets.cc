@@ -2,7 +2,7 @@
 
 namespace ringside::peer {
 
-GradientBuckets::GradientBuckets(const Bundles& bundles, DType dtype, double bytes)
+GradientBuckets::GradientBuckets(const FsdpUnits& bundles, DType dtype, double bytes)
     : of_bundle_(bundles.size()) {
   const auto element = static_cast<double>(size_of(dtype));
   double held = bytes;  // by the last bucket; that it is full begins the first one

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "peer/fsdp/bundles.h"
+#include "peer/fsdp/fsdp_units.h"
 
 namespace ringside::peer {
 
@@ -21,7 +21,7 @@ class GradientBuckets {
  public:
   /// Backward finishes bundles from the last to the first; in this order they are joined until a
   /// bucket has at least `bytes` of gradients of this dtype. With 0 every bundle is a bucket.
-  GradientBuckets(const Bundles& bundles, DType dtype, double bytes);
+  GradientBuckets(const FsdpUnits& bundles, DType dtype, double bytes);
 
   std::size_t size() const { return buckets_.size(); }
   /// Buckets in the order of backward: bucket 0 has the last bundles of the model.

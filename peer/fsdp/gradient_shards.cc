@@ -38,7 +38,7 @@ GradientShards::GradientShards(const RankContext& context, const Shards& shards,
 }
 
 Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
-  const Bundles& bundles = shards_.bundles();
+  const FsdpUnits& bundles = shards_.bundles();
   const std::size_t bundle = bundles.of(unit);
   const bool later = pass.micro_batch > 0;
   if (adds_up_first_ && later)
@@ -59,7 +59,7 @@ Tensor GradientShards::make_target(std::size_t bundle, bool later) {
 }
 
 void GradientShards::reduce(std::size_t unit, const Pass& pass) {
-  const Bundles& bundles = shards_.bundles();
+  const FsdpUnits& bundles = shards_.bundles();
   const std::size_t bundle = bundles.of(unit);
   const bool later = pass.micro_batch > 0, complete = unit == bundles[bundle].first;
   if (adds_up_first_) {

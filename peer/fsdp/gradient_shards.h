@@ -9,9 +9,9 @@
 
 #include "core/nn/pass.h"
 #include "peer/fsdp/gradient_buckets.h"
-#include "peer/fsdp/kept.h"
 #include "peer/fsdp/mesh.h"
 #include "peer/fsdp/shard_carrier.h"
+#include "peer/fsdp/sharded_storage.h"
 
 namespace ringside::peer {
 
@@ -67,7 +67,7 @@ class GradientShards {
 
   /// The gradient of the step. After finish() a bundle's shard is its sum over all ranks and
   /// micro-batches; the rest of a whole gradient means nothing.
-  const Kept& sums() const { return sums_; }
+  const ShardedStorage& sums() const { return sums_; }
 
   /// The number of elements, with padding, of every bucket.
   std::vector<std::int64_t> counts() const;
@@ -85,7 +85,7 @@ class GradientShards {
   };
 
   /// What backward writes, if this rank keeps whole gradients.
-  const Kept& written() const { return apart_ ? *apart_ : sums_; }
+  const ShardedStorage& written() const { return apart_ ? *apart_ : sums_; }
   Tensor make_target(std::size_t bundle, bool later);
   void send(std::size_t bundle, const Tensor& gradient, bool later, Tensor temporary);
   void pack(std::size_t bundle, const Tensor& gradient, bool in_sums);
@@ -111,8 +111,8 @@ class GradientShards {
   GradientBuckets buckets_;
   bool adds_up_first_;  // this rank adds up its micro-batches before they are summed over ranks
   bool keeps_whole_;
-  Kept sums_;
-  std::optional<Kept> apart_;  // whole gradients, if the sums are of another dtype
+  ShardedStorage sums_;
+  std::optional<ShardedStorage> apart_;  // whole gradients, if the sums are of another dtype
   Tensor target_;  // of the bundle in backward, or of a unit that this rank adds up itself
   Tensor packed_;  // the part of a bucket that is complete, if it is sent in a copy
   std::deque<OnItsWay> on_their_way_;

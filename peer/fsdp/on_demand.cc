@@ -41,7 +41,7 @@ class AllOf : public Work {
 class OnDemandCarrier : public ShardCarrier {
  public:
   OnDemandCarrier(const RankContext& context, Communicator& group, const Shards& shards,
-                  const Kept& parameters)
+                  const ShardedStorage& parameters)
       : context_(context),
         group_(group),
         shards_(shards),
@@ -80,7 +80,7 @@ class OnDemandCarrier : public ShardCarrier {
 
   bool meets_once() const override { return true; }
 
-  void meet(const Kept& sums) override {
+  void meet(const ShardedStorage& sums) override {
     wait_for_all(context_.timeline, group_, "gradients are here");
     const auto span = context_.timeline.scope(Activity::compute, "add up gradients");
     const Kernels& kernels = context_.device.kernels();
@@ -140,7 +140,7 @@ class OnDemandCarrier : public ShardCarrier {
 
 std::unique_ptr<ShardCarrier> make_on_demand_carrier(const RankContext& context,
                                                      Communicator& group, const Shards& shards,
-                                                     const Kept& parameters) {
+                                                     const ShardedStorage& parameters) {
   return std::make_unique<OnDemandCarrier>(context, group, shards, parameters);
 }
 

@@ -29,6 +29,6 @@ namespace ringside::peer {
 /// shared. All arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_on_demand_carrier(const RankContext& context,
                                                      Communicator& group, const Shards& shards,
-                                                     const Kept& parameters);
+                                                     const ShardedStorage& parameters);
 
 }  // namespace ringside::peer

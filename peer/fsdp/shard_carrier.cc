@@ -9,7 +9,7 @@ namespace {
 class CollectiveCarrier : public ShardCarrier {
  public:
   CollectiveCarrier(const RankContext& context, Communicator& group, const Shards& shards,
-                    const Kept& parameters)
+                    const ShardedStorage& parameters)
       : context_(context), group_(group), shards_(shards), shared_(parameters.shared()) {}
 
   WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) override {
@@ -39,13 +39,13 @@ class CollectiveCarrier : public ShardCarrier {
 
 std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,
                                                       Communicator& group, const Shards& shards,
-                                                      const Kept& parameters) {
+                                                      const ShardedStorage& parameters) {
   return std::make_unique<CollectiveCarrier>(context, group, shards, parameters);
 }
 
 std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
                                            Communicator* group, const Shards& shards,
-                                           const Kept& parameters) {
+                                           const ShardedStorage& parameters) {
   if (!group) return nullptr;
   if (degree.on_demand) return make_on_demand_carrier(context, *group, shards, parameters);
   return make_collective_carrier(context, *group, shards, parameters);

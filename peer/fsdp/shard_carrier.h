@@ -9,7 +9,7 @@
 #include "core/comm/communicator.h"
 #include "core/scheme/rank_context.h"
 #include "peer/fsdp/degree.h"
-#include "peer/fsdp/kept.h"
+#include "peer/fsdp/sharded_storage.h"
 
 namespace ringside::peer {
 
@@ -38,7 +38,7 @@ class ShardCarrier {
   virtual bool meets_once() const { return false; }
   /// Before the update: blocks until all ranks' gradients are here, and adds them up in `sums`.
   /// All works of this rank are over.
-  virtual void meet(const Kept& sums) { static_cast<void>(sums); }
+  virtual void meet(const ShardedStorage& sums) { static_cast<void>(sums); }
   /// After the update, or after gathering without one: blocks until no rank reads this rank's old
   /// parameters, and all ranks have new ones.
   virtual void leave() {}
@@ -56,12 +56,12 @@ class ShardCarrier {
 /// arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,
                                                       Communicator& group, const Shards& shards,
-                                                      const Kept& parameters);
+                                                      const ShardedStorage& parameters);
 
 /// Makes the carrier of the degree; null if `group` is null, because the group is this rank alone.
 /// Collective: all ranks of the group call it. All arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
                                            Communicator* group, const Shards& shards,
-                                           const Kept& parameters);
+                                           const ShardedStorage& parameters);
 
 }  // namespace ringside::peer

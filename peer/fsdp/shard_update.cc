@@ -8,14 +8,15 @@ namespace {
 
 /// Whether the optimizer reads the parameters when it is made: to bring them to the host, or to
 /// make master values of them.
-bool begins_with_values(const RankContext& context, const Kept& parameters) {
+bool begins_with_values(const RankContext& context, const ShardedStorage& parameters) {
   return context.plan.train.offload != Offload::none || parameters.values().dtype() != DType::f32;
 }
 
 }  // namespace
 
-ShardUpdate::ShardUpdate(const RankContext& context, const Shards& shards, const Kept& parameters,
-                         GradientShards& gradients, const Mesh& mesh)
+ShardUpdate::ShardUpdate(const RankContext& context, const Shards& shards,
+                         const ShardedStorage& parameters, GradientShards& gradients,
+                         const Mesh& mesh)
     : context_(context),
       shards_(shards),
       parameters_(parameters),
@@ -80,7 +81,7 @@ ParameterRange ShardUpdate::range(std::size_t bundle) const {
 
 /// The shards of all bundles in as few ranges as they lie in.
 std::vector<ParameterRange> ShardUpdate::ranges() const {
-  const Kept& sums = gradients_.sums();
+  const ShardedStorage& sums = gradients_.sums();
   if (parameters_.is_own_range() && sums.is_own_range())
     return {{0, parameters_.values(), sums.values()}};
   std::vector<ParameterRange> out;

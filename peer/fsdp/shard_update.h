@@ -7,7 +7,7 @@
 #include "core/optim/optimizer.h"
 #include "core/scheme/rank_context.h"
 #include "peer/fsdp/gradient_shards.h"
-#include "peer/fsdp/kept.h"
+#include "peer/fsdp/sharded_storage.h"
 
 namespace ringside::peer {
 
@@ -15,7 +15,7 @@ namespace ringside::peer {
 class ShardUpdate {
  public:
   /// All arguments outlive this object.
-  ShardUpdate(const RankContext& context, const Shards& shards, const Kept& parameters,
+  ShardUpdate(const RankContext& context, const Shards& shards, const ShardedStorage& parameters,
               GradientShards& gradients, const Mesh& mesh);
 
   /// Says that backward has completed the bundles from `lowest` on: the optimizer may begin with
@@ -36,7 +36,7 @@ class ShardUpdate {
 
   const RankContext& context_;
   const Shards& shards_;
-  const Kept& parameters_;
+  const ShardedStorage& parameters_;
   GradientShards& gradients_;
   const Mesh& mesh_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -6,7 +6,7 @@
 
 namespace ringside::peer {
 
-Shards::Shards(const Bundles& bundles, int rank, int ranks)
+Shards::Shards(const FsdpUnits& bundles, int rank, int ranks)
     : bundles_(bundles), rank_(rank), ranks_(ranks) {
   for (std::size_t b = 0; b < bundles.size(); ++b) {
     const std::int64_t count = (bundles[b].count + ranks - 1) / ranks;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/optim/optimizer.h"
-#include "peer/fsdp/bundles.h"
+#include "peer/fsdp/fsdp_units.h"
 
 namespace ringside::peer {
 
@@ -16,9 +16,9 @@ namespace ringside::peer {
 class Shards {
  public:
   /// The bundles outlive this object.
-  Shards(const Bundles& bundles, int rank, int ranks);
+  Shards(const FsdpUnits& bundles, int rank, int ranks);
 
-  const Bundles& bundles() const { return bundles_; }
+  const FsdpUnits& bundles() const { return bundles_; }
   std::size_t size() const { return shards_.size(); }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -49,7 +49,7 @@ class Shards {
     std::int64_t begin, count;  // in own ranges
   };
 
-  const Bundles& bundles_;
+  const FsdpUnits& bundles_;
   int rank_, ranks_;
   std::vector<Shard> shards_;
   std::int64_t total_ = 0;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/device/device.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 
 namespace ringside::peer {
 

@@ -87,7 +87,7 @@ class Ddp : public SyncScheme {
     if (!automatic_ || communicator_->rank() != 0) return {};
     std::vector<std::int64_t> counts;
     for (const Bucket& bucket : reducer_->buckets()) counts.push_back(bucket.count);
-    return figures_of_choice(context().plan, Call::Kind::all_reduce, counts,
+    return figures_of_choice(context().plan, Collective::Kind::all_reduce, counts,
                              some_workers(context().plan.world), "buckets");
   }
 

@@ -33,7 +33,7 @@ std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOpti
     std::vector<Sum> out;
     for (const Bucket& bucket :
          make_buckets(model, reduce_dtype(plan.train), options.bucket_mb * 1e6))
-      for (Sum sum : sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count,
+      for (Sum sum : sums_of(plan, options.algorithm, Collective::Kind::all_reduce, bucket.count,
                              some_workers(plan.defines))) {
         sum.begin += bucket.begin;
         out.push_back(std::move(sum));

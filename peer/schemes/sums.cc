@@ -38,7 +38,7 @@ SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels
   return !native || two_levels || each_micro_batch ? SumOrder::own : SumOrder::of_single;
 }
 
-std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
+std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Collective::Kind kind,
                          std::int64_t count, const std::vector<int>& workers) {
   if (algorithm == Algorithm::automatic) algorithm = chosen(plan, kind, {count}, workers)[0];
   std::vector<Sum> sums =
@@ -52,14 +52,14 @@ std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind ki
   return sums;
 }
 
-std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
+std::vector<Algorithm> chosen(const RunPlan& plan, Collective::Kind kind,
                               const std::vector<std::int64_t>& counts,
                               const std::vector<int>& workers) {
   if (only_native(plan)) return std::vector<Algorithm>(counts.size(), Algorithm::native);
   std::vector<sim::Place> places;
   for (const int worker : workers) places.push_back(place_of_worker(*plan.cluster, worker));
   Choice choice(link_costs(*plan.cluster, places));
-  const bool gathers = kind == Call::Kind::all_gather;  // parameters; all else sums gradients
+  const bool gathers = kind == Collective::Kind::all_gather;  // parameters; all else sums gradients
   const std::size_t element =
       size_of(gathers ? parameter_dtype(plan.train) : reduce_dtype(plan.train));
   std::vector<Algorithm> out;
@@ -68,7 +68,7 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
   return out;
 }
 
-std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Call::Kind kind,
+std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Collective::Kind kind,
                                             const std::vector<std::int64_t>& counts,
                                             const std::vector<int>& workers,
                                             const std::string& what) {

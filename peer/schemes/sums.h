@@ -6,9 +6,9 @@
 
 #include "core/comm/algorithm.h"
 #include "core/comm/sums.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/plan/run_plan.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 
 namespace ringside::peer {
 
@@ -22,17 +22,17 @@ SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels
 
 /// How these workers of the plan add up `count` elements by a collective of this kind. The
 /// additions name workers.
-std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
+std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Collective::Kind kind,
                          std::int64_t count, const std::vector<int>& workers);
 
 /// The algorithms that collectives of the plan's workers take if Algorithm::automatic is asked for:
 /// one for each of the `counts` of elements.
-std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
+std::vector<Algorithm> chosen(const RunPlan& plan, Collective::Kind kind,
                               const std::vector<std::int64_t>& counts,
                               const std::vector<int>& workers);
 
 /// Says how many collectives each algorithm of chosen() takes; `what` names the collectives.
-std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Call::Kind kind,
+std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Collective::Kind kind,
                                             const std::vector<std::int64_t>& counts,
                                             const std::vector<int>& workers,
                                             const std::string& what);

@@ -43,7 +43,7 @@ Client::~Client() {
 
 void Client::ask(int server, Message request, std::string what, OnReply on_reply,
                  std::int64_t rank) {
-  Line& line = lines_[static_cast<std::size_t>(server)];
+  ServerConnection& line = lines_[static_cast<std::size_t>(server)];
   line.used = true;
   std::deque<Request>& queued = line.queued;
   const auto later = [](std::int64_t mine, const Request& other) { return mine < other.rank; };
@@ -102,14 +102,15 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
 void Client::flush() {
   wait("all requests to be sent", [&] {
     return std::all_of(lines_.begin(), lines_.end(),
-                       [](const Line& l) { return l.queued.empty(); });
+                       [](const ServerConnection& l) { return l.queued.empty(); });
   });
 }
 
 void Client::drain() {
   wait("all replies", [&] {
-    return std::all_of(lines_.begin(), lines_.end(),
-                       [](const Line& l) { return l.queued.empty() && l.asked.empty(); });
+    return std::all_of(lines_.begin(), lines_.end(), [](const ServerConnection& l) {
+      return l.queued.empty() && l.asked.empty();
+    });
   });
 }
 
@@ -168,23 +169,23 @@ void Client::take_reply(int server, const Message& reply) {
                 std::move(request.note));
 }
 
-Client::Line* Client::next_line(bool waits) {
+Client::ServerConnection* Client::next_line(bool waits) {
   std::size_t unanswered = 0, used = 0;
-  for (const Line& line : lines_) {
+  for (const ServerConnection& line : lines_) {
     unanswered += line.asked.size();
     used += line.used ? 1 : 0;
   }
   const bool full = config_.paced && unanswered >= paced_window * used;
-  const auto has_turn = [&](const Line& line) {
+  const auto has_turn = [&](const ServerConnection& line) {
     const auto more_urgent = [&](const Request& r) { return line.queued.front().rank < r.rank; };
-    const auto than_all_of = [&](const Line& l) {
+    const auto than_all_of = [&](const ServerConnection& l) {
       return std::ranges::all_of(l.asked, more_urgent);
     };
     if (!full && line.asked.size() < window) return true;
     return waits && (config_.paced ? std::ranges::all_of(lines_, than_all_of) : than_all_of(line));
   };
-  Line* next = nullptr;
-  for (Line& line : lines_) {
+  ServerConnection* next = nullptr;
+  for (ServerConnection& line : lines_) {
     if (line.queued.empty() || !has_turn(line)) continue;
     if (!config_.paced) return &line;
     if (!next || line.queued.front().rank < next->queued.front().rank) next = &line;
@@ -193,7 +194,7 @@ Client::Line* Client::next_line(bool waits) {
 }
 
 void Client::send_queued(bool waits) {
-  while (Line* line = next_line(waits)) {
+  while (ServerConnection* line = next_line(waits)) {
     Request request = std::move(line->queued.front());
     line->queued.pop_front();
     request.begin = timeline_.now();
@@ -206,7 +207,7 @@ void Client::send_queued(bool waits) {
 }
 
 SpanNote Client::note_of(int server, Message& request) {
-  Line& line = lines_[static_cast<std::size_t>(server)];
+  ServerConnection& line = lines_[static_cast<std::size_t>(server)];
   SpanNote note{.track = line.track,
                 .operation = name_of(request.header.kind),
                 .bytes = frame_bytes(request),
@@ -238,7 +239,7 @@ void Client::say_alive() {
 
 std::pair<std::size_t, const Client::Request*> Client::awaited() const {
   for (std::size_t server = 0; server < lines_.size(); ++server) {
-    const Line& line = lines_[server];
+    const ServerConnection& line = lines_[server];
     const std::deque<Request>& requests = line.asked.empty() ? line.queued : line.asked;
     if (!requests.empty()) return {server, &requests.front()};
   }

@@ -97,7 +97,7 @@ class Client {
     Mark begin;
     SpanNote note{};
   };
-  struct Line {                         // the connection to one server
+  struct ServerConnection {             // the connection to one server
     std::deque<Request> queued, asked;  // the queued ones by rank
     bool used = false;                  // something has been asked
     std::int64_t requests = 0;          // how much has been asked
@@ -109,7 +109,7 @@ class Client {
   void take_reply(int server, const Message& reply);
   void send_queued(bool waits = false);
   /// The connection whose first queued request has its turn; null if none has.
-  Line* next_line(bool waits);
+  ServerConnection* next_line(bool waits);
   /// What a trace shows of a request that is about to be sent.
   SpanNote note_of(int server, Message& request);
   void sign(Message& message) const;
@@ -123,7 +123,7 @@ class Client {
   ClientConfig config_;
   const Clock& clock_;
   Timeline& timeline_;
-  std::vector<Line> lines_;
+  std::vector<ServerConnection> lines_;
   std::int64_t sums_ = 0;
   int exceptions_;  // std::uncaught_exceptions() when this client was made
 };

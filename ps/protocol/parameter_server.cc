@@ -52,7 +52,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   std::vector<ModelPiece> pieces;
-  for (const Range& range : ranges_) {
+  for (const ChunkState& range : ranges_) {
     const Chunk& chunk = range.chunk();
     pieces.push_back({range.begin(), chunk.begin, chunk.count});
     const std::int64_t first = model.first_parameter(chunk.unit);
@@ -102,7 +102,7 @@ Replies ParameterServer::answer(int worker, Message message) {
 
 std::int64_t ParameterServer::steps() const {
   std::int64_t least = config_.steps;
-  for (const Range& range : ranges_) least = std::min(least, range.clocks().complete());
+  for (const ChunkState& range : ranges_) least = std::min(least, range.clocks().complete());
   return least;
 }
 
@@ -136,7 +136,7 @@ void ParameterServer::check_request(const Header& header,
 
 Replies ParameterServer::push(int worker, const Header& header, std::vector<Tensor> frames) {
   const std::size_t index = index_of(header);
-  Range& range = ranges_[index];
+  ChunkState& range = ranges_[index];
   std::vector<FrameShape> shapes;
   for (const Tensor& frame : frames) shapes.push_back({frame.dtype(), frame.shape()});
   check_request(header, shapes);
@@ -166,7 +166,7 @@ Tensor ParameterServer::copy_of(const Tensor& values) const {
 }
 
 Replies ParameterServer::advance(std::size_t index) {
-  Range& range = ranges_[index];
+  ChunkState& range = ranges_[index];
   Replies replies;
   Tensor alone;  // what makes an asynchronous update
   double factor = 1;
@@ -207,7 +207,7 @@ Replies ParameterServer::advance(std::size_t index) {
 }
 
 /// How much of their mean the gradients of an update add up to: less than 1 if some are missing.
-float ParameterServer::share_of(const Range& range) const {
+float ParameterServer::share_of(const ChunkState& range) const {
   return static_cast<float>(range.taken()) / static_cast<float>(range.wanted());
 }
 
@@ -216,7 +216,7 @@ Tensor& ParameterServer::given_values(std::size_t index, int worker) {
                        static_cast<std::size_t>(worker)];
 }
 
-Tensor ParameterServer::compensated(std::size_t index, const Range::Gradient& gradient) {
+Tensor ParameterServer::compensated(std::size_t index, const ChunkState::Gradient& gradient) {
   if (given_values_.empty() || gradient.read_version == gradient.update) return gradient.values;
   const Tensor out = compensated_.range(0, gradient.values.count());
   device().kernels().compensate_delay({.gradients = gradient.values,
@@ -237,10 +237,10 @@ void ParameterServer::move_centre(const Tensor& centre, const Tensor& values) {
                  .out_scale = 1});
 }
 
-Tensor ParameterServer::apply(std::size_t index, const Range::Gradient& gradient) {
+Tensor ParameterServer::apply(std::size_t index, const ChunkState::Gradient& gradient) {
   SpanNote note{.bytes = static_cast<std::int64_t>(gradient.values.bytes())};
   if (timeline().traces()) {
-    const Range& range = ranges_[index];
+    const ChunkState& range = ranges_[index];
     const std::int64_t flow =
         push_flow(gradient.worker, gradient.step, gradient.push, range.chunk().begin);
     note.flows = {flow};
@@ -253,7 +253,7 @@ Tensor ParameterServer::apply(std::size_t index, const Range::Gradient& gradient
   return {};
 }
 
-void ParameterServer::add(const Range& range, const Range::Gradient& gradient) {
+void ParameterServer::add(const ChunkState& range, const ChunkState::Gradient& gradient) {
   const Tensor total = sums_.range(range.begin(), range.chunk().count);
   const bool first_push = gradient.update % config_.pushes == 0;
   const Tensor sum = first_push ? total : partial_.range(range.begin(), range.chunk().count);
@@ -265,7 +265,7 @@ void ParameterServer::add(const Range& range, const Range::Gradient& gradient) {
   if (range.complete() && !first_push) kernels.add({.in = sum, .out = total});
 }
 
-ParameterRange ParameterServer::parameters_of(const Range& range) const {
+ParameterRange ParameterServer::parameters_of(const ChunkState& range) const {
   const std::int64_t count = range.chunk().count;
   return {range.begin(), parameters_.range(range.begin(), count),
           sums_ ? sums_.range(range.begin(), count) : Tensor{}};
@@ -298,7 +298,7 @@ double ParameterServer::optimizer_seconds() {
 
 /// Values that may change before the worker has them are copied, once for each version.
 Tensor ParameterServer::values_of(std::size_t index) {
-  const Range& range = ranges_[index];
+  const ChunkState& range = ranges_[index];
   const Tensor now = parameters_.range(range.begin(), range.chunk().count);
   if (policy_->values_rest()) return now;
   Values& copy = copies_[index];
@@ -308,7 +308,7 @@ Tensor ParameterServer::values_of(std::size_t index) {
 
 Replies ParameterServer::answer_readers(std::size_t index) {
   Replies replies;
-  for (Range::Reader& reader : ranges_[index].served(device().clock().now())) {
+  for (ChunkState::Reader& reader : ranges_[index].served(device().clock().now())) {
     std::vector<Tensor> frames;
     if (reader.values)
       frames.push_back(reader.reply.kind == Kind::push_pull && difference_ ? difference_
@@ -322,7 +322,7 @@ Replies ParameterServer::answer_readers(std::size_t index) {
 
 Replies ParameterServer::pull(int worker, const Header& header) {
   const std::size_t index = index_of(header);
-  Range& range = ranges_[index];
+  ChunkState& range = ranges_[index];
   if (const std::int64_t pushed = range.clocks().next(worker) / config_.pushes;
       header.step < 0 || header.step > pushed)
     throw Error(
@@ -339,7 +339,7 @@ void ParameterServer::report(RankRecord& record) {
       static_cast<double>(std::max<std::int64_t>(1, config_.steps - config_.warmup));
   record.serving_optimizer_ms = 1e3 * optimizer_seconds() / measured;
   if (policy_->values_rest()) return;
-  for (const Range& range : ranges_) {
+  for (const ChunkState& range : ranges_) {
     staleness_.dropped += range.dropped();
     record.history.push_back(range.history());
   }

@@ -9,8 +9,8 @@
 
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
+#include "ps/protocol/chunk_state.h"
 #include "ps/protocol/partition.h"
-#include "ps/protocol/range.h"
 #include "ps/protocol/server.h"
 #include "ps/protocol/server_config.h"
 
@@ -79,7 +79,7 @@ class ParameterServer : public Server {
   Replies pull(int worker, const Header& header);
   /// Adds the gradients whose turn it is, updates, and answers who may read.
   Replies advance(std::size_t index);
-  void add(const Range& range, const Range::Gradient& gradient);
+  void add(const ChunkState& range, const ChunkState::Gradient& gradient);
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
   Tensor copy_of(const Tensor& values) const;
@@ -87,17 +87,17 @@ class ParameterServer : public Server {
   void update(const ParameterRange& range, const StepInfo& info, bool measured,
               std::vector<std::int64_t> pushes);
   /// Adds a gradient to the sum of its update, or returns it as the update's only one.
-  Tensor apply(std::size_t index, const Range::Gradient& gradient);
-  float share_of(const Range& range) const;
+  Tensor apply(std::size_t index, const ChunkState::Gradient& gradient);
+  float share_of(const ChunkState& range) const;
   void move_centre(const Tensor& centre, const Tensor& values);
   void keep_given_values();
   /// The gradient as the optimizer of an asp server gets it.
-  Tensor compensated(std::size_t index, const Range::Gradient& gradient);
+  Tensor compensated(std::size_t index, const ChunkState::Gradient& gradient);
   /// The values of the range that the worker was given last.
   Tensor& given_values(std::size_t index, int worker);
   bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
   int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
-  ParameterRange parameters_of(const Range& range) const;
+  ParameterRange parameters_of(const ChunkState& range) const;
   // parameter_server_course.cc
   Replies ticket(int worker, const Header& header);
   Replies finish(int worker, const Header& header);
@@ -123,7 +123,7 @@ class ParameterServer : public Server {
 
   ServerConfig config_;
   std::unique_ptr<Policy> policy_;
-  std::vector<Range> ranges_;
+  std::vector<ChunkState> ranges_;
   std::map<std::int64_t, std::size_t> range_at_;  // index of a range, by its first element
   Tensor parameters_;                             // of all ranges
   Tensor sums_;     // of gradients; empty if an update has one gradient, which is used in place

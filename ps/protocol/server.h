@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/device/device.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/observe/timeline.h"
 #include "ps/protocol/archive.h"
 #include "ps/protocol/message.h"

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/slices.h"
-#include "ps/protocol/service.h"
+#include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
 #include "ps/schemes/master.h"
 #include "ps/schemes/replica_scheme.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/base/fields.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
 #include "ps/schemes/server_options.h"
@@ -37,7 +37,7 @@ inline ServerCounts count_servers(const DpOptions& options, int world) {
 /// times sends R * P + L / N bytes.
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
 
-/// What the master's rank does until all workers are done; see ps/protocol/service.h. `loader`
+/// What the master's rank does until all workers are done; see ps/protocol/server_loop.h. `loader`
 /// reads the training data.
 RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
                     const Loader& loader);

@@ -3,21 +3,21 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/scheme/local_replicas.h"
 #include "core/scheme/rank_context.h"
-#include "core/scheme/side_by_side.h"
 #include "ps/schemes/connect.h"
-#include "ps/schemes/event_walk.h"
 #include "ps/schemes/ps_parts.h"
-#include "ps/schemes/tickets.h"
+#include "ps/schemes/replay_order.h"
+#include "ps/schemes/step_tickets.h"
 
 namespace ringside::ps {
 namespace {
 
 /// What a worker and the definition have in common; the rule itself each has for itself.
-class Elastic : public SideBySide {
+class Elastic : public LocalReplicas {
  protected:
   Elastic(const RankContext& context, const PsOptions& options, int replicas)
-      : SideBySide(context, replicas), options_(options) {}
+      : LocalReplicas(context, replicas), options_(options) {}
 
   bool exchanges_after(std::int64_t step) const {
     return (step + 1) % options_.communication_period == 0;
@@ -52,7 +52,7 @@ class Easgd final : public Elastic {
         transport_(context.links.transport<Transport>()) {}
 
   void attach(Model& model) override {
-    SideBySide::attach(model);
+    LocalReplicas::attach(model);
     chunks_ = chunks_of(model, context().plan.world, options());
     missing_.resize(model.units.size());
     client_ = connect(context(), *transport_, transport_options(context(), options()));
@@ -61,21 +61,21 @@ class Easgd final : public Elastic {
   }
 
   /// Every ticket is for the steps up to the next exchange, with which a worker ends.
-  std::optional<Turn> next_turn(std::int64_t done) override {
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     const bool begins = done % options().communication_period == 0;
     if (begins && !(tickets_ ? tickets_->take() : done < context().plan.train.steps)) return {};
-    return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
 
   void before_forward(std::size_t unit, const Pass& pass) override {
     wait_for(unit);
-    if (pass.training) return SideBySide::before_forward(unit, pass);
+    if (pass.training) return LocalReplicas::before_forward(unit, pass);
     if (!std::exchange(centre_is_new_, true)) pull_centre();
     bind(unit, centre_);
   }
   void after_forward(std::size_t, const Pass&) override { client_->progress(); }
   void after_backward(std::size_t unit, const Pass& pass) override {
-    SideBySide::after_backward(unit, pass);
+    LocalReplicas::after_backward(unit, pass);
     client_->progress();
   }
   void drain() override { client_->drain(); }
@@ -154,7 +154,7 @@ class Easgd final : public Elastic {
   float rate_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Client> client_;
-  std::optional<Tickets> tickets_;
+  std::optional<StepTickets> tickets_;
   std::vector<Chunk> chunks_;
   std::vector<int> missing_;    // how many replies have not come, by unit
   Tensor centre_;               // as it was read last; empty before
@@ -164,16 +164,16 @@ class Easgd final : public Elastic {
 
 /// A worker computes steps up to its next exchange, which happens range by range as the record
 /// says; it goes on once the exchange of every range has come back.
-class Definition final : public Elastic {
+class ElasticDefinition final : public Elastic {
  public:
-  Definition(const RankContext& context, const PsOptions& options)
+  ElasticDefinition(const RankContext& context, const PsOptions& options)
       : Elastic(context, options, context.plan.defines),
         rate_(static_cast<float>(moving_rate_of(options, context.plan.defines))),
         walk_(context.plan.history, context.plan.defines),
         workers_(static_cast<std::size_t>(context.plan.defines)) {}
 
   void attach(Model& model) override {
-    SideBySide::attach(model);
+    LocalReplicas::attach(model);
     Device& device = context().device;
     centre_ = device.tensor({model.parameter_count()}, MemoryKind::parameter);
     const auto initial = initial_values(context());
@@ -188,7 +188,7 @@ class Definition final : public Elastic {
     }
   }
 
-  std::optional<Turn> next_turn(std::int64_t) override {
+  std::optional<StepAssignment> next_assignment(std::int64_t) override {
     const std::int64_t each = context().plan.train.accumulation / own_replicas();
     walk_.go_on([this](std::size_t range, const RangeEvent& event) { repeat(range, event); });
     for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -196,10 +196,10 @@ class Definition final : public Elastic {
       if (!walk_.has_read(w)) continue;
       const std::int64_t first = static_cast<std::int64_t>(w) * each;
       if (std::exchange(worker.evaluates, false))
-        return Turn{worker.steps - 1, first, each, false, true};
+        return StepAssignment{worker.steps - 1, first, each, false, true};
       if (worker.steps == walk_.pushes(w) * options().communication_period) continue;
       computing_ = w;
-      return Turn{worker.steps, first, each, true, false};
+      return StepAssignment{worker.steps, first, each, true, false};
     }
     walk_.check_end();
     return {};
@@ -209,7 +209,7 @@ class Definition final : public Elastic {
   }
 
   void before_forward(std::size_t unit, const Pass& pass) override {
-    if (pass.training) return SideBySide::before_forward(unit, pass);
+    if (pass.training) return LocalReplicas::before_forward(unit, pass);
     const std::int64_t each = pass.micro_batches / own_replicas();
     bind(unit, workers_[static_cast<std::size_t>(pass.micro_batch / each)].centre);
   }
@@ -265,7 +265,7 @@ class Definition final : public Elastic {
   }
 
   float rate_;
-  EventWalk walk_;
+  ReplayOrder walk_;
   std::vector<Worker> workers_;
   Tensor centre_;
   std::size_t computing_ = 0;
@@ -278,7 +278,7 @@ std::unique_ptr<SyncScheme> make_easgd(const RankContext& context, const PsOptio
 }
 
 std::unique_ptr<SyncScheme> define_easgd(const RankContext& context, const PsOptions& options) {
-  return std::make_unique<Definition>(context, options);
+  return std::make_unique<ElasticDefinition>(context, options);
 }
 
 }  // namespace ringside::ps

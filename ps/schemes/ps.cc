@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "ps/protocol/parameter_server.h"
-#include "ps/protocol/service.h"
+#include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
 #include "ps/schemes/consistency_plan.h"
 #include "ps/schemes/easgd.h"
 #include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
+#include "ps/schemes/step_tickets.h"
 #include "ps/schemes/sum_group.h"
-#include "ps/schemes/tickets.h"
 
 namespace ringside::ps {
 namespace {
@@ -217,14 +217,14 @@ class Asp final : public FreePs {
     FreePs::attach(model);
     if (!options().equal_steps) tickets_.emplace(client());
   }
-  std::optional<Turn> next_turn(std::int64_t done) override {
-    if (!tickets_) return FreePs::next_turn(done);
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
+    if (!tickets_) return FreePs::next_assignment(done);
     if (!tickets_->take()) return {};
-    return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
 
  private:
-  std::optional<Tickets> tickets_;
+  std::optional<StepTickets> tickets_;
 };
 
 /// A worker whose gradients came too late goes on with the newest values, so it does fewer steps.
@@ -232,10 +232,10 @@ class BackupPs final : public FreePs {
  public:
   using FreePs::FreePs;
 
-  std::optional<Turn> next_turn(std::int64_t done) override {
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     number_ = link().newest_version();
     if (number_ >= context().plan.train.steps) return {};
-    return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
   /// Waits within the step for all values, of which the newest one decides what comes next.
   bool step(const StepInfo& info) override {

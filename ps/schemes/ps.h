@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
 #include "ps/schemes/ps_options.h"
@@ -32,7 +32,7 @@ SumOrder ps_order(const PsOptions& options, const RunPlan& plan);
 /// which replays RunPlan::history.
 std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOptions& options);
 
-/// What a server's rank does until all workers are done; see ps/protocol/service.h.
+/// What a server's rank does until all workers are done; see ps/protocol/server_loop.h.
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
                     const Loader& loader);
 

@@ -6,8 +6,8 @@
 #include "core/scheme/single.h"
 #include "ps/schemes/consistency_plan.h"
 #include "ps/schemes/easgd.h"
-#include "ps/schemes/event_walk.h"
 #include "ps/schemes/ps.h"
+#include "ps/schemes/replay_order.h"
 #include "ps/schemes/replayed_servers.h"
 #include "ps/schemes/sum_group.h"
 
@@ -16,9 +16,9 @@ namespace {
 
 /// Replicas of all workers side by side, and the servers. A worker computes its next step once it
 /// has read every range.
-class Definition final : public SyncScheme {
+class ReplayDefinition final : public SyncScheme {
  public:
-  Definition(const RankContext& context, const PsOptions& options)
+  ReplayDefinition(const RankContext& context, const PsOptions& options)
       : SyncScheme(context),
         options_(options),
         walk_(context.plan.history, context.plan.defines),
@@ -30,7 +30,7 @@ class Definition final : public SyncScheme {
     servers_.emplace(context(), options_, model);
   }
 
-  std::optional<Turn> next_turn(std::int64_t) override {
+  std::optional<StepAssignment> next_assignment(std::int64_t) override {
     walk_.go_on([this](std::size_t range, const RangeEvent& event) { repeat(range, event); });
     const std::int64_t each = context().plan.train.accumulation / own_replicas();
     for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -39,9 +39,10 @@ class Definition final : public SyncScheme {
       const std::int64_t first = static_cast<std::int64_t>(w) * each;
       // A worker evaluates with the values with which it begins its next step.
       if (worker.evaluated < worker.steps)
-        return Turn{worker.evaluated++, first, each, false, true};
+        return StepAssignment{worker.evaluated++, first, each, false, true};
       computing_ = w;
-      if (worker.steps < walk_.pushes(w)) return Turn{worker.steps, first, each, true, false};
+      if (worker.steps < walk_.pushes(w))
+        return StepAssignment{worker.steps, first, each, true, false};
     }
     walk_.check_end();
     return {};
@@ -97,7 +98,7 @@ class Definition final : public SyncScheme {
   }
 
   void repeat(std::size_t range, const RangeEvent& event) {
-    const RangeHistory& of = context().plan.history[range];
+    const ChunkHistory& of = context().plan.history[range];
     const Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
     switch (event.kind) {
       case RangeEvent::Kind::read:
@@ -113,7 +114,7 @@ class Definition final : public SyncScheme {
   }
 
   PsOptions options_;
-  EventWalk walk_;
+  ReplayOrder walk_;
   Model* model_ = nullptr;
   std::vector<Worker> workers_;
   std::optional<ReplayedServers> servers_;
@@ -129,7 +130,7 @@ std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOption
                                          sum_group_of(options, plan.defines))};
     });
   if (options.consistency == Consistency::easgd) return define_easgd(context, options);
-  return std::make_unique<Definition>(context, options);
+  return std::make_unique<ReplayDefinition>(context, options);
 }
 
 }  // namespace ringside::ps

@@ -22,7 +22,7 @@ ReplayedServers::ReplayedServers(const RankContext& context, const PsOptions& op
     initial->write(*model.units[u], first, 0,
                    parameters_.range(first, model.units[u]->layout().count()));
   }
-  for (const RangeHistory& history : plan.history) {
+  for (const ChunkHistory& history : plan.history) {
     Range range{parameters_.range(history.begin, history.count), history.begin};
     range.workers.resize(static_cast<std::size_t>(world));
     for (Worker& worker : range.workers)

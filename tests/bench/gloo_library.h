@@ -24,7 +24,7 @@ inline Library gloo_library(int rank, int ranks, const std::filesystem::path& fo
   const auto context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   context->connectFullMesh(store, device);
   return {
-      Between::gloo, [context](float* array, std::int64_t count) {
+      InterHostBackend::gloo, [context](float* array, std::int64_t count) {
         gloo::AllreduceOptions options(context);
         options.setOutput(array, static_cast<std::size_t>(count));
         options.setReduceFunction(

@@ -13,7 +13,7 @@
 namespace ringside::bench {
 
 struct Library {
-  Between between;
+  InterHostBackend between;
   /// Its own all-reduce of `count` floats among all ranks, in place.
   std::function<void(float* array, std::int64_t count)> own;
 };

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   try {
     testing::FileStore store(argv[2]);
     std::vector<bench::Library> libraries = {
-        {*value_named<Between>(argv[1]), [](float* array, std::int64_t count) {
+        {*value_named<InterHostBackend>(argv[1]), [](float* array, std::int64_t count) {
            MPI_Allreduce(MPI_IN_PLACE, array, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
                          MPI_COMM_WORLD);
          }}};

@@ -14,9 +14,9 @@ TEST_P(LossesOnGpus, AreThoseOfTheCpuOverFiftySteps) {
   ExperimentConfig config = tiny_on_gpus(GetParam());
   config.train.steps = 50;
   config.optimizer.kind = GetParam() == "gpt" ? "adamw" : "sgd";
-  const Row gpu = run(plan_training(config, "single", 1));
+  const RunRecord gpu = run(plan_training(config, "single", 1));
   config.device.kind = "cpu";
-  const Row cpu = run(plan_training(config, "single", 1));
+  const RunRecord cpu = run(plan_training(config, "single", 1));
   EXPECT_LT(largest_difference(gpu.loss, cpu.loss), 1e-4);
   // The losses depend on the updates of earlier steps: half the learning rate changes them.
   config.optimizer.lr /= 2;

@@ -32,9 +32,9 @@ TEST_P(OffloadOnGpus, TrainsAsSingleDoesAndKeepsNoStateOnTheGpu) {
   for (const double clip_norm : {0.0, 0.5}) {
     auto config = tiny_on_gpus("mlp");
     config.optimizer.clip_norm = clip_norm;
-    const Row reference = reference_of(config, world);
+    const RunRecord reference = reference_of(config, world);
     config.train.offload = offload;
-    const Row row = run(plan_training(config, scheme, world));
+    const RunRecord row = run(plan_training(config, scheme, world));
     EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
     for (const RankRecord& rank : row.ranks) {
       EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 0);
@@ -50,9 +50,9 @@ TEST(OffloadInFp16OnGpus, SkipsTheStepsOfFp16ThatSingleSkips) {
   config.train.steps = 12;
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 6;
-  const Row without = run(plan_training(config, "single", 1));
+  const RunRecord without = run(plan_training(config, "single", 1));
   config.train.offload = Offload::optimizer;
-  const Row with = run(plan_training(config, "single", 1));
+  const RunRecord with = run(plan_training(config, "single", 1));
   EXPECT_GT(without.skipped_steps, 0);
   EXPECT_EQ(with.skipped_steps, without.skipped_steps);
 }

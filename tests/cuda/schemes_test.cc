@@ -22,7 +22,7 @@ class PeersOnGpus : public ::testing::TestWithParam<std::tuple<std::string, int>
 
   /// How far the losses are from those of `single` on the same device.
   double distance(const ExperimentConfig& config) const {
-    const Row row = run(plan_training(config, scheme(), world()));
+    const RunRecord row = run(plan_training(config, scheme(), world()));
     EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
     return largest_difference(row.loss, reference_of(config, world()).loss);
   }
@@ -92,7 +92,7 @@ TEST(AttentionOnGpus, IsMadeAgainWithTheSameBitsInLessMemory) {
         config.train.recompute = recompute;
         return run(plan_training(config, scheme, world));
       };
-      const Row kept = row_with(Recompute::none), again = row_with(Recompute::attention);
+      const RunRecord kept = row_with(Recompute::none), again = row_with(Recompute::attention);
       EXPECT_EQ(again.loss, kept.loss) << model << " under " << scheme;
       EXPECT_EQ(again.parameter_hashes, kept.parameter_hashes) << model << " under " << scheme;
       EXPECT_LT(again.ranks[0].at_peak[MemoryKind::activation],
@@ -105,13 +105,13 @@ TEST(AttentionOnGpus, IsMadeAgainWithTheSameBitsInLessMemory) {
 TEST(DegreesOfShardingOnGpus, TrainAsSingleDoes) {
   using peer::Shard;
   auto config = tiny_on_gpus("mlp");
-  const Row reference = reference_of(config, 4);
+  const RunRecord reference = reference_of(config, 4);
   for (const auto& [shard, group] : {std::pair{Shard::no_shard, 0},
                                      {Shard::shard_optimizer, 0},
                                      {Shard::shard_grad_op, 0},
                                      {Shard::hybrid_shard, 2}}) {
     config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = group};
-    const Row row = run(plan_training(config, "fsdp", 4));
+    const RunRecord row = run(plan_training(config, "fsdp", 4));
     EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
   }
 }
@@ -132,7 +132,7 @@ TEST(SharesBySpeedOnGpus, AreMeasuredThereAndTrainAsSingleDoes) {
 
     const RunPlan plan = plan_training(config, "fsdp", 2, {made_up_speeds(waiting, {0.1, 0.3})});
     EXPECT_EQ(plan.train.weights, (std::vector<std::int64_t>{9, 3}));
-    const Row single = run(plan_single_for({plan, &config}));
+    const RunRecord single = run(plan_single_for({plan, &config}));
     EXPECT_LT(largest_difference(run(plan).loss, single.loss), largest_rounding(plan));
   }
 }

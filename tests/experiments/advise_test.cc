@@ -56,7 +56,7 @@ struct Devices {
 
   RunOutcome run(const RunPlan& plan) {
     RunOutcome out;
-    Row& row = out.row;
+    RunRecord& row = out.row;
     row.plan = plan;
     const auto count = static_cast<double>(plan.train.accumulation);
     const auto share = static_cast<double>(plan.train.global_batch / plan.world);
@@ -130,7 +130,7 @@ TEST(Advise, NamesACaseOnce) {
                        .offload = Offload::optimizer};
   plain.candidate = {
       .family = advised.candidate.family, .simplicity = 1, .world = 4, .precision = "bf16"};
-  advised.fate = plain.fate = Fate::simulated;
+  advised.outcome = plain.outcome = Outcome::simulated;
   advised.samples_per_s = 110;
   plain.samples_per_s = 100;
   Advice advice{.ranked = {advised, plain}};
@@ -144,8 +144,9 @@ TEST(Advise, SimulatesNothingWhoseComputeAloneIsTooLong) {
   Devices devices{asked};
   const Advice advice = ask(asked, devices);
   // In fp32 compute takes 82 ms, in bf16 a step 43.
-  EXPECT_THAT(advice.others, Contains(AllOf(::testing::Field(&Considered::fate, Fate::cannot_win),
-                                            ::testing::Field(&Considered::bound_ms, 82.0))));
+  EXPECT_THAT(advice.others,
+              Contains(AllOf(::testing::Field(&Considered::outcome, Outcome::cannot_win),
+                             ::testing::Field(&Considered::bound_ms, 82.0))));
   for (const Considered& one : advice.ranked) EXPECT_EQ(one.candidate.precision, "bf16");
   EXPECT_LE(devices.simulated.size(), 12u);
 }
@@ -207,7 +208,7 @@ TEST(Advise, EndsInTime) {
   const Advice advice = search(
       question(100), slow, [&] { return clock; }, [](const Considered&) {});
   EXPECT_LE(devices.simulated.size(), 4u);
-  EXPECT_THAT(advice.others, Contains(::testing::Field(&Considered::fate, Fate::not_tried)));
+  EXPECT_THAT(advice.others, Contains(::testing::Field(&Considered::outcome, Outcome::not_tried)));
 }
 
 TEST(Advise, FewestHoursOfDevicesMeetADeadline) {

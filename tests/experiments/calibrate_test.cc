@@ -95,7 +95,7 @@ TEST(TimedTraining, LeavesOutStepsWithoutAnUpdate) {
 }
 
 TEST(TimedRun, HasTheTimesOfEveryRank) {
-  const Row row = timed_run(lone_training(tiny_run()), 2, {}, here());
+  const RunRecord row = timed_run(lone_training(tiny_run()), 2, {}, here());
   ASSERT_EQ(row.ranks.size(), 2u);
   std::set<std::string> classes;
   for (const RankRecord& rank : row.ranks) {
@@ -109,7 +109,7 @@ TEST(TimedRun, HasTheTimesOfEveryRank) {
   }
   for (const OpClass kind : {OpClass::linear, OpClass::optimizer, OpClass::loss})
     EXPECT_TRUE(classes.contains(std::string(name_of(kind)))) << name_of(kind);
-  const Row again = timed_run(lone_training(tiny_run()), 1, {.repeat = 1}, here());
+  const RunRecord again = timed_run(lone_training(tiny_run()), 1, {.repeat = 1}, here());
   EXPECT_FALSE(again.ranks.at(0).operations.empty());
   EXPECT_TRUE(again.ranks.at(0).pieces.empty()) << "the first repeat times them";
 }

@@ -9,7 +9,7 @@
 #include "core/scheme/single.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/plan/checks.h"
-#include "experiments/runner/plan/lines.h"
+#include "experiments/runner/plan/planned_cases.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/plan/references.h"
 #include "ps/schemes/ps.h"

@@ -16,7 +16,9 @@ using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
 // Two samples a step, and 2 ranks that send 1 and 2 MB.
-Row row_of(std::vector<double> loss) { return made_up_row("ddp", 2, 0, 100, "a", std::move(loss)); }
+RunRecord row_of(std::vector<double> loss) {
+  return made_up_row("ddp", 2, 0, 100, "a", std::move(loss));
+}
 
 TEST(LossCurves, SayWhatEachStepHadCost) {
   const auto curve = training_curve(row_of({3, 2, 1.5}));
@@ -47,7 +49,7 @@ TEST(LossCurves, LeavePointsOutButNotTheFirstAndTheLast) {
 }
 
 TEST(LossCurves, OfEvaluationsHaveTimesThatWereMeasured) {
-  Row row = row_of({3, 2});
+  RunRecord row = row_of({3, 2});
   row.evaluations = {{.step = 2, .loss = 2.5, .accuracy = 0.25, .seconds = 9, .training_s = 7}};
   const auto curve = evaluation_curve(row);
   ASSERT_TRUE(curve);
@@ -60,7 +62,7 @@ TEST(LossCurves, OfEvaluationsHaveTimesThatWereMeasured) {
 }
 
 TEST(LossCurves, OfFreeWorkersAreOverTime) {
-  Row row = row_of({3, 2});
+  RunRecord row = row_of({3, 2});
   row.evaluations = {{.step = 2, .loss = 2.5}};
   row.held_out_over_time = {{.step = 1, .loss = 2.8, .training_s = 1},
                             {.step = 3, .loss = 2.2, .training_s = 2}};
@@ -73,7 +75,8 @@ TEST(LossCurves, AreNotThereWithoutLosses) {
 }
 
 TEST(LossCurves, AreThoseOfTheFirstRepeatOfTheSmallestSeed) {
-  Row other = row_of({9}), first = row_of({5}), repeat = made_up_row("ddp", 2, 1, 90, "a", {7});
+  RunRecord other = row_of({9}), first = row_of({5}),
+            repeat = made_up_row("ddp", 2, 1, 90, "a", {7});
   other.plan.train.seed = 3;
   first.plan.train.seed = repeat.plan.train.seed = 2;
   other.plan.id += "-s3";

@@ -4,7 +4,7 @@
 
 #include "experiments/runner/plan/references.h"
 #include "experiments/runner/report/report.h"
-#include "peer/schemes/averaging.h"
+#include "peer/schemes/local_sgd.h"
 #include "tests/experiments/made_up_rows.h"
 
 namespace ringside {
@@ -20,14 +20,14 @@ class DefinitionsInReports : public ::testing::Test {
     definition_ = row_;
     definition_.plan = plan_definition(row_.plan);
   }
-  Verdict verdict_of(const Row& row) const { return verdict({&row}, {row, definition_}); }
+  Verdict verdict_of(const RunRecord& row) const { return verdict({&row}, {row, definition_}); }
 
-  Row row_, definition_;
+  RunRecord row_, definition_;
 };
 
 TEST_F(DefinitionsInReports, EqualBitsOfAllReplicasAreTheProof) {
   EXPECT_EQ(verdict_of(row_).proof, Proof::identical_to_definition);
-  Row other = row_;
+  RunRecord other = row_;
   other.parameter_hashes[1] = "z";
   EXPECT_EQ(verdict_of(other).proof, Proof::different) << "although the losses agree";
   EXPECT_EQ(verdict_of(other).cause, "the parameters of rank 1 at the end differ");
@@ -40,8 +40,8 @@ TEST_F(DefinitionsInReports, EqualBitsOfAllReplicasAreTheProof) {
 }
 
 TEST_F(DefinitionsInReports, OnlyTheDefinitionOfTheRunItselfCounts) {
-  Row other = row_;
-  other.plan.options = peer::AveragingOptions{.sync_every = 7};
+  RunRecord other = row_;
+  other.plan.options = peer::LocalSgdOptions{.sync_every = 7};
   EXPECT_EQ(verdict_of(other).proof, Proof::not_shown);
   EXPECT_EQ(verdict_of(other).cause, "its definition has not finished");
   other = row_;
@@ -55,7 +55,7 @@ TEST_F(DefinitionsInReports, OnlyTheDefinitionOfTheRunItselfCounts) {
 }
 
 TEST_F(DefinitionsInReports, SingleIsNoDefinitionOfAnotherAlgorithm) {
-  Row single = made_up_row("single", 1, 0, 100, "x", {2, 1.5});
+  RunRecord single = made_up_row("single", 1, 0, 100, "x", {2, 1.5});
   EXPECT_EQ(verdict({&row_}, {single, row_}).proof, Proof::not_shown);
 }
 

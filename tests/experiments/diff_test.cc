@@ -47,7 +47,7 @@ const SpeedDiff& speed_of(const Diff& diff, const std::string& label) {
 }
 
 void for_each_row(SavedResults& of, const std::string& scheme, const auto& change) {
-  for (Row& row : of.rows)
+  for (RunRecord& row : of.rows)
     if (row.plan.scheme == scheme) change(row);
 }
 
@@ -114,7 +114,7 @@ TEST(Diff, SaysThatTooFewRepeatsShowNothing) {
 TEST(Diff, ComparesSimulatedRowsExactly) {
   SavedResults a = results(1, 1, 1), b = after(results(0.96, 1, 1));
   for (SavedResults* one : {&a, &b})
-    for (Row& row : one->rows) {
+    for (RunRecord& row : one->rows) {
       row.plan.device.kind = "sim";
       row.plan.cluster.emplace();
     }
@@ -126,11 +126,11 @@ TEST(Diff, ComparesSimulatedRowsExactly) {
 
 TEST(Diff, NamesEveryChangeOfMemoryBytesAndLosses) {
   SavedResults b = after(results());
-  for_each_row(b, "ddp", [](Row& row) {
+  for_each_row(b, "ddp", [](RunRecord& row) {
     row.ranks[0].at_peak[MemoryKind::parameter] += 1;
     row.ranks[1].bytes_sent_per_step *= 1.04;
   });
-  for (Row& row : b.rows) row.loss.back() += 1e-7;  // of all, or the proof would be lost too
+  for (RunRecord& row : b.rows) row.loss.back() += 1e-7;  // of all, or the proof would be lost too
   const Diff diff = make_diff(results(), b, {});
   ASSERT_EQ(diff.values.size(), 5u);
   EXPECT_EQ(diff.values[0].what, "bytes sent");  // the only one beyond the threshold
@@ -153,11 +153,11 @@ TEST(Diff, TakesValuesThatOverlapAsEqual) {
 
 TEST(Diff, FindsALostProofAndRunsThatFail) {
   SavedResults b = after(results());
-  for_each_row(b, "ddp", [](Row& row) {
+  for_each_row(b, "ddp", [](RunRecord& row) {
     row.parameter_hashes = {"other bits"};
     row.loss = {3, 2.5};
   });
-  for_each_row(b, "ps", [](Row& row) {
+  for_each_row(b, "ps", [](RunRecord& row) {
     if (row.plan.repeat == 4) row = failed_row(row.plan, "no memory");
   });
   const Diff diff = make_diff(results(), b, {});
@@ -171,8 +171,8 @@ TEST(Diff, SaysFirstWhatDiffersInEnvironmentAndConfiguration) {
   SavedResults a = results(), b = after(results());
   a.environment = R"({"time": "1", "cpu": "EPYC", "cores": 2, "libraries": ["a.so.1", "b.so"]})";
   b.environment = R"({"time": "2", "cpu": "EPYC", "cores": 4, "libraries": ["a.so.2", "b.so"]})";
-  for (Row& row : b.rows) row.plan.train.micro_batch = 7;
-  for_each_row(b, "ps", [](Row& row) { row.plan.device.threads = 2; });
+  for (RunRecord& row : b.rows) row.plan.train.micro_batch = 7;
+  for_each_row(b, "ps", [](RunRecord& row) { row.plan.device.threads = 2; });
   const std::string text = diff_text(make_diff(a, b, {}));
   EXPECT_THAT(text, AllOf(HasSubstr("The environment differs:\n  cores: 2 -> 4\n"
                                     "  libraries: [\"a.so.1\"] -> [\"a.so.2\"]\n"),
@@ -184,7 +184,7 @@ TEST(Diff, SaysFirstWhatDiffersInEnvironmentAndConfiguration) {
 
 TEST(Diff, NamesOptionsOfSchemesAsFilesDo) {
   SavedResults b = after(results());
-  for_each_row(b, "ps", [](Row& row) { row.plan.scheme = "ps2"; });
+  for_each_row(b, "ps", [](RunRecord& row) { row.plan.scheme = "ps2"; });
   const auto differences = configuration_differences(results(), b);
   std::vector<std::string> names;
   for (const Difference& one : differences) names.push_back(one.what);
@@ -193,7 +193,7 @@ TEST(Diff, NamesOptionsOfSchemesAsFilesDo) {
 
 TEST(Diff, ListsRowsOfOneFolderAlone) {
   SavedResults b = after(results());
-  std::erase_if(b.rows, [](const Row& row) { return row.plan.scheme == "ps"; });
+  std::erase_if(b.rows, [](const RunRecord& row) { return row.plan.scheme == "ps"; });
   const Diff diff = make_diff(results(), b, {});
   EXPECT_THAT(diff.only_a, ElementsAre("ps at world 2"));
   EXPECT_THAT(diff.only_b, IsEmpty());
@@ -207,11 +207,11 @@ TEST(Diff, ListsRowsOfOneFolderAlone) {
 
 TEST(Diff, LeavesOutReferencesAndCountsOneAttemptOfARun) {
   SavedResults a = results();
-  Row again = a.rows[1];
+  RunRecord again = a.rows[1];
   again.attempt = 1;
   again.samples_per_s /= 2;
   a.rows.push_back(again);
-  Row reference = a.rows[0];
+  RunRecord reference = a.rows[0];
   reference.plan.purpose = Purpose::reference;
   reference.plan.id = "single-reference";
   a.rows.push_back(reference);

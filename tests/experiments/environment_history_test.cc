@@ -12,8 +12,8 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Row row_of(const std::string& run, int attempt = 0) {
-  Row row;
+RunRecord row_of(const std::string& run, int attempt = 0) {
+  RunRecord row;
   row.plan.id = run;
   row.attempt = attempt;
   return row;

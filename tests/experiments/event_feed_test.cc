@@ -93,7 +93,7 @@ TEST(Feed, EveryEventIsALineThatReadsBack) {
   comparison.now += 1.5;
   comparison.feed.step({1, 2.75, 0.5, {}});
   comparison.feed.step({6, std::nan(""), 0, {}});
-  Row second = comparison.row(1, 4);
+  RunRecord second = comparison.row(1, 4);
   second.tokens_per_s = 64;
   second.time_ms.exposed = 12.5;
   second.evaluations = {{.step = 6, .loss = 1.75}};

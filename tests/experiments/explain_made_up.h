@@ -104,8 +104,8 @@ inline Staged row_evidence(const std::string& scheme, int world, const StepParts
   ExperimentConfig config = made_up_experiment();
   config.train.global_batch = 4;
   config.train.micro_batch = 4;
-  out.row = std::make_unique<Row>();
-  Row& row = *out.row;
+  out.row = std::make_unique<RunRecord>();
+  RunRecord& row = *out.row;
   row.plan = plan_training(config, scheme, world);
   row.ranks.resize(row.plan.ranks.size());
   for (std::size_t r = 0; r < row.ranks.size(); ++r) row.ranks[r].rank = static_cast<int>(r);

@@ -86,7 +86,7 @@ class StagedCases : public ::testing::TestWithParam<Stage (*)()> {};
 TEST_P(StagedCases, TheFaultIsNamedFirstAndOnlyWhereItIs) {
   const Stage one = GetParam()();
   const Staged faulty = stage(one.faulty, one.scheme, one.world);
-  const TrialGround ground = simulated_ground();
+  const WhatIfSetup ground = simulated_ground();
   const Explanation explanation =
       explanation_of(faulty.evidence, {faulty.evidence}, ground, Detail::full);
   const std::string text = explanation_text(explanation, ground, Detail::full);
@@ -114,10 +114,10 @@ TEST(ExplainTrials, ExpectWhatTheCaseWithTheRemedyTakes) {
   const Stage one = one_bucket_stage();
   const Staged faulty = stage(one.faulty, one.scheme, one.world);
   const Staged sound = stage(one.sound, one.scheme, one.world);
-  const std::vector<Trial> trials =
-      trials_of(faulty.evidence.plan(),
-                {{.words = "smaller buckets", .settings = {{"scheme.ddp.bucket_mb", "0.5"}}}},
-                simulated_ground());
+  const std::vector<WhatIf> trials =
+      what_ifs_of(faulty.evidence.plan(),
+                  {{.words = "smaller buckets", .settings = {{"scheme.ddp.bucket_mb", "0.5"}}}},
+                  simulated_ground());
   ASSERT_EQ(trials.size(), 1u);
   EXPECT_NEAR(trials[0].before_ms, faulty.evidence.ms.step, 1e-6);
   EXPECT_NEAR(trials[0].after_ms, sound.evidence.ms.step, 1e-6);
@@ -125,8 +125,8 @@ TEST(ExplainTrials, ExpectWhatTheCaseWithTheRemedyTakes) {
 
 TEST(ExplainTrials, SayWhatCannotBeSimulated) {
   const Staged faulty = stage(staged_experiment(4, 32), "ddp", 4);
-  const auto why = [&](Remedy remedy, const TrialGround& ground) {
-    return trials_of(faulty.evidence.plan(), {std::move(remedy)}, ground).front().why_not;
+  const auto why = [&](Remedy remedy, const WhatIfSetup& ground) {
+    return what_ifs_of(faulty.evidence.plan(), {std::move(remedy)}, ground).front().why_not;
   };
   EXPECT_THAT(why({.words = "x", .world = 8}, simulated_ground()), HasSubstr("4"));
   EXPECT_THAT(why({.words = "x", .settings = {{"scheme.ddp.buckets", "1"}}}, simulated_ground()),
@@ -137,12 +137,12 @@ TEST(ExplainTrials, SayWhatCannotBeSimulated) {
   RunPlan real = faulty.evidence.plan();
   real.cluster.reset();
   real.device.kind = "cpu";
-  TrialGround ground = simulated_ground();
+  WhatIfSetup ground = simulated_ground();
   ground.no_machine = "nothing is calibrated";
   const Remedy buckets{.words = "x", .settings = {{"scheme.ddp.bucket_mb", "1"}}};
-  EXPECT_EQ(trials_of(real, {buckets}, ground).front().why_not, "nothing is calibrated");
+  EXPECT_EQ(what_ifs_of(real, {buckets}, ground).front().why_not, "nothing is calibrated");
   real.device.slow = {1, 2};
-  EXPECT_THAT(trials_of(real, {buckets}, ground).front().why_not, HasSubstr("device.slow"));
+  EXPECT_THAT(what_ifs_of(real, {buckets}, ground).front().why_not, HasSubstr("device.slow"));
 }
 
 }  // namespace

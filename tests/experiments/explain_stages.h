@@ -19,7 +19,7 @@ namespace ringside {
 
 /// A row, and the evidence that points to it.
 struct Staged {
-  std::unique_ptr<Row> row;
+  std::unique_ptr<RunRecord> row;
   Evidence evidence;
 };
 
@@ -37,8 +37,8 @@ inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, 
   return out;
 }
 
-inline TrialGround simulated_ground() {
-  TrialGround ground;
+inline WhatIfSetup simulated_ground() {
+  WhatIfSetup ground;
   ground.simulate = simulate_here;
   return ground;
 }
@@ -47,7 +47,7 @@ inline TrialGround simulated_ground() {
 inline Staged evidence_of_records(const RunPlan& plan, std::vector<RankRecord> records) {
   Staged out;
   const nlohmann::json traced = trace(records);
-  out.row = std::make_unique<Row>(make_row(plan, std::move(records)));
+  out.row = std::make_unique<RunRecord>(make_row(plan, std::move(records)));
   out.evidence = evidence_of_case(summarise({*out.row}).front(), {out.row.get()}, "no folder");
   add_trace(out.evidence, traced_run(read_trace(traced), plan));
   return out;

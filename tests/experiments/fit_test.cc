@@ -1,5 +1,5 @@
 // Measured tables as programs write them, and the speeds of models that are fitted to them.
-#include "experiments/tools/calibrate/fit.h"
+#include "experiments/tools/calibrate/cluster_fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -45,7 +45,7 @@ CaseSummary case_with_everything() {
   one.simulated_ms = Interval{90, 110};
   one.predicted_ms = one.predicted_peak = 100;
   one.figures = {{"distance", "L2", 1, 2}};
-  one.staleness = RowStaleness{};
+  one.staleness = RunStaleness{};
   one.held_out = Evaluation{};
   one.time_to_loss = TimeToLoss{};
   RoleMemory role;

@@ -242,7 +242,7 @@ TEST_F(Displaying, ARepeatedRunSaysWhichAttemptItIs) {
   comparison_.begin();
   comparison_.make(0, 4);
   comparison_.feed.begin_run(1, 1);
-  Row disturbed = comparison_.row(1, 4);
+  RunRecord disturbed = comparison_.row(1, 4);
   disturbed.load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 10};
   comparison_.feed.end_run(disturbed, true, true);
   printed();

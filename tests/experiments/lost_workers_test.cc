@@ -46,7 +46,8 @@ TEST_F(LostWorkers, AreLeftOutAndNamedUnderAspAndSspAndAmongBackups) {
     EXPECT_THAT(ended.out, HasSubstr("lost           rank 1 (worker) was killed by signal 9"))
         << way;
     EXPECT_THAT(ended.out, HasSubstr("staleness")) << way;
-    // How many the killed one made before the others noticed is chance (Row.CountsTheSteps...).
+    // How many the killed one made before the others noticed is chance
+    // (RunRecord.CountsTheSteps...).
     EXPECT_THAT(ended.out, ::testing::ContainsRegex("worker steps +[1-9][0-9]*, [0-9]+, [1-9]"))
         << way;
   }

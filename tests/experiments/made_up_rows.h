@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "experiments/runner/plan/planner.h"
 
 namespace ringside {
@@ -31,9 +31,9 @@ inline void norm_in_groups(ExperimentConfig& config, std::int64_t group) {
   config.model.batch_norm_group = group;
 }
 
-inline Row made_up_row(const std::string& scheme, int world, int repeat, double samples_per_s,
-                       const std::string& hash, std::vector<double> loss) {
-  Row row;
+inline RunRecord made_up_row(const std::string& scheme, int world, int repeat, double samples_per_s,
+                             const std::string& hash, std::vector<double> loss) {
+  RunRecord row;
   row.plan = plan_training(made_up_experiment(), scheme, world);
   row.plan.repeat = repeat;
   row.plan.id.back() = static_cast<char>('0' + repeat);

@@ -246,8 +246,8 @@ class Measuring : public ::testing::Test {
  protected:
   /// The row of the measuring run: worker w computes for seconds[w] a step, and waits for the
   /// slowest. Other processes use `others` of the machine's two cores.
-  static Row row(const RunPlan& plan, const std::vector<double>& seconds, double others = 0) {
-    Row out;
+  static RunRecord row(const RunPlan& plan, const std::vector<double>& seconds, double others = 0) {
+    RunRecord out;
     out.plan = plan;
     out.load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 10 * others};
     for (const double one : seconds) {

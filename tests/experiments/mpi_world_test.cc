@@ -41,7 +41,7 @@ class MpiWorldTest : public ::testing::Test {
     plan_.train.timeout_s = 0.2;
     for (int rank = 0; rank < 3; ++rank)
       plan_.homes.push_back({rank < 2 ? "a" : "b", "127.0.0.1", 0});
-    world_.emplace(plan_, Between::openmpi, std::vector<RankHost*>{&host_},
+    world_.emplace(plan_, InterHostBackend::openmpi, std::vector<RankHost*>{&host_},
                    std::vector<std::string>{"PATH=" + folder_.path().string()},
                    [this] { return now_; });
   }

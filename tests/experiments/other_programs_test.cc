@@ -100,8 +100,8 @@ TEST(OtherProgramPlans, WhatPyTorchDoesNotDoAsWeDoIsRefused) {
 
 TEST(OtherProgramVerdicts, LossesAloneAreHeldAgainstSingleTo1e4) {
   const auto verdict_of = [](double off) {
-    std::vector<Row> rows = {made_up_row("single", 1, 0, 10, "aa", {2, 1}),
-                             made_up_row("torch-ddp", 2, 0, 10, "", {2, 1 + off})};
+    std::vector<RunRecord> rows = {made_up_row("single", 1, 0, 10, "aa", {2, 1}),
+                                   made_up_row("torch-ddp", 2, 0, 10, "", {2, 1 + off})};
     rows[1].parameter_hashes.clear();
     return verdict({&rows[1]}, rows).proof;
   };

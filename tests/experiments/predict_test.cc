@@ -44,7 +44,7 @@ TEST(Predictions, AreNotMadeOfRunsBetweenWhoseHostsAnotherLibraryMovesValues) {
   Predictor predictor(CalibratedMachine{testing::small_cluster(2)}, start);
   RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
   plan.homes = {{"a", "10.0.0.1", 0}, {"b", "10.0.0.2", 1}};
-  plan.hosts.between = Between::openmpi;
+  plan.hosts.between = InterHostBackend::openmpi;
   EXPECT_FALSE(predictor.predict(plan));
 }
 

@@ -46,7 +46,7 @@ TEST(PublishedChoices, ThatAreWrongAreNamed) {
 std::vector<RunOutcome> made_up(const std::vector<RunPlan>& plans, double) {
   std::vector<RunOutcome> out;
   for (const RunPlan& plan : plans) {
-    Row& row = out.emplace_back().row;
+    RunRecord& row = out.emplace_back().row;
     row.plan = plan;
     const auto share = static_cast<double>(plan.train.global_batch / plan.world);
     row.time_ms.compute = share * (plan.train.precision == Precision::fp32 ? 2 : 1);

@@ -95,9 +95,9 @@ TEST_F(PublishedCases, ThatAreWrongAreNamed) {
 
 Published per_s(double value) { return {.measure = Measure::samples_per_s, .value = value}; }
 
-Row published_row(const std::string& scheme, int world, double samples_per_s,
-                  const Published& published) {
-  Row row = made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1});
+RunRecord published_row(const std::string& scheme, int world, double samples_per_s,
+                        const Published& published) {
+  RunRecord row = made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1});
   row.plan.published = {published};
   return row;
 }
@@ -133,9 +133,9 @@ TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
 }
 
 TEST(PublishedReport, CountsTheFiguresWithinTheirIntervals) {
-  Row close = published_row("ddp", 1, 100, per_s(109));
+  RunRecord close = published_row("ddp", 1, 100, per_s(109));
   close.bounds = {18, 22};  // of 20 ms: 90.9 to 111.1 samples a second
-  Row off = published_row("ddp", 2, 100, {.value = 23});
+  RunRecord off = published_row("ddp", 2, 100, {.value = 23});
   off.bounds = {18, 22};
   const auto cases = summarise({close, off, published_row("ps", 2, 100, {.value = 20})});
   const std::string text = published_text(published_figures(cases));
@@ -145,8 +145,9 @@ TEST(PublishedReport, CountsTheFiguresWithinTheirIntervals) {
 }
 
 TEST(PublishedReport, ComparesWithAnotherCase) {
-  Row slow = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
-  Row fast = published_row("ps", 2, 150, {.measure = Measure::times, .value = 1.2, .over = "ddp"});
+  RunRecord slow = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+  RunRecord fast =
+      published_row("ps", 2, 150, {.measure = Measure::times, .value = 1.2, .over = "ddp"});
   const auto cases = summarise({slow, fast});
   EXPECT_DOUBLE_EQ(published_figure(cases[1], cases).deviation().value(), 1.5 / 1.2 - 1);
   EXPECT_THAT(
@@ -160,8 +161,8 @@ TEST(PublishedReport, ComparesWithAnotherCase) {
 }
 
 TEST(PublishedReport, KnowsSpeedUpsHoursAndMemory) {
-  Row one = made_up_row("ddp", 1, 0, 100, "a", {2, 1});
-  Row two = made_up_row("ddp", 2, 0, 160, "a", {2, 1});
+  RunRecord one = made_up_row("ddp", 1, 0, 100, "a", {2, 1});
+  RunRecord two = made_up_row("ddp", 2, 0, 160, "a", {2, 1});
   two.parameters = 1'000'000;
   two.ranks[0].at_peak[MemoryKind::parameter] = 2'000'000;
   two.ranks[0].at_peak[MemoryKind::gradient] = 3'000'000;
@@ -203,7 +204,7 @@ TEST(PublishedReport, KnowsHowTheStateOfAModelIsDivided) {
 }
 
 TEST(PublishedReport, NamesWhatFailed) {
-  Row row = published_row("ddp", 2, 180, per_s(200));
+  RunRecord row = published_row("ddp", 2, 180, per_s(200));
   row.status = "failed";
   row.error = "no memory";
   const auto cases = summarise({row});

@@ -39,12 +39,12 @@ nlohmann::json data_of(const std::string& page) {
   return nlohmann::json::parse(page.substr(at, page.find("\n</script>", at) - at));
 }
 
-std::vector<Row> two_rows() {
+std::vector<RunRecord> two_rows() {
   return {made_up_row("single", 1, 0, 100, "a", {2, 1}),
           made_up_row("ddp", 2, 0, 180, "a", {2, 1})};
 }
 
-nlohmann::ordered_json report_of_rows(const std::vector<Row>& rows) {
+nlohmann::ordered_json report_of_rows(const std::vector<RunRecord>& rows) {
   return report_of({.folder = "results/trial",
                     .rows = rows,
                     .cases = summarise(rows),
@@ -52,8 +52,8 @@ nlohmann::ordered_json report_of_rows(const std::vector<Row>& rows) {
 }
 
 /// The row of a run with more workers than the made-up experiment has samples.
-Row row_of_many(int world) {
-  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+RunRecord row_of_many(int world) {
+  RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
   row.plan.world = world;
   for (int rank = 2; rank < world; ++rank) {
     row.plan.ranks.push_back({.rank = rank, .worker = rank});
@@ -112,11 +112,11 @@ TEST(ReportPage, NoTextEndsItsScript) {
 }
 
 TEST(ReportPage, MarksTheFastestWithoutMarkdown) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   const double rates[] = {10, 30, 20, 25};
   for (std::size_t i = 0; i < 4; ++i)
     for (int repeat = 0; repeat < 2; ++repeat) {  // one alone would tell nothing
-      Row& row =
+      RunRecord& row =
           rows.emplace_back(made_up_row(i < 2 ? "ddp" : "dp", 2, repeat, rates[i], "a", {2, 1}));
       row.plan.swept = {{"train.micro_batch", i % 2 == 0 ? "1" : "2"}};
       row.plan.label = row.plan.family + row.plan.swept[0].value;
@@ -156,9 +156,9 @@ TEST(ReportPage, OfTheProgramFetchesNothing) {
 }
 
 TEST(ReportPage, Of100CasesIsBelow6Megabytes) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   for (int i = 0; i < 100; ++i) {
-    Row& row = rows.emplace_back(row_of_many(16));
+    RunRecord& row = rows.emplace_back(row_of_many(16));
     row.loss.clear();
     row.samples_per_s += i;
     row.plan.label = row.plan.family = "ddp with a long name " + std::to_string(i);
@@ -177,13 +177,13 @@ TEST(ReportPage, Of100CasesIsBelow6Megabytes) {
 }
 
 TEST(SweepsInSummaries, HaveNumbersAndSayWhereTheFastestChanges) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   const double rates[][3] = {{10, 20, 30}, {5, 25, 80}};
   const char* const values[] = {"1", "10", "all"};
   for (std::size_t scheme = 0; scheme < 2; ++scheme)
     for (std::size_t v = 0; v < 3; ++v)
       for (int repeat = 0; repeat < 2; ++repeat) {  // one alone would tell nothing
-        Row& row = rows.emplace_back(
+        RunRecord& row = rows.emplace_back(
             made_up_row(scheme == 0 ? "dp" : "ddp", 2, repeat, rates[scheme][v], "a", {2, 1}));
         row.plan.swept = {{"scheme.key", values[v]}};
         row.plan.label = row.plan.family + values[v];
@@ -215,7 +215,7 @@ TEST(ReadableJson, HasAListOfPlainValuesOnOneLine) {
 }
 
 TEST(Summaries, OfRowsThatNobodyCanTellApartHaveOneOfThem) {
-  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}), other = row;
+  RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}), other = row;
   other.plan.label = "another";  // under the same name, as in a folder that was put together
   EXPECT_EQ(summarise({row, other}).size(), 1u);
 }
@@ -227,8 +227,8 @@ std::vector<int> ranks_of(const MemorySummary& memory) {
 }
 
 TEST(MemoryOfRanks, IsThatOfEveryRankOfAFew) {
-  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}),
-      again = made_up_row("ddp", 2, 1, 100, "a", {2, 1});
+  RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}),
+            again = made_up_row("ddp", 2, 1, 100, "a", {2, 1});
   again.ranks[1].at_peak[MemoryKind::gradient] = 3'000'000;
   row.ranks[0].host = "here";
   const MemorySummary memory = summarise({row, again})[0].memory;
@@ -241,7 +241,7 @@ TEST(MemoryOfRanks, IsThatOfEveryRankOfAFew) {
 }
 
 TEST(MemoryOfRanks, OfManyIsThatOfTheFirstAndTheBusiest) {
-  Row row = row_of_many(20);
+  RunRecord row = row_of_many(20);
   row.ranks[17].at_peak[MemoryKind::gradient] = 9'000'000;
   const MemorySummary memory = summarise({row})[0].memory;
   EXPECT_THAT(ranks_of(memory), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 17));
@@ -249,7 +249,7 @@ TEST(MemoryOfRanks, OfManyIsThatOfTheFirstAndTheBusiest) {
 }
 
 TEST(SetupOfCases, SaysWhatARepetitionNeeds) {
-  Row row = made_up_row("fsdp", 2, 0, 100, "a", {2, 1});
+  RunRecord row = made_up_row("fsdp", 2, 0, 100, "a", {2, 1});
   row.parameters = 123;
   row.tokens_per_s = 6400;
   row.ranks[0].host = row.ranks[1].host = "here";

@@ -55,8 +55,8 @@ TEST(Report, ASpeedUpBesideAnotherGlobalBatchIsPerSampleAndSaysSo) {
   auto config = made_up_experiment();
   config.train.global_batch = 4;
   config.train.micro_batch = 2;
-  const Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
-  Row ddp = made_up_row("ddp", 2, 0, 190, "b", {2, 1}), reference = ddp;
+  const RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  RunRecord ddp = made_up_row("ddp", 2, 0, 190, "b", {2, 1}), reference = ddp;
   ddp.plan = plan_training(config, "ddp", 2);
   config.compare.schemes = {"ddp"};
   reference.plan = plan_comparison(config).front();
@@ -73,7 +73,7 @@ TEST(Report, ASpeedUpBesideAnotherGlobalBatchIsPerSampleAndSaysSo) {
 }
 
 TEST(Report, PredictionsStandBesideWhatWasMeasured) {
-  Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   single.predicted = Prediction{.step_ms = 22, .memory_peak = 1900000};
   const auto cases = summarise({single, made_up_row("ddp", 2, 0, 180, "a", {2, 1})});
   EXPECT_NEAR(cases[0].predicted_ms_error, 0.1, 1e-12);
@@ -90,9 +90,9 @@ TEST(Report, PredictionsStandBesideWhatWasMeasured) {
 }
 
 TEST(Report, SimulatedRowsSaySoAndHaveASpeedUpWithoutLosses) {
-  std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "", {}),
-                           made_up_row("ddp", 2, 0, 180, "", {})};
-  for (Row& row : rows) {
+  std::vector<RunRecord> rows = {made_up_row("single", 1, 0, 100, "", {}),
+                                 made_up_row("ddp", 2, 0, 180, "", {})};
+  for (RunRecord& row : rows) {
     row.plan.device.kind = "sim";
     row.plan.cluster = testing::small_cluster(2);
     row.plan.cluster->assumed = {{"nic", {"latency_us"}}, {"device gpu", {"launch_us", "cores"}}};
@@ -109,7 +109,7 @@ TEST(Report, SimulatedRowsSaySoAndHaveASpeedUpWithoutLosses) {
 }
 
 TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
-  Row computed = made_up_row("ddp", 2, 0, 180, "b", {2, 1.5});
+  RunRecord computed = made_up_row("ddp", 2, 0, 180, "b", {2, 1.5});
   computed.plan.promise = Promise::own_algorithm;
   auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed});
   EXPECT_EQ(cases[1].verdict.proof, Proof::not_shown);
@@ -124,11 +124,11 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
   EXPECT_LT(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed})[1].speed_up.median,
             0);
 
-  std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "", {}),
-                           made_up_row("ddp", 2, 0, 180, "", {}),
-                           made_up_row("fsdp", 2, 0, 180, "", {})};
+  std::vector<RunRecord> rows = {made_up_row("single", 1, 0, 100, "", {}),
+                                 made_up_row("ddp", 2, 0, 180, "", {}),
+                                 made_up_row("fsdp", 2, 0, 180, "", {})};
   rows[1].plan.promise = Promise::own_algorithm;
-  for (Row& row : rows) {
+  for (RunRecord& row : rows) {
     row.plan.device.kind = "sim";
     row.plan.cluster = testing::small_cluster(2);
   }
@@ -140,8 +140,8 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
 }
 
 TEST(Report, BytesThatWereComputedAreMarked) {
-  Row counted = made_up_row("ps", 2, 0, 180, "a", {2, 1});
-  Row computed = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  RunRecord counted = made_up_row("ps", 2, 0, 180, "a", {2, 1});
+  RunRecord computed = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   for (RankRecord& rank : computed.ranks) rank.bytes_computed = true;
   const std::string text = summary_text(summarise({counted, computed}));
   EXPECT_THAT(text, HasSubstr(" ~2.00 |"));
@@ -150,16 +150,18 @@ TEST(Report, BytesThatWereComputedAreMarked) {
   EXPECT_THAT(row_text(computed), HasSubstr("by the busiest rank (computed, not counted)"));
   EXPECT_THAT(summary_text(summarise({counted})), Not(HasSubstr("~")));
   EXPECT_THAT(row_text(counted), Not(HasSubstr("computed")));
-  const Row again = row_from_json(nlohmann::json::parse(to_json(computed).dump()), default_options);
+  const RunRecord again =
+      row_from_json(nlohmann::json::parse(to_json(computed).dump()), default_options);
   EXPECT_TRUE(again.ranks[0].bytes_computed);
 }
 
 TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
-  Row row = made_up_row("ddp", 2, 0, 180, "", {});
+  RunRecord row = made_up_row("ddp", 2, 0, 180, "", {});
   row.plan.device.kind = "sim";
   row.plan.cluster = testing::small_cluster(2);
   row.predicted = Prediction{.step_ms = 22, .memory_peak = 1900000};
-  const Row again = row_from_json(nlohmann::json::parse(to_json(row).dump()), default_options);
+  const RunRecord again =
+      row_from_json(nlohmann::json::parse(to_json(row).dump()), default_options);
   ASSERT_TRUE(again.plan.cluster.has_value());
   EXPECT_EQ(again.plan.cluster, row.plan.cluster);
   EXPECT_EQ(again.predicted->memory_peak, 1900000);
@@ -167,7 +169,7 @@ TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
 }
 
 TEST(Report, ShowsWhatRanksHoldInTheMemoryOfTheirHosts) {
-  Row row = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  RunRecord row = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   EXPECT_THAT(summary_text(summarise({row})), Not(HasSubstr("its host")));
   row.ranks[0].host_memory.emplace().at_peak[MemoryKind::optimizer] = 7'000'000;
   const auto cases = summarise({row});
@@ -179,11 +181,11 @@ TEST(Report, ShowsWhatRanksHoldInTheMemoryOfTheirHosts) {
 }
 
 TEST(Report, RunsThatShareADeviceAreMarkedAndHaveNoSpeedUp) {
-  Row shared = made_up_row("ddp", 2, 0, 180, "b", {2, 1.00005});
+  RunRecord shared = made_up_row("ddp", 2, 0, 180, "b", {2, 1.00005});
   for (RankPlan& rank : shared.plan.ranks) rank.ordinal = 0;
   shared.plan.device.kind = "cuda";
   shared.ranks[0].device_memory = DeviceMemory{3'000'000, 500'000'000, 80'000'000'000};
-  Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   single.plan.device.kind = "cuda";
   const auto cases = summarise({single, shared});
   EXPECT_TRUE(cases[1].shared_device);
@@ -228,62 +230,68 @@ TEST(Report, ASingleThatDoesNotRepeatItselfIsDifferent) {
 /// A difference in one of the three alone is enough: equal hashes do not imply equal losses, and
 /// equal losses do not imply equal weights.
 TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
-  Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   single.evaluations = {{2, 1.5, 1.5, 0.75, 1.0, 1.0}};
-  const auto proof_of = [&](const std::function<void(Row&)>& change) {
-    Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  const auto proof_of = [&](const std::function<void(RunRecord&)>& change) {
+    RunRecord ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
     ddp.evaluations = {{2, 1.5, 1.5, 0.75, 2.0, 2.0}};  // the seconds may differ
     change(ddp);
     // A resumed comparison reads its earlier rows from a file. That must not change any bit.
-    const Row again = row_from_json(nlohmann::json::parse(to_json(ddp).dump()), default_options);
+    const RunRecord again =
+        row_from_json(nlohmann::json::parse(to_json(ddp).dump()), default_options);
     EXPECT_EQ(again.loss, ddp.loss);
     const Proof fresh = find(summarise({single, ddp}), "ddp", 2).verdict.proof;
     EXPECT_EQ(find(summarise({single, again}), "ddp", 2).verdict.proof, fresh);
     return fresh;
   };
   const double next_to_1 = std::nextafter(1.0, 2.0), next_to_1_5 = std::nextafter(1.5, 2.0);
-  EXPECT_EQ(proof_of([](Row&) {}), Proof::identical_to_single);
-  EXPECT_EQ(proof_of([](Row& row) { row.parameter_hashes = {"b"}; }), Proof::different);
-  EXPECT_EQ(proof_of([&](Row& row) { row.loss[1] = next_to_1; }), Proof::different);
-  EXPECT_EQ(proof_of([](Row& row) { row.loss[1] = 1.1; }), Proof::different);
-  EXPECT_EQ(proof_of([&](Row& row) { row.evaluations[0].loss = next_to_1_5; }), Proof::different);
-  EXPECT_EQ(proof_of([](Row& row) { row.evaluations[0].loss = 1.6; }), Proof::different);
-  EXPECT_EQ(proof_of([&](Row& row) { row.evaluations[0].first_term = next_to_1_5; }),
+  EXPECT_EQ(proof_of([](RunRecord&) {}), Proof::identical_to_single);
+  EXPECT_EQ(proof_of([](RunRecord& row) { row.parameter_hashes = {"b"}; }), Proof::different);
+  EXPECT_EQ(proof_of([&](RunRecord& row) { row.loss[1] = next_to_1; }), Proof::different);
+  EXPECT_EQ(proof_of([](RunRecord& row) { row.loss[1] = 1.1; }), Proof::different);
+  EXPECT_EQ(proof_of([&](RunRecord& row) { row.evaluations[0].loss = next_to_1_5; }),
             Proof::different);
-  EXPECT_EQ(proof_of([](Row& row) { row.evaluations[0].first_term = 1.6; }), Proof::different);
-  EXPECT_EQ(proof_of([](Row& row) { row.evaluations[0].accuracy = 0.755; }), Proof::different);
-  EXPECT_EQ(proof_of([](Row& row) { row.evaluations.clear(); }), Proof::different);
+  EXPECT_EQ(proof_of([](RunRecord& row) { row.evaluations[0].loss = 1.6; }), Proof::different);
+  EXPECT_EQ(proof_of([&](RunRecord& row) { row.evaluations[0].first_term = next_to_1_5; }),
+            Proof::different);
+  EXPECT_EQ(proof_of([](RunRecord& row) { row.evaluations[0].first_term = 1.6; }),
+            Proof::different);
+  EXPECT_EQ(proof_of([](RunRecord& row) { row.evaluations[0].accuracy = 0.755; }),
+            Proof::different);
+  EXPECT_EQ(proof_of([](RunRecord& row) { row.evaluations.clear(); }), Proof::different);
   // Kernels of two threads may round otherwise, but no rounding leaves all losses as they are.
-  const auto threaded = [&](const std::function<void(Row&)>& change) {
-    return proof_of([&](Row& row) {
+  const auto threaded = [&](const std::function<void(RunRecord&)>& change) {
+    return proof_of([&](RunRecord& row) {
       row.plan.device.threads = 2;
       change(row);
     });
   };
-  EXPECT_EQ(threaded([&](Row& row) { row.loss[1] = next_to_1; }), Proof::to_rounding);
-  EXPECT_EQ(threaded([](Row& row) { row.parameter_hashes = {"b"}; }), Proof::different);
+  EXPECT_EQ(threaded([&](RunRecord& row) { row.loss[1] = next_to_1; }), Proof::to_rounding);
+  EXPECT_EQ(threaded([](RunRecord& row) { row.parameter_hashes = {"b"}; }), Proof::different);
   // A library between ranks adds up in an order that nobody knows, so bits may differ.
-  const auto rounded = [&](const std::function<void(Row&)>& change) {
-    return proof_of([&](Row& row) {
+  const auto rounded = [&](const std::function<void(RunRecord&)>& change) {
+    return proof_of([&](RunRecord& row) {
       row.plan.sums.unknown_order = true;
       change(row);
     });
   };
-  EXPECT_EQ(rounded([](Row& row) { row.parameter_hashes = {"b"}; }), Proof::to_rounding);
-  EXPECT_EQ(rounded([&](Row& row) { row.loss[1] = next_to_1; }), Proof::to_rounding);
-  EXPECT_EQ(rounded([](Row& row) { row.loss[1] = 1.1; }), Proof::different);
-  EXPECT_EQ(rounded([&](Row& row) { row.evaluations[0].loss = next_to_1_5; }), Proof::to_rounding);
-  EXPECT_EQ(rounded([](Row& row) { row.evaluations[0].loss = 1.6; }), Proof::different);
-  EXPECT_EQ(rounded([](Row& row) { row.evaluations[0].accuracy = 0.755; }), Proof::to_rounding);
-  EXPECT_EQ(rounded([](Row& row) { row.evaluations[0].accuracy = 0.8; }), Proof::different);
+  EXPECT_EQ(rounded([](RunRecord& row) { row.parameter_hashes = {"b"}; }), Proof::to_rounding);
+  EXPECT_EQ(rounded([&](RunRecord& row) { row.loss[1] = next_to_1; }), Proof::to_rounding);
+  EXPECT_EQ(rounded([](RunRecord& row) { row.loss[1] = 1.1; }), Proof::different);
+  EXPECT_EQ(rounded([&](RunRecord& row) { row.evaluations[0].loss = next_to_1_5; }),
+            Proof::to_rounding);
+  EXPECT_EQ(rounded([](RunRecord& row) { row.evaluations[0].loss = 1.6; }), Proof::different);
+  EXPECT_EQ(rounded([](RunRecord& row) { row.evaluations[0].accuracy = 0.755; }),
+            Proof::to_rounding);
+  EXPECT_EQ(rounded([](RunRecord& row) { row.evaluations[0].accuracy = 0.8; }), Proof::different);
 }
 
 /// Each block has one digit here; a shard keeps blocks 0 and 1, or 2 and 3.
 TEST(Report, DifferentParametersNameTheRankThatKeepsThem) {
   const auto proof_of = [](const std::string& blocks) {
-    Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+    RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
     single.at_end.blocks = "abcd";
-    Row fsdp = made_up_row("fsdp", 2, 0, 180, "b", {2, 1});
+    RunRecord fsdp = made_up_row("fsdp", 2, 0, 180, "b", {2, 1});
     fsdp.at_end = {.shown_by = 2, .blocks = blocks, .keepers = {0, -1, 1, 1}};
     return summary_text(summarise({single, fsdp}));
   };
@@ -295,7 +303,7 @@ TEST(Report, DifferentParametersNameTheRankThatKeepsThem) {
 }
 
 TEST(Report, WorkersThatEndApartAreNamedAndHaveNoSpeedUp) {
-  Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  RunRecord ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   ddp.at_end = {.shown_by = 4, .differing = {1, 3}};
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), ddp});
   EXPECT_LT(find(cases, "ddp", 2).speed_up.median, 0);
@@ -305,7 +313,7 @@ TEST(Report, WorkersThatEndApartAreNamedAndHaveNoSpeedUp) {
 }
 
 TEST(Report, EqualLossesAreEqualToRounding) {
-  Row library = made_up_row("ddp", 2, 0, 180, "b", {2, 1 + 3e-7});
+  RunRecord library = made_up_row("ddp", 2, 0, 180, "b", {2, 1 + 3e-7});
   library.plan.sums.unknown_order = true;
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), library});
   const CaseSummary& ddp = find(cases, "ddp", 2);
@@ -318,13 +326,13 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   auto config = made_up_experiment();
   config.train.global_batch = 4;
   const auto row = [&](const std::string& scheme, int world, const std::string& hash) {
-    Row made = made_up_row(scheme, world, 0, 100, hash, {2, 1});
+    RunRecord made = made_up_row(scheme, world, 0, 100, hash, {2, 1});
     made.plan = plan_training(config, scheme, world);
     return made;
   };
-  Row plain = row("single", 1, "plain"), ddp = row("ddp", 2, "grouped");
+  RunRecord plain = row("single", 1, "plain"), ddp = row("ddp", 2, "grouped");
   auto runs = plan_comparison(config);
-  Row grouped = plain;
+  RunRecord grouped = plain;
   grouped.plan = runs[0];
   ASSERT_EQ(grouped.plan.label, "single x2");
   grouped.parameter_hashes = {"grouped"};
@@ -348,15 +356,15 @@ TEST(Report, WithoutAReferenceThereIsNoSpeedUp) {
 TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
   auto config = made_up_experiment();
   config.compare.schemes = {"ddp"};
-  Row reference = made_up_row("single", 1, 0, 50, "a", {2, 1});
+  RunRecord reference = made_up_row("single", 1, 0, 50, "a", {2, 1});
   reference.plan = plan_comparison(config).front();
   ASSERT_EQ(reference.plan.purpose, Purpose::reference);
-  const Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  const RunRecord ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   const auto cases = summarise({reference, ddp});
   for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up.median, 0) << one.label;
   EXPECT_EQ(find(cases, "ddp", 2).verdict.proof, Proof::identical_to_single);
   EXPECT_THAT(summary_text(cases), HasSubstr("`single` was not compared"));
-  const Row asked = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  const RunRecord asked = made_up_row("single", 1, 0, 100, "a", {2, 1});
   EXPECT_THAT(summary_text(summarise({asked, ddp})), Not(HasSubstr("was not compared")));
 }
 
@@ -368,9 +376,9 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
   config.compare.schemes = {"single", "ddp"};
   config.compare.worlds = {1, 2};
   config.compare.repeats = 1;
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   for (const RunPlan& run : plan_comparison(config)) {
-    Row row = made_up_row(run.scheme, run.world, 0, 100, "a", {2, 1});
+    RunRecord row = made_up_row(run.scheme, run.world, 0, 100, "a", {2, 1});
     row.plan = run;
     if (run.purpose == Purpose::reference) row.samples_per_s = 50;
     rows.push_back(row);
@@ -386,8 +394,8 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
 
 /// Rows of `single` and `ddp`, a pair for each repeat: a disturbance of the machine hits both runs
 /// of a repeat.
-std::vector<Row> pairs(const std::vector<std::pair<double, double>>& rates) {
-  std::vector<Row> rows;
+std::vector<RunRecord> pairs(const std::vector<std::pair<double, double>>& rates) {
+  std::vector<RunRecord> rows;
   for (const auto& [single, ddp] : rates) {
     const int repeat = static_cast<int>(rows.size()) / 2;
     rows.push_back(made_up_row("single", 1, repeat, single, "a", {2, 1}));
@@ -397,7 +405,7 @@ std::vector<Row> pairs(const std::vector<std::pair<double, double>>& rates) {
 }
 
 TEST(Report, WithoutFinishedRepeatsThereIsNoProbability) {
-  const Row failed = failed_row(made_up_row("ddp", 2, 0, 1, "", {}).plan, "gone");
+  const RunRecord failed = failed_row(made_up_row("ddp", 2, 0, 1, "", {}).plan, "gone");
   for (const std::string& text :
        {summary_text(summarise({failed})),
         summary_text(summarise({failed, made_up_row("single", 1, 0, 100, "a", {2, 1})}))}) {
@@ -445,7 +453,7 @@ TEST(Report, OneRepeatHasNoIntervalAndSaysSo) {
 }
 
 TEST(Report, CasesWhoseIntervalsOverlapAreNotRanked) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   const auto add = [&](const std::string& scheme, int world, double first, double second) {
     rows.push_back(made_up_row(scheme, world, 0, first, "a", {2, 1}));
     rows.push_back(made_up_row(scheme, world, 1, second, "a", {2, 1}));
@@ -470,9 +478,9 @@ TEST(Report, CasesWhoseIntervalsOverlapAreNotRanked) {
 }
 
 TEST(Report, SimulatedCasesWithOverlappingIntervalsAreNotRanked) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   const auto add = [&](const std::string& scheme, int world, double samples_per_s, double error) {
-    Row& row = rows.emplace_back(made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1}));
+    RunRecord& row = rows.emplace_back(made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1}));
     row.plan.cluster.emplace().name = "made up";
     row.bounds = {row.step_ms.median / (1 + error), row.step_ms.median * (1 + error)};
   };
@@ -498,7 +506,7 @@ TEST(Report, SimulatedCasesWithOverlappingIntervalsAreNotRanked) {
 TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   auto rows = pairs({{100, 100}, {100, 180}});
   rows[1].load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 9};
-  Row again = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  RunRecord again = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   again.attempt = 1;
   rows.push_back(again);
   auto cases = summarise(rows);
@@ -530,8 +538,8 @@ TEST(Report, AnAttemptThatDoesNotCountMustBeTheSameRunToo) {
 }
 
 /// A run of `single` with this many threads.
-Row on_all_cores(int threads, int repeat, double samples_per_s) {
-  Row row = made_up_row("single", 1, repeat, samples_per_s, "c", {2, 1 + 1e-7});
+RunRecord on_all_cores(int threads, int repeat, double samples_per_s) {
+  RunRecord row = made_up_row("single", 1, repeat, samples_per_s, "c", {2, 1 + 1e-7});
   row.plan.purpose = Purpose::all_cores;
   row.plan.device.threads = threads;
   row.plan.label = fmt::format("single ({} threads)", threads);
@@ -569,9 +577,9 @@ TEST(Report, SingleOnAllCoresIsASecondBaseline) {
 }
 
 TEST(Report, MemoryIsThatOfTheBusiestRankOfEachRole) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   for (int repeat = 0; repeat < 2; ++repeat) {
-    Row ps = made_up_row("ps", 2, repeat, 180, "a", {2, 1});
+    RunRecord ps = made_up_row("ps", 2, repeat, 180, "a", {2, 1});
     ASSERT_EQ(ps.plan.ranks.size(), 4u);  // two workers, two servers
     for (int r = 0; r < 4; ++r) {
       RankRecord& rank = ps.ranks[static_cast<std::size_t>(r)];
@@ -603,7 +611,7 @@ TEST(Report, MemoryIsThatOfTheBusiestRankOfEachRole) {
 }
 
 TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
-  Row ps = made_up_row("ps", 2, 0, 180, "a", {2, 1});
+  RunRecord ps = made_up_row("ps", 2, 0, 180, "a", {2, 1});
   ps.time_ms.data = 1;
   ps.time_ms.idle = 2.5;
   ps.time_ms.encoding = 0.25;
@@ -618,7 +626,7 @@ TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
 }
 
 TEST(Report, HasTheFiguresOfSchemesInATableOfTheirOwn) {
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   for (int repeat = 0; repeat < 3; ++repeat) {
     rows.push_back(made_up_row("averaging", 2, repeat, 180, "a", {2, 1}));
     const double mean = repeat == 0 ? 0.25 : 0.125;
@@ -646,9 +654,9 @@ TEST(Report, HasTheFiguresOfSchemesInATableOfTheirOwn) {
 }
 
 TEST(Report, FailedRunsStayWithTheirReason) {
-  const Row good = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
-  Row bad = failed_row(made_up_row("ddp", 2, 1, 180, "a", {2, 1}).plan,
-                       "rank 1 | was killed\nby signal 9");
+  const RunRecord good = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  RunRecord bad = failed_row(made_up_row("ddp", 2, 1, 180, "a", {2, 1}).plan,
+                             "rank 1 | was killed\nby signal 9");
   const auto single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   auto cases = summarise({single, bad});
   EXPECT_THAT(summary_text(cases), HasSubstr("FAILED: rank 1 / was killed by signal 9"));
@@ -660,9 +668,9 @@ TEST(Report, FailedRunsStayWithTheirReason) {
 }
 
 TEST(Report, TheTableIsAlignedAndFitsAWideTerminal) {
-  std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "a", {2, 1}),
-                           made_up_row("dp", 2, 0, 12345.6, "b", {2, 1.5}),
-                           made_up_row("fsdp", 2, 0, 180, "a", {2, 1})};
+  std::vector<RunRecord> rows = {made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                                 made_up_row("dp", 2, 0, 12345.6, "b", {2, 1.5}),
+                                 made_up_row("fsdp", 2, 0, 180, "a", {2, 1})};
   rows[1].ranks[0].at_peak[MemoryKind::activation] = 123456000000;
   const std::string text = summary_text(summarise(rows));
   std::istringstream lines(text);

@@ -35,7 +35,7 @@ class Results : public ::testing::Test {
   void write(const std::string& name, const std::string& text) const {
     temporary_.write("results/trial/" + name, text);
   }
-  static Row row(const std::string& scheme, int world = 1) {
+  static RunRecord row(const std::string& scheme, int world = 1) {
     return made_up_row(scheme, world, 0, 100, "a", {2, 1});
   }
   const std::string plan = R"({"schema": 3, "runs": []})";
@@ -320,7 +320,7 @@ TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
   config.compare.schemes = {"ddp"};
   const auto runs = plan_comparison(config);
   ASSERT_EQ(runs.front().purpose, Purpose::reference);
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   for (const RunPlan& run : runs) {
     rows.push_back(row("single"));
     rows.back().plan = run;
@@ -339,7 +339,7 @@ TEST_F(Results, ResumingWithOtherSchemesKeepsCasesWholeAndInTheNewOrder) {
   config.compare.repeats = 1;
   config.compare.schemes = {"single", "ddp", "dp"};
   const auto rows_of = [&](const std::vector<RunPlan>& runs) {
-    std::vector<Row> rows;
+    std::vector<RunRecord> rows;
     for (const RunPlan& run : runs) {
       rows.push_back(row("single"));
       rows.back().plan = run;
@@ -352,7 +352,7 @@ TEST_F(Results, ResumingWithOtherSchemesKeepsCasesWholeAndInTheNewOrder) {
   config.compare.schemes = {"single", "fsdp", "ddp"};  // dp is asked for no more
   const auto runs = plan_comparison(config);
   take_lines(rows, runs);
-  for (const Row& made : rows_of(remaining_runs(runs, rows, 1))) rows.push_back(made);
+  for (const RunRecord& made : rows_of(remaining_runs(runs, rows, 1))) rows.push_back(made);
   std::vector<std::string> lines;
   for (const CaseSummary& one : summarise(rows)) {
     lines.push_back(fmt::format("{} w{}", one.label, one.world));
@@ -378,8 +378,8 @@ TEST_F(Results, OfDataThatRunsShareKnowWhichRunReadsWhat) {
 }
 
 /// The rows of finished runs.
-std::vector<Row> rows_of(const std::vector<RunPlan>& runs) {
-  std::vector<Row> rows;
+std::vector<RunRecord> rows_of(const std::vector<RunPlan>& runs) {
+  std::vector<RunRecord> rows;
   for (const RunPlan& run : runs) {
     rows.push_back(made_up_row("single", 1, 0, 100, "aa", {3, 2}));
     rows.back().plan = run;
@@ -403,7 +403,7 @@ TEST_F(Results, ResumingWithOtherCasesKeepsThoseThatAreThere) {
   for (const RunPlan& run : remaining_runs(runs, rows, 1))
     EXPECT_EQ(run.optimizer.lr, 0.5) << run.id;
   take_lines(rows, runs);
-  for (const Row& row : rows)
+  for (const RunRecord& row : rows)
     EXPECT_EQ(row.plan.line >= static_cast<int>(runs.size()),
               row.plan.train.precision == Precision::bf16)
         << row.plan.id;
@@ -448,7 +448,7 @@ TEST_F(Results, ResumingWithAnotherFirstPointKeepsTheReferencesOfAll) {
     if (runs.size() < rows.size()) continue;
     for (const RunPlan& run : remaining_runs(runs, rows, 1)) EXPECT_EQ(run.train.warmup, 3);
     take_lines(rows, runs);
-    for (const Row& row : rows) EXPECT_LT(row.plan.line, static_cast<int>(runs.size()));
+    for (const RunRecord& row : rows) EXPECT_LT(row.plan.line, static_cast<int>(runs.size()));
   }
 }
 
@@ -517,8 +517,9 @@ TEST_F(Results, ResumingOnOtherHostsAsksWhoSharesOne) {
   EXPECT_THAT(refusal({"a", "a", "b", "b"}, {"a", "b", "a", "b"}), other);
   EXPECT_THAT(refusal({"a", "a", "b", "b"}, {"a", "a", "a", "a"}),
               HasSubstr("on hosts 1, 1, 1, 1"));
-  EXPECT_THAT(refusal({"a", "a", "b", "b"}, {"a", "a", "b", "b"}, {.between = Between::mpich}),
-              HasSubstr("hosts.between = \"gloo\", not \"mpich\""));
+  EXPECT_THAT(
+      refusal({"a", "a", "b", "b"}, {"a", "a", "b", "b"}, {.between = InterHostBackend::mpich}),
+      HasSubstr("hosts.between = \"gloo\", not \"mpich\""));
 }
 
 TEST_F(Results, OneHostOfAJobIsAsGoodAsAHostAlone) {

@@ -33,8 +33,8 @@ class Running : public ::testing::Test {
   }
 
   /// The row of a run during which other processes used `others` of the machine's two cores.
-  Row row(const RunPlan& plan, double others) const {
-    Row out = made_up_row(plan.scheme, plan.world, plan.repeat, 100, "a", {2, 1});
+  RunRecord row(const RunPlan& plan, double others) const {
+    RunRecord out = made_up_row(plan.scheme, plan.world, plan.repeat, 100, "a", {2, 1});
     out.plan = plan;
     out.load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 10 * others};
     return out;
@@ -42,7 +42,7 @@ class Running : public ::testing::Test {
 
   /// Makes the runs that are not finished in the rows `done`. During the attempt that is made i-th,
   /// counted from 0, other processes use others[i] cores; 0 cores if `others` is shorter.
-  ComparisonOutcome run(std::vector<double> others, std::vector<Row> done = {}) {
+  ComparisonOutcome run(std::vector<double> others, std::vector<RunRecord> done = {}) {
     others_ = std::move(others);
     made_.clear();
     const RunMaker maker{
@@ -73,7 +73,9 @@ class Running : public ::testing::Test {
     return run_comparison(remaining, std::move(done), {}, folder, maker, predictor, feed);
   }
 
-  std::vector<Row> written() const { return ResultsFolder(folder_.path() / "results").read_rows(); }
+  std::vector<RunRecord> written() const {
+    return ResultsFolder(folder_.path() / "results").read_rows();
+  }
 
   ExperimentConfig config_;
   std::vector<RunPlan> runs_;
@@ -119,7 +121,7 @@ TEST_F(Running, EveryRunIsToldInItsOrder) {
 TEST_F(Running, ARunThatFailsLeavesItsCollectivesAndSaysWhere) {
   breaks_ = "ddp";
   run({});
-  for (const Row& row : written()) {
+  for (const RunRecord& row : written()) {
     const auto file = folder_.path() / "results" / "collectives" / (row.plan.id + ".json");
     EXPECT_EQ(std::filesystem::exists(file), row.plan.scheme == "ddp");
     if (row.plan.scheme != "ddp") continue;
@@ -211,7 +213,7 @@ TEST_F(Running, TheHistoriesAreThoseOfTheAttemptThatCounts) {
 }
 
 TEST_F(Running, SimulatedRowsAreNeverDisturbed) {
-  Row simulated = row(runs_[0], 1.0);
+  RunRecord simulated = row(runs_[0], 1.0);
   simulated.load.reset();
   EXPECT_EQ(disturbance(simulated), "");
 }

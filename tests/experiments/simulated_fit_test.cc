@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runner/config/cluster_file.h"
-#include "experiments/tools/calibrate/fit.h"
+#include "experiments/tools/calibrate/cluster_fit.h"
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 

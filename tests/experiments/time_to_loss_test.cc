@@ -14,9 +14,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 /// A run that is evaluated after every second step of `step_s` seconds.
-Row evaluated(const std::string& scheme, int world, std::int64_t seed, double step_s,
-              const std::vector<double>& losses) {
-  Row row = made_up_row(scheme, world, 0, 2 / step_s, "a", {2, 1});
+RunRecord evaluated(const std::string& scheme, int world, std::int64_t seed, double step_s,
+                    const std::vector<double>& losses) {
+  RunRecord row = made_up_row(scheme, world, 0, 2 / step_s, "a", {2, 1});
   row.plan.train.seed = seed;
   row.plan.id += std::to_string(seed);
   row.plan.target_kind = TargetKind::single;
@@ -29,7 +29,7 @@ Row evaluated(const std::string& scheme, int world, std::int64_t seed, double st
 }
 
 TEST(CostToLoss, IsThatOfTheFirstCrossingInterpolated) {
-  Row row = evaluated("ddp", 2, 1, 0.5, {4, 3, 2, 2.5, 1});
+  RunRecord row = evaluated("ddp", 2, 1, 0.5, {4, 3, 2, 2.5, 1});
   // Between step 4 (2 s, loss 3) and step 6 (3 s, loss 2), a quarter of the way.
   const auto cost = cost_to(row, 2.75);
   ASSERT_TRUE(cost);
@@ -51,7 +51,7 @@ TEST(CostToLoss, TheFinalLossIsAMeanOfTheLastThree) {
 
 TEST(TimeToLoss, TakesItsTargetFromSingleOfTheSameSeed) {
   // `single` ends at 2 with seed 1 and at 3 with seed 2; ddp is twice as fast.
-  const std::vector<Row> rows = {
+  const std::vector<RunRecord> rows = {
       evaluated("single", 1, 1, 1, {4, 2, 2, 2}), evaluated("single", 1, 2, 1, {4, 3, 3, 3}),
       evaluated("ddp", 2, 1, 0.5, {4, 2, 2, 2}), evaluated("ddp", 2, 2, 0.5, {4, 3, 3, 3.3})};
   const auto cases = summarise(rows);
@@ -96,18 +96,18 @@ TEST(TimeToLoss, WithoutSingleTheTargetIsNotKnown) {
 }
 
 TEST(TimeToLoss, SingleWithAnotherLearningRateDoesNotCount) {
-  Row other = evaluated("single", 1, 1, 1, {4, 2, 2, 2});
+  RunRecord other = evaluated("single", 1, 1, 1, {4, 2, 2, 2});
   other.plan.optimizer.lr *= 2;
   other.plan.sums.lr *= 2;
   other.plan.id += "b";
-  const std::vector<Row> rows = {other, evaluated("single", 1, 1, 1, {4, 3, 3, 3}),
-                                 evaluated("ddp", 2, 1, 0.5, {4, 3, 2, 2})};
+  const std::vector<RunRecord> rows = {other, evaluated("single", 1, 1, 1, {4, 3, 3, 3}),
+                                       evaluated("ddp", 2, 1, 0.5, {4, 3, 2, 2})};
   const auto cases = summarise(rows);
   EXPECT_DOUBLE_EQ(cases.back().time_to_loss->target->median, 3);
 }
 
 TEST(TimeToLoss, AGivenTargetNeedsNoSingle) {
-  Row row = evaluated("ddp", 2, 1, 0.5, {4, 3, 2});
+  RunRecord row = evaluated("ddp", 2, 1, 0.5, {4, 3, 2});
   row.plan.target_kind = TargetKind::number;
   row.plan.target_loss = 2.5;
   const auto cases = summarise({row});

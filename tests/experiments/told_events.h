@@ -46,15 +46,16 @@ class ScriptedComparison {
     }
   }
 
-  void begin(const std::vector<Row>& kept = {}) {
+  void begin(const std::vector<RunRecord>& kept = {}) {
     std::vector<RunPlan> remaining(plans.begin() + static_cast<std::ptrdiff_t>(kept.size()),
                                    plans.end());
     feed.begin("trial", 3, plans, remaining, kept);
   }
   /// The row of run `index`, at so many samples a second.
-  Row row(std::size_t index, double samples_per_s, std::vector<double> loss = {2, 1.5}) const {
+  RunRecord row(std::size_t index, double samples_per_s,
+                std::vector<double> loss = {2, 1.5}) const {
     const RunPlan& plan = plans[index];
-    Row out =
+    RunRecord out =
         made_up_row(plan.scheme, plan.world, plan.repeat, samples_per_s, "a", std::move(loss));
     out.plan = plan;
     return out;

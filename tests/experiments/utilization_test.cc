@@ -67,8 +67,8 @@ TEST(ModelWork, OfImagesIsThatOfConvolutionsAndLinearLayers) {
   EXPECT_EQ(work.executed, work.model() - 2 * first);
 }
 
-Row row_of(const ModelWork& work) {
-  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+RunRecord row_of(const ModelWork& work) {
+  RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
   row.tokens_per_s = 100 * work.tokens;
   row.work = work;
   return row;
@@ -77,7 +77,7 @@ Row row_of(const ModelWork& work) {
 const ModelWork work{.linear = 8e6, .attention = 2e6, .executed = 40e6, .tokens = 10};
 
 TEST(Utilization, IsThatOfAllWorkers) {
-  Row row = row_of(work);
+  RunRecord row = row_of(work);
   row.measured_peak = Peak{5e9, "fp32", "somebody said so"};
   const Utilization used = utilization_of(row, 100);
   ASSERT_TRUE(used.mfu);
@@ -90,7 +90,7 @@ TEST(Utilization, IsThatOfAllWorkers) {
 }
 
 TEST(Utilization, CountsWhatIsRecomputedApart) {
-  Row row = row_of(work);
+  RunRecord row = row_of(work);
   row.measured_peak = Peak{5e9, "fp32", ""};
   row.plan.train.recompute = Recompute::full;
   const Utilization used = utilization_of(row, 100);
@@ -99,7 +99,7 @@ TEST(Utilization, CountsWhatIsRecomputedApart) {
 }
 
 TEST(Utilization, TakesThePeakOfTheSimulatedClusterOrOfTheExperiment) {
-  Row row = row_of(work);
+  RunRecord row = row_of(work);
   row.plan.cluster = testing::small_cluster(2);
   row.plan.cluster->device.tflops["fp32"] = 0.25;
   EXPECT_EQ(peak_of(row)->flops, 0.25e12);
@@ -110,7 +110,7 @@ TEST(Utilization, TakesThePeakOfTheSimulatedClusterOrOfTheExperiment) {
 }
 
 TEST(Utilization, IsTheMeanOverUnequalDevices) {
-  Row row = row_of(work);
+  RunRecord row = row_of(work);
   sim::ClusterSpec cluster = testing::small_cluster(2);
   cluster.machines = 2;
   cluster.devices = 1;
@@ -124,10 +124,10 @@ TEST(Utilization, IsTheMeanOverUnequalDevices) {
 
 TEST(Utilization, SaysWhyItIsNotKnown) {
   EXPECT_THAT(utilization_of(row_of(work), 100).missing, HasSubstr("ringside calibrate"));
-  Row of_gpu = row_of(work);
+  RunRecord of_gpu = row_of(work);
   of_gpu.plan.device.kind = "cuda";
   EXPECT_THAT(utilization_of(of_gpu, 100).missing, HasSubstr("device.peak_tflops"));
-  Row of_lengths = row_of(work);
+  RunRecord of_lengths = row_of(work);
   of_lengths.tokens_per_s /= 2;
   of_lengths.measured_peak = Peak{5e9, "fp32", ""};
   EXPECT_THAT(utilization_of(of_lengths, 100).missing, HasSubstr("differ in length"));
@@ -137,8 +137,8 @@ TEST(Utilization, SaysWhyItIsNotKnown) {
 }
 
 TEST(Utilization, HasATableOnlyWhereItIsKnown) {
-  Row row = row_of(work);
-  const auto has_table = [](const Row& one) {
+  RunRecord row = row_of(work);
+  const auto has_table = [](const RunRecord& one) {
     return summary_text(summarise({one})).find("| utilization") != std::string::npos;
   };
   EXPECT_FALSE(has_table(row));
@@ -147,7 +147,7 @@ TEST(Utilization, HasATableOnlyWhereItIsKnown) {
 }
 
 TEST(Overlap, IsTheCommunicationThatIsNotWaitedFor) {
-  Row row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+  RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
   row.time_ms.communication = 8;
   row.time_ms.exposed = 2;
   const CaseSummary one = summarise({row})[0];

@@ -25,7 +25,7 @@ using testing::ScriptedComparison;
 /// The comparison that is watched: it holds the folder, and writes events.
 class Writer {
  public:
-  explicit Writer(const std::filesystem::path& path, const std::vector<Row>& kept = {})
+  explicit Writer(const std::filesystem::path& path, const std::vector<RunRecord>& kept = {})
       : folder(path) {
     folder.start(kept, plan_json(ScriptedComparison({}).plans, {}).dump(), "{}");
     events.emplace(folder.files(), ResultsFolder::events_file);
@@ -148,7 +148,7 @@ TEST_F(Watching, AComparisonWhoseProcessIsGoneHasDied) {
 }
 
 TEST_F(Watching, AResumedComparisonIsFollowedFromItsBeginning) {
-  Row kept;
+  RunRecord kept;
   {
     Writer first(path());
     kept = first.comparison->row(0, 4);

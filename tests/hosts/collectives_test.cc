@@ -374,7 +374,7 @@ void kill_the_last(int ranks, Algorithm algorithm) {
       const auto device = make_cpu_device(1);
       const auto comm =
           peer::make_hosts_communicator(*device, store, {"test", rank, ranks, algorithm},
-                                        {hosts, Between::gloo, "127.0.0.1", 60});
+                                        {hosts, InterHostBackend::gloo, "127.0.0.1", 60});
       comm->barrier();
       if (rank == last) {  // the others have left the barrier too by the time
         for (int r = 0; r < last; ++r) store.get("left/" + std::to_string(r), 60);
@@ -417,7 +417,7 @@ TEST(HostsFail, WhenTheGroupDoesNotComeTogether) {
   const auto device = make_cpu_device(1);
   try {
     peer::make_hosts_communicator(*device, store, {"ddp", 0, 3},
-                                  {{0, 1, 2}, Between::gloo, "127.0.0.1", soon});
+                                  {{0, 1, 2}, InterHostBackend::gloo, "127.0.0.1", soon});
     FAIL() << "the group came together";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "ddp: ranks 1, 2 of 3 did not join the group within 1 s");

@@ -134,7 +134,7 @@ void check_library(Device& device, Communicator& comm, std::int64_t n, DType dty
 
 /// Ranks of different hosts that call different operations all get an error that names both, and
 /// MPI can still be ended.
-void check_disagreement(Device& device, Store& store, Between library, int rank) {
+void check_disagreement(Device& device, Store& store, InterHostBackend library, int rank) {
   const peer::Hosts where{{0, 0, 1, 1}, library, {}, 60};
   const auto comm = peer::make_hosts_communicator(device, store, {"differs", rank, ranks}, where);
   const Tensor array = device.tensor({100'000}, MemoryKind::communication);
@@ -153,7 +153,7 @@ void check_disagreement(Device& device, Store& store, Between library, int rank)
       throw Error("after different operations: '{}' lacks '{}'", what, part);
 }
 
-void run(Between library, int rank, const char* folder) {
+void run(InterHostBackend library, int rank, const char* folder) {
   FileStore store(folder);
   const auto device = make_cpu_device(1);
   for (const std::vector<int>& hosts : {std::vector{0, 0, 1, 1}, std::vector{0, 1, 2, 3}}) {
@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const auto library = *value_named<Between>(argv[1]);
+    const auto library = *value_named<InterHostBackend>(argv[1]);
     testing::run(library, std::atoi(rank), argv[2]);
     peer::end_mpi(library);
     return 0;

@@ -12,7 +12,7 @@ namespace ringside::testing {
 namespace {
 
 /// Runs four ranks (mpi_ranks.cc) under the launcher.
-void expect_right_bits(Between library, const std::string& launcher, const char* options) {
+void expect_right_bits(InterHostBackend library, const std::string& launcher, const char* options) {
   if (!std::filesystem::exists(launcher))
     GTEST_SKIP() << "the launcher of " << name_of(library) << " is missing";
   if (const std::string cause = peer::why_no_mpi(library); !cause.empty()) GTEST_SKIP() << cause;
@@ -26,12 +26,12 @@ void expect_right_bits(Between library, const std::string& launcher, const char*
 
 TEST(HostsOverMpi, OpenMpiHasTheBitsOfSumsInRankOrder) {
   // Without the last option Open MPI refuses to be started by root.
-  expect_right_bits(Between::openmpi, RINGSIDE_OPENMPI_LAUNCHER,
+  expect_right_bits(InterHostBackend::openmpi, RINGSIDE_OPENMPI_LAUNCHER,
                     "--oversubscribe --allow-run-as-root");
 }
 
 TEST(HostsOverMpi, MpichHasTheBitsOfSumsInRankOrder) {
-  expect_right_bits(Between::mpich, RINGSIDE_MPICH_LAUNCHER, "");
+  expect_right_bits(InterHostBackend::mpich, RINGSIDE_MPICH_LAUNCHER, "");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline std::vector<std::string> errors_of_hosts(const std::vector<int>& hosts, d
   const auto make = [&](Device& device, Store& store, Group group, double timeout) {
     group.algorithm = algorithm;
     return peer::make_hosts_communicator(device, store, group,
-                                         {hosts, Between::gloo, "127.0.0.1", timeout});
+                                         {hosts, InterHostBackend::gloo, "127.0.0.1", timeout});
   };
   return errors_of_ranks_on([] { return make_cpu_device(1); }, make, static_cast<int>(hosts.size()),
                             timeout_s, body);

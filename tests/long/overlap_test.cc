@@ -101,7 +101,7 @@ Medians measure(bool overlap, double seconds_a_byte) {
 
   std::mutex mutex;
   std::vector<std::unique_ptr<RankContext>> contexts;
-  SchemeRow row = find_scheme("ddp");
+  SchemeInfo row = find_scheme("ddp");
   row.make = [&](const RankContext& context, const Options& options) {
     const Links links(
         [seconds_a_byte, fast = context.links](const RankContext& own, const Group& group) {

@@ -14,7 +14,7 @@ constexpr std::uint64_t schedules = 200;
 /// the workers exchange values now and then alone (easgd).
 constexpr std::size_t least_different = 8;
 
-class Schedules : public ::testing::TestWithParam<std::tuple<testing::Kept, int>> {
+class Schedules : public ::testing::TestWithParam<std::tuple<testing::ShardedStorage, int>> {
  protected:
   static ExperimentConfig config(std::uint64_t seed) {
     auto config = testing::tiny("mlp");
@@ -24,7 +24,7 @@ class Schedules : public ::testing::TestWithParam<std::tuple<testing::Kept, int>
   RunPlan plan(const ExperimentConfig& config) const {
     return testing::plan_of(config, std::get<0>(GetParam()).options, std::get<1>(GetParam()));
   }
-  void expect_right(const Row& row, std::uint64_t seed) {
+  void expect_right(const RunRecord& row, std::uint64_t seed) {
     const Verdict verdict = testing::verdict_of(row);
     ASSERT_EQ(verdict.proof, Proof::identical_to_replay) << verdict.cause << " seed " << seed;
     const ps::PsOptions& options = std::get<0>(GetParam()).options;
@@ -33,7 +33,7 @@ class Schedules : public ::testing::TestWithParam<std::tuple<testing::Kept, int>
     }
     std::string events;
     for (const RankRecord& rank : row.ranks)
-      for (const RangeHistory& range : rank.history) events += range.events + ";";
+      for (const ChunkHistory& range : rank.history) events += range.events + ";";
     seen_.insert(events);
   }
   std::set<std::string> seen_;  // the schedules that were different
@@ -63,7 +63,7 @@ TEST_P(Schedules, OfSimulatedRanksAreReplayed) {
     simulated.cluster->machines = std::get<1>(GetParam());
     simulated.sim.numerics = true;
     simulated.sim.jitter = 0.5;
-    Row row = simulate_plan(plan(simulated));
+    RunRecord row = simulate_plan(plan(simulated));
     row.replay = testing::replayed(row, simulate_plan);
     expect_right(row, seed);
   }

@@ -40,8 +40,8 @@ class Slowed : public SyncScheme {
   void after_backward(std::size_t unit, const Pass& pass) override {
     scheme_->after_backward(unit, pass);
   }
-  std::optional<Turn> next_turn(std::int64_t done) override {
-    std::optional<Turn> turn = scheme_->next_turn(done);
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
+    std::optional<StepAssignment> turn = scheme_->next_assignment(done);
     begin_s_ = seconds_now();
     return turn;
   }
@@ -76,8 +76,8 @@ class Slowed : public SyncScheme {
 };
 
 /// The scheme of the plan, slowed if the variable names it.
-SchemeRow scheme_of(const RunPlan& plan) {
-  SchemeRow row = find_scheme(plan.scheme);
+SchemeInfo scheme_of(const RunPlan& plan) {
+  SchemeInfo row = find_scheme(plan.scheme);
   const char* variable = std::getenv("RINGSIDE_TEST_SLOWED");
   const std::string slowed = variable ? variable : "";
   if (slowed.rfind(plan.scheme + "=", 0) != 0) return row;
@@ -92,7 +92,7 @@ SchemeRow scheme_of(const RunPlan& plan) {
 int run_one_rank(int socket) {
   LauncherLink link(socket, default_options);
   try {
-    const SchemeRow row = scheme_of(link.plan());
+    const SchemeInfo row = scheme_of(link.plan());
     const RankListener listener = {
         [&](const Progress& progress) { link.report_progress(to_json(progress)); },
         [&](const std::string& error) { link.fail(error); }};

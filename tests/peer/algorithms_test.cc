@@ -17,7 +17,7 @@ namespace ringside::testing {
 namespace {
 
 using peer::AlgorithmRow;
-using peer::Call;
+using peer::Collective;
 using peer::Round;
 
 using peer::Transfer;
@@ -31,7 +31,7 @@ float uneven(int rank, std::int64_t i) {
 }
 
 /// Adds up uneven() of all ranks as the row says; plain loops over single elements.
-std::vector<float> in_order(const AlgorithmRow& row, Call::Kind kind, std::int64_t count,
+std::vector<float> in_order(const AlgorithmRow& row, Collective::Kind kind, std::int64_t count,
                             const std::vector<int>& hosts) {
   std::vector<float> out;
   for (const Sum& sum : row.sums(kind, count, hosts)) {
@@ -72,10 +72,10 @@ void expect_sums_in_order(const AlgorithmRow& row, const std::vector<int>& hosts
   const auto values = [&](std::int64_t i) { return uneven(r.rank, i); };
   const Tensor whole = r.floats(n, values);
   r.comm.all_reduce(whole)->wait();
-  EXPECT_EQ(r.values(whole), in_order(row, Call::Kind::all_reduce, n, hosts));
+  EXPECT_EQ(r.values(whole), in_order(row, Collective::Kind::all_reduce, n, hosts));
   const Tensor array = r.floats(n * r.size, values), part = r.floats(n);
   r.comm.reduce_scatter(array, part)->wait();
-  const auto all = in_order(row, Call::Kind::reduce_scatter, n * r.size, hosts);
+  const auto all = in_order(row, Collective::Kind::reduce_scatter, n * r.size, hosts);
   EXPECT_EQ(r.values(part),
             std::vector<float>(all.begin() + r.rank * n, all.begin() + (r.rank + 1) * n));
 }
@@ -122,7 +122,7 @@ TEST(Algorithms, RoundEverySumOf16Bits) {
           r.device.write(array, std::as_bytes(std::span(values)));
           r.comm.all_reduce(array)->wait();
           r.device.read(array, std::as_writable_bytes(std::span(values)));
-          for (const Sum& sum : row.sums(Call::Kind::all_reduce, n, std::vector<int>(size)))
+          for (const Sum& sum : row.sums(Collective::Kind::all_reduce, n, std::vector<int>(size)))
             for (std::int64_t i = sum.begin; i < sum.begin + sum.count; ++i) {
               std::vector<bf16> all;
               for (int rank = 0; rank < size; ++rank) all.push_back(value(rank, i));
@@ -145,7 +145,7 @@ struct Cost {
   std::int64_t most_sent = 0;  // elements that the busiest rank sends
 };
 
-Cost cost_of(Algorithm algorithm, Call::Kind kind, std::int64_t count,
+Cost cost_of(Algorithm algorithm, Collective::Kind kind, std::int64_t count,
              const std::vector<int>& hosts) {
   Cost cost;
   std::map<int, std::int64_t> sent;
@@ -166,13 +166,13 @@ TEST(AlgorithmCosts, AreTheClosedFormsOfTheLiterature) {
     const std::vector<int> one_host(static_cast<std::size_t>(p));
     const std::int64_t s = 1024 * p * 64;  // every part has whole cache lines
     const auto reduce = [&](Algorithm algorithm) {
-      return cost_of(algorithm, Call::Kind::all_reduce, s, one_host);
+      return cost_of(algorithm, Collective::Kind::all_reduce, s, one_host);
     };
     const auto scatter = [&](Algorithm algorithm) {
-      return cost_of(algorithm, Call::Kind::reduce_scatter, s, one_host);
+      return cost_of(algorithm, Collective::Kind::reduce_scatter, s, one_host);
     };
     const auto gather = [&](Algorithm algorithm) {
-      return cost_of(algorithm, Call::Kind::all_gather, s, one_host);
+      return cost_of(algorithm, Collective::Kind::all_gather, s, one_host);
     };
     const int doublings = log2_of(p), extra = std::has_single_bit(static_cast<unsigned>(p)) ? 0 : 2;
     const std::int64_t others = s / p * (p - 1);
@@ -215,12 +215,12 @@ TEST(AlgorithmCosts, OfTheHierarchyAreThoseOfItsRings) {
       std::vector<int> hosts;
       for (int r = 0; r < p; ++r) hosts.push_back(r / devices);
       const std::int64_t s = 1024 * p;
-      const Cost reduce = cost_of(Algorithm::hierarchical, Call::Kind::all_reduce, s, hosts);
+      const Cost reduce = cost_of(Algorithm::hierarchical, Collective::Kind::all_reduce, s, hosts);
       EXPECT_EQ(reduce.steps, 2 * (devices - 1) + 2 * (machines - 1));
       EXPECT_EQ(reduce.most_sent, 2 * (s / p * (p - 1)));
       std::int64_t between = 0;
       for (const Round& round : schedule_of(peer::find_algorithm(Algorithm::hierarchical),
-                                            {.kind = Call::Kind::all_reduce}, s, hosts))
+                                            {.kind = Collective::Kind::all_reduce}, s, hosts))
         for (const Transfer& one : round.transfers)
           if (one.from == 0 && hosts[static_cast<std::size_t>(one.to)] != 0) between += one.count;
       EXPECT_EQ(between, 2 * (s / p * (machines - 1)));
@@ -267,7 +267,7 @@ double closed_form(Algorithm algorithm, int p, double s) {
       // one rank to another follow each other.
       double seconds = 0;
       for (const Round& round : schedule_of(
-               peer::find_algorithm(algorithm), {.kind = Call::Kind::all_reduce},
+               peer::find_algorithm(algorithm), {.kind = Collective::Kind::all_reduce},
                static_cast<std::int64_t>(s) / 4, std::vector<int>(static_cast<std::size_t>(p)))) {
         std::map<std::pair<int, bool>, double> ports;
         std::map<std::pair<int, int>, double> latencies;
@@ -335,7 +335,7 @@ TEST(AlgorithmChoice, DependsOnSizeAndTopology) {
     for (int machine = 0; machine < machines; ++machine)
       for (int device = 0; device < devices; ++device) places.push_back({machine, device});
     return peer::Choice(peer::link_costs(cluster, places))
-        .row({.kind = Call::Kind::all_reduce}, count, 4)
+        .row({.kind = Collective::Kind::all_reduce}, count, 4)
         .algorithm;
   };
   EXPECT_EQ(chosen(1, 8, 256), Algorithm::recursive_doubling);

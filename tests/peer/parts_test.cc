@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "peer/fsdp/kept.h"
+#include "peer/fsdp/sharded_storage.h"
 #include "peer/schemes/reducer.h"
 #include "tests/peer/training.h"
 
@@ -84,13 +84,13 @@ TEST_F(Parts, AReducerSendsABucketWhenItsFirstUnitIsDoneAndAddsUpMicroBatches) {
 }
 
 TEST_F(Parts, BundlesAreNeighbouringUnitsWithEnoughParameters) {
-  const Bundles single(model_, 0), all(model_, model_.parameter_count());
+  const FsdpUnits single(model_, 0), all(model_, model_.parameter_count());
   EXPECT_EQ(single.size(), model_.units.size());
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].count, model_.parameter_count());
   EXPECT_EQ(all[0].name, model_.units.front()->name() + " to " + model_.units.back()->name());
   const std::int64_t least = model_.units[0]->layout().count() + 1;
-  const Bundles some(model_, least);
+  const FsdpUnits some(model_, least);
   EXPECT_EQ(some[0].last, 1u) << "the first unit alone is too small";
   const Tensor whole = floats(model_.parameter_count(), 0);
   std::int64_t end = 0;
@@ -114,16 +114,16 @@ TEST_P(PartsInBundles, ShardsOfAllRanksAreTheModelAndZeros) {
   constexpr int ranks = 4;
   const Training training{.world = ranks};
   const RunPlan plan = training.plan();
-  const Bundles bundles(model_, GetParam());
+  const FsdpUnits bundles(model_, GetParam());
   MemoryStore store;
   std::vector<Tensor> own;
   for (int rank = 0; rank < ranks; ++rank) {
     const RankContext context{plan, rank, *device_, store, timeline_};
     const Shards shards(bundles, rank, ranks);
-    const Kept kept(context, shards, false, MemoryKind::parameter, DType::f32);
+    const ShardedStorage kept(context, shards, false, MemoryKind::parameter, DType::f32);
     kept.initialise();
     own.push_back(kept.values());
-    const Kept whole(context, shards, true, MemoryKind::parameter, DType::f32);
+    const ShardedStorage whole(context, shards, true, MemoryKind::parameter, DType::f32);
     whole.initialise();
     const auto packed = whole.own_range(true).span<float>();
     EXPECT_TRUE(std::ranges::equal(packed, kept.values().span<float>())) << "the same shards";

@@ -14,7 +14,9 @@
 namespace ringside::peer {
 namespace {
 
-Call call_of(std::uint64_t bytes) { return {.kind = Call::Kind::all_reduce, .bytes = bytes}; }
+Collective call_of(std::uint64_t bytes) {
+  return {.kind = Collective::Kind::all_reduce, .bytes = bytes};
+}
 
 /// The numbers of the collectives; those under way are negative.
 std::vector<int> numbers(const std::vector<Record>& records) {

@@ -175,7 +175,7 @@ TEST(GradientBuckets, AreReducedInOneMessageEach) {
   run_ranks(world, [&](const Rank& r) {
     for (const double bucket_mb : {0.0, 0.002, 1.0}) {
       Scene s(r, training);
-      const peer::GradientBuckets buckets(peer::Bundles(s.model, 0), DType::f32, bucket_mb * 1e6);
+      const peer::GradientBuckets buckets(peer::FsdpUnits(s.model, 0), DType::f32, bucket_mb * 1e6);
       if (bucket_mb == 0.002) {
         EXPECT_GT(buckets.size(), 1u);
         EXPECT_LT(buckets.size(), s.model.units.size());
@@ -197,7 +197,7 @@ TEST(GradientBuckets, AreReducedInOneMessageEach) {
 TEST(GradientBuckets, AreWholeBundlesFromTheLastToTheFirst) {
   const auto device = make_cpu_device(1);
   const Model model = make_mlp(Training{}.config, *device);
-  const peer::Bundles bundles(model, 0);
+  const peer::FsdpUnits bundles(model, 0);
   for (const double bytes : {0.0, 1.0, 1200.0, 1e9}) {
     const peer::GradientBuckets buckets(bundles, DType::f32, bytes);
     std::size_t end = bundles.size();

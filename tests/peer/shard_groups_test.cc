@@ -28,9 +28,10 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     Scene s(r, training);
     const peer::Mesh mesh(s.context, group, Algorithm::native);
     EXPECT_EQ(mesh.shard(), r.rank % group);
-    const peer::Bundles bundles(s.model, 0);
+    const peer::FsdpUnits bundles(s.model, 0);
     const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
-    const peer::Kept parameters(s.context, shards, false, MemoryKind::parameter, DType::f32);
+    const peer::ShardedStorage parameters(s.context, shards, false, MemoryKind::parameter,
+                                          DType::f32);
     const auto carrier =
         peer::make_collective_carrier(s.context, *mesh.within(), shards, parameters);
     peer::GradientShards gradients(s.context, shards, mesh, carrier.get(), false, 0);

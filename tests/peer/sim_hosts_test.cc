@@ -14,7 +14,7 @@
 namespace ringside::peer {
 namespace {
 
-using Kind = Call::Kind;
+using Kind = Collective::Kind;
 using testing::Rank;
 using testing::run_simulated;
 using testing::Simulated;
@@ -26,7 +26,7 @@ constexpr auto segment = static_cast<double>(segment_bytes);
 /// Bytes that go from one machine to another, by their numbers.
 std::map<std::pair<int, int>, double> over_links(Kind kind, double bytes,
                                                  const std::vector<int>& machines) {
-  const Call call{.kind = kind, .bytes = static_cast<std::uint64_t>(bytes)};
+  const Collective call{.kind = kind, .bytes = static_cast<std::uint64_t>(bytes)};
   std::map<std::pair<int, int>, double> out;
   for (const auto& one : moves_between_hosts(call, machines).sent)
     out[{machines[static_cast<std::size_t>(one.from)],

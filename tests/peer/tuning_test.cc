@@ -20,18 +20,18 @@ using testing::small_cluster;
 
 constexpr double micro = 1e-6;
 
-const TuningRow& row_of(Shape shape, std::string_view protocol) {
+const TuningRow& row_of(NcclTopology shape, std::string_view protocol) {
   for (const TuningRow& row : peer::tuning_rows())
     if (row.shape == shape && row.protocol == protocol) return row;
   throw std::logic_error("no such row");
 }
 
 TEST(Tuning, StepsOfOtherRowsDifferFromTheLinksAsNcclsDo) {
-  const TuningRow& simple = row_of(Shape::ring, "Simple");
-  const TuningRow& tree = row_of(Shape::tree, "LL");
+  const TuningRow& simple = row_of(NcclTopology::ring, "Simple");
+  const TuningRow& tree = row_of(NcclTopology::tree, "LL");
   EXPECT_EQ(&simple, &peer::tuning_rows().front());
   EXPECT_DOUBLE_EQ(peer::step_us(simple, LinkKind::nvlink, 7), 7);
-  EXPECT_DOUBLE_EQ(peer::step_us(row_of(Shape::ring, "LL"), LinkKind::nvlink, 3.4), 0.6);
+  EXPECT_DOUBLE_EQ(peer::step_us(row_of(NcclTopology::ring, "LL"), LinkKind::nvlink, 3.4), 0.6);
   EXPECT_DOUBLE_EQ(peer::step_us(tree, LinkKind::network, 9.6), 5);
   // Ethernet's latency of 30 us comes on top of all.
   EXPECT_DOUBLE_EQ(peer::step_us(tree, LinkKind::network, 38.1), 33.5);
@@ -43,7 +43,7 @@ std::vector<Way> ways() {
   std::vector<Way> out;
   for (const TuningRow& row : peer::tuning_rows()) {
     const double nvlink = row.step_us[0], network = row.step_us[2];
-    const bool ring = row.shape == Shape::ring;
+    const bool ring = row.shape == NcclTopology::ring;
     out.push_back(
         {.row = &row,
          .base = row.base_us.value_or(8.4) * micro,
@@ -57,7 +57,8 @@ std::vector<Way> ways() {
 std::string fastest(double bytes, double longer = 1) {
   const std::vector<Way> all = ways();
   const Way& way = peer::fastest(all, bytes, longer);
-  return fmt::format("{} {}", way.row->shape == Shape::ring ? "ring" : "tree", way.row->protocol);
+  return fmt::format("{} {}", way.row->shape == NcclTopology::ring ? "ring" : "tree",
+                     way.row->protocol);
 }
 
 TEST(Tuning, SmallArraysTakeTreesAndLargeOnesRings) {
@@ -80,11 +81,11 @@ TEST(Tuning, SmallArraysTakeTreesAndLargeOnesRings) {
 }
 
 TEST(Tuning, TheProtocolLLHasALimitAndAShare) {
-  Way way{.row = &row_of(Shape::ring, "LL"), .gbs = 200};
+  Way way{.row = &row_of(NcclTopology::ring, "LL"), .gbs = 200};
   EXPECT_DOUBLE_EQ(peer::share_of(way, 1 << 20), 20.4 / 200);
   way.gbs = 40;
   EXPECT_DOUBLE_EQ(peer::share_of(way, 1 << 20), 0.25);
-  way.row = &row_of(Shape::tree, "Simple");
+  way.row = &row_of(NcclTopology::tree, "Simple");
   EXPECT_DOUBLE_EQ(peer::share_of(way, 1), 0.92);
   EXPECT_DOUBLE_EQ(peer::share_of(way, 64), 0.92 * 0.9);
   EXPECT_DOUBLE_EQ(peer::share_of(way, 1 << 20), 0.92 * 0.5);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "peer/comm/calling.h"
+#include "peer/comm/checked_communicator.h"
 #include "peer/comm/local.h"
 #include "tests/peer/sim_ranks.h"
 #include "tests/support/complaint.h"
@@ -104,15 +104,17 @@ TEST(Windows, TakeTheTimeOfTheWayAndShareItsLinks) {
 }
 
 TEST(Windows, AreRefusedWhereRanksHaveNoSharedMemory) {
-  class Elsewhere : public peer::CallingCommunicator {
+  class Elsewhere : public peer::CheckedCommunicator {
    public:
-    Elsewhere() : CallingCommunicator({"group", 0, 2}) {}
+    Elsewhere() : CheckedCommunicator({"group", 0, 2}) {}
     void barrier() override {}
     std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
     Traffic traffic() const override { return {}; }
 
    private:
-    WorkPtr begin(const peer::Call&, const Tensor&, const Tensor&) override { return nullptr; }
+    WorkPtr begin(const peer::Collective&, const Tensor&, const Tensor&) override {
+      return nullptr;
+    }
     std::uint64_t last_call() const override { return 0; }
     WorkPtr begin_message(const Tensor&, int, bool) override { return nullptr; }
   };

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/device/cpu/cpu_device.h"
-#include "ps/transport/zmq/ends.h"
+#include "ps/transport/zmq/channels.h"
 #include "tests/ps/messages.h"
 
 namespace ringside::testing {
@@ -41,7 +41,7 @@ class Host {
 
  private:
   ps::ServerEnd open(const ps::TransportOptions& options, const ps::Run& its_run) {
-    return ps::open_server(*device_, std::make_shared<ps::Hub>(), its_run, 2, 0, options);
+    return ps::open_server(*device_, std::make_shared<ps::ZmqContext>(), its_run, 2, 0, options);
   }
   std::unique_ptr<Device> device_;
   ps::ServerEnd end_;
@@ -54,7 +54,7 @@ class Guest {
  public:
   Guest(const Host& host, int worker, const ps::TransportOptions& options)
       : worker_(worker),
-        channel_(ps::connect_worker(*device_, std::make_shared<ps::Hub>(), run, worker,
+        channel_(ps::connect_worker(*device_, std::make_shared<ps::ZmqContext>(), run, worker,
                                     {host.endpoint()}, options, timeline_)) {}
   /// Says something and waits for an answer.
   bool is_answered() {

@@ -13,7 +13,7 @@
 #include "et_def.pb.h"
 #include "experiments/runner/results/trace.h"
 #include "experiments/runner/run/simulation.h"
-#include "experiments/tools/chakra/files.h"
+#include "experiments/tools/chakra/trace_files.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/ddp.h"
 #include "tests/schemes/simulated.h"
@@ -77,7 +77,7 @@ ExperimentConfig traced() {
   return config;
 }
 
-Row simulated_run(const ExperimentConfig& config, const std::string& scheme, int world) {
+RunRecord simulated_run(const ExperimentConfig& config, const std::string& scheme, int world) {
   const RunPlan plan =
       plan_training(testing::simulated(config, testing::small_cluster(world)), scheme, world);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
@@ -85,7 +85,7 @@ Row simulated_run(const ExperimentConfig& config, const std::string& scheme, int
 
 /// A run whose trace has all of its steps, on two ranks: threads, or simulated devices, which do
 /// not read each other's memory.
-Row run(const std::string& scheme, bool simulated = false) {
+RunRecord run(const std::string& scheme, bool simulated = false) {
   auto config = traced();
   config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.002};
   if (simulated) return simulated_run(config, scheme, 2);
@@ -95,7 +95,7 @@ Row run(const std::string& scheme, bool simulated = false) {
 class ChakraFiles : public ::testing::TestWithParam<std::pair<std::string, bool>> {};
 
 TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
-  const Row row = run(GetParam().first, GetParam().second);
+  const RunRecord row = run(GetParam().first, GetParam().second);
   const nlohmann::json trace = ringside::trace(row.ranks);
   const testing::TemporaryFolder folder;
   chakra::write_files(chakra::graphs_of(read_trace(trace)), folder.path(), "run");
@@ -156,7 +156,7 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
     auto config = traced();
     config.scheme_options["fsdp"] =
         peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = group};
-    const Row row = simulated_run(config, "fsdp", 4);
+    const RunRecord row = simulated_run(config, "fsdp", 4);
     const testing::TemporaryFolder folder;
     chakra::write_files(chakra::graphs_of(read_trace(ringside::trace(row.ranks))), folder.path(),
                         "run");
@@ -205,7 +205,7 @@ TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
 }
 
 TEST(ChakraGraphs, NeedAllRanksInTheTrace) {
-  Row row = run("ddp");
+  RunRecord row = run("ddp");
   row.ranks[1].slices.clear();
   const nlohmann::json trace = ringside::trace(row.ranks);
   try {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside::testing {
@@ -39,7 +39,7 @@ inline ExperimentConfig evaluating() {
 
 /// Every replica must end with the bits of the definition's replica, and of workers that hold the
 /// same parameters each must show that it does.
-inline Violations wrong_parameters(const Row& row, const Row& definition) {
+inline Violations wrong_parameters(const RunRecord& row, const RunRecord& definition) {
   const auto &own = row.parameter_hashes, &defined = definition.parameter_hashes;
   if (own.size() != defined.size())
     return {fmt::format("the run reports {}, but the definition has {}",
@@ -58,7 +58,8 @@ inline Violations wrong_parameters(const Row& row, const Row& definition) {
 
 /// The loss of every step must be the definition's: bit for bit, or, with `allowed` above 0, up to
 /// that relative difference.
-inline Violations wrong_losses(const Row& row, const Row& definition, double allowed = 0) {
+inline Violations wrong_losses(const RunRecord& row, const RunRecord& definition,
+                               double allowed = 0) {
   if (row.loss.size() != definition.loss.size())
     return {fmt::format("the run has the losses of {}, but the definition those of {}",
                         count_of(row.loss.size(), "step"), definition.loss.size())};
@@ -73,7 +74,7 @@ inline Violations wrong_losses(const Row& row, const Row& definition, double all
 }
 
 /// The evaluations must be the definition's, bit for bit.
-inline Violations wrong_evaluations(const Row& row, const Row& definition) {
+inline Violations wrong_evaluations(const RunRecord& row, const RunRecord& definition) {
   if (row.evaluations.size() != definition.evaluations.size())
     return {fmt::format("the run has {}, but the definition has {}",
                         count_of(row.evaluations.size(), "evaluation"),
@@ -96,14 +97,14 @@ inline Violations wrong_evaluations(const Row& row, const Row& definition) {
 }
 
 /// The bytes that the busiest rank sends in a step.
-inline double busiest(const Row& row) {
+inline double busiest(const RunRecord& row) {
   double most = 0;
   for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
   return most;
 }
 
 /// A run cannot send less than its scheme has to.
-inline Violations missing_traffic(const Row& row) {
+inline Violations missing_traffic(const RunRecord& row) {
   if (busiest(row) >= 0.999 * row.bytes_minimum_per_step) return {};
   return {
       fmt::format("the busiest rank sends {} bytes in a step, which is below the least possible {}",
@@ -111,7 +112,7 @@ inline Violations missing_traffic(const Row& row) {
 }
 
 /// Ranks that keep shards must keep all parameters between them.
-inline Violations lost_parameters(const Row& row) {
+inline Violations lost_parameters(const RunRecord& row) {
   std::vector<std::pair<std::int64_t, std::int64_t>> kept;
   for (const RankRecord& rank : row.ranks)
     kept.insert(kept.end(), rank.kept.begin(), rank.kept.end());
@@ -127,7 +128,7 @@ inline Violations lost_parameters(const Row& row) {
 }
 
 /// All of these together, bit for bit.
-inline Violations violations(const Row& row, const Row& definition) {
+inline Violations violations(const RunRecord& row, const RunRecord& definition) {
   Violations out = wrong_parameters(row, definition);
   for (const Violations& more : {wrong_losses(row, definition), wrong_evaluations(row, definition),
                                  missing_traffic(row), lost_parameters(row)})

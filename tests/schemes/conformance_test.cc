@@ -30,7 +30,7 @@ class ExactConformance : public testing::SchemeAtWorld {};
 
 TEST_P(SchemeConformance, GptEndsWithTheBitsOfItsDefinition) {
   const auto config = tiny("gpt");
-  const Row row = run(plan_training(config, scheme(), world()));
+  const RunRecord row = run(plan_training(config, scheme(), world()));
   EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
   EXPECT_EQ(row.parameter_hashes.size(), exact() ? 1u : static_cast<std::size_t>(world()));
   EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
@@ -39,16 +39,16 @@ TEST_P(SchemeConformance, GptEndsWithTheBitsOfItsDefinition) {
 TEST_P(SchemeConformance, MlpEndsWithTheBitsOfItsDefinition) {
   auto config = tiny("mlp");
   config.optimizer.kind = "sgd";
-  const Row row = run(plan_training(config, scheme(), world()));
+  const RunRecord row = run(plan_training(config, scheme(), world()));
   EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
 }
 
 TEST_P(SchemeConformance, AccumulatesMicroBatches) {
   const auto config = testing::accumulating();
-  const Row row = run(plan_training(config, scheme(), world()));
+  const RunRecord row = run(plan_training(config, scheme(), world()));
   EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
   if (world() == 1 || !find_scheme(scheme()).reduces_each_micro_batch) return;
-  const Row single = reference_of(config, world());
+  const RunRecord single = reference_of(config, world());
   EXPECT_THAT(wrong_parameters(row, single), SizeIs(1)) << "other sums, other bits";
   EXPECT_THAT(wrong_losses(row, single), Not(IsEmpty()));
   EXPECT_THAT(wrong_losses(row, single, 1e-5), IsEmpty());
@@ -58,16 +58,16 @@ TEST_P(SchemeConformance, RecomputesActivationsWithTheSameBits) {
   auto config = tiny("gpt");
   config.model.layers = 6;
   config.train.global_batch = 48;
-  const Row kept = run(plan_training(config, scheme(), world()));
+  const RunRecord kept = run(plan_training(config, scheme(), world()));
   // Of the last worker: what else the master of dp holds at its peak depends on who is ahead.
-  const auto peak = [this](const Row& row) {
+  const auto peak = [this](const RunRecord& row) {
     const RankRecord& rank = row.ranks[static_cast<std::size_t>(world() - 1)];
     return static_cast<double>(rank.at_peak[MemoryKind::activation]);
   };
   for (const auto& [recompute, share] :
        {std::pair(Recompute::attention, 0.8), {Recompute::full, 0.5}}) {
     config.train.recompute = recompute;
-    const Row again = run(plan_training(config, scheme(), world()));
+    const RunRecord again = run(plan_training(config, scheme(), world()));
     EXPECT_THAT(violations(again, kept), IsEmpty()) << name_of(recompute);
     EXPECT_LT(peak(again), share * peak(kept)) << name_of(recompute);
   }
@@ -77,17 +77,17 @@ TEST_P(ExactConformance, AgreesWithTheWholeBatchToRounding) {
   auto config = tiny("gpt");
   config.train.steps = 30;
   config.optimizer.lr = 1e-3;
-  const Row row = run(plan_training(config, scheme(), world()));
-  const Row whole = run(plan_training(config, "single", 1));
+  const RunRecord row = run(plan_training(config, scheme(), world()));
+  const RunRecord whole = run(plan_training(config, "single", 1));
   EXPECT_THAT(wrong_losses(row, whole, 1e-5), IsEmpty());
   EXPECT_LT(row.loss.back(), 0.9 * row.loss.front()) << "it learns";
 }
 
 TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
   auto config = tiny("mlp");
-  const Row without = run(plan_training(config, scheme(), world()));
+  const RunRecord without = run(plan_training(config, scheme(), world()));
   config.train.evaluate_every = 1;
-  const Row with = run(plan_training(config, scheme(), world()));
+  const RunRecord with = run(plan_training(config, scheme(), world()));
   for (std::size_t r = 0; r < with.ranks.size(); ++r)
     EXPECT_NEAR(with.ranks[r].bytes_sent_per_step, without.ranks[r].bytes_sent_per_step,
                 0.02 * without.ranks[r].bytes_sent_per_step + 256)
@@ -96,7 +96,7 @@ TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
 
 TEST_P(SchemeConformance, EvaluatesWithThePresentParameters) {
   const auto config = testing::evaluating();
-  const Row row = run(plan_training(config, scheme(), world()));
+  const RunRecord row = run(plan_training(config, scheme(), world()));
   EXPECT_EQ(row.evaluations.size(), 3u) << "after steps 2, 4 and 5";
   EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
 }
@@ -118,7 +118,7 @@ TEST_P(MixedServers, EndWithTheBitsOfSingle) {
       config.optimizer.clip_norm = dedicated == 1 ? 0.5 : 0;
       config.scheme_options["ps"] = ps::PsOptions{
           .servers = dedicated, .placement = ps::Placement::mixed, .partition_mb = 0.01};
-      const Row row = run(plan_training(config, "ps", world));
+      const RunRecord row = run(plan_training(config, "ps", world));
       EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
           << model << " with " << dedicated << " dedicated servers";
     }
@@ -138,7 +138,7 @@ TEST_P(ServersOfBsp, EndWithTheBitsOfSingleHoweverTheyAreReadAndWhateverTheyKeep
       config.optimizer.clip_norm = by == ps::PartitionBy::tensors ? 0.5 : 0;
       config.scheme_options["ps"] =
           ps::PsOptions{.servers = 3, .partition_mb = 0.01, .partition_by = by, .pull = pull};
-      const Row row = run(plan_training(config, "ps", world));
+      const RunRecord row = run(plan_training(config, "ps", world));
       EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
           << name_of(pull) << ", by " << name_of(by);
     }
@@ -152,7 +152,7 @@ TEST_P(ServersOfBsp, ReadAfterABarrierInGroupsToo) {
     config.optimizer.clip_norm = clip_norm;
     config.scheme_options["ps"] = ps::PsOptions{
         .servers = 2, .sum_group = 2, .partition_mb = 0.01, .pull = ps::Pull::barrier};
-    const Row row = run(plan_training(config, "ps", world));
+    const RunRecord row = run(plan_training(config, "ps", world));
     EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
         << "clip_norm " << clip_norm;
   }
@@ -167,24 +167,24 @@ TEST(LentTables, HaveTheRightGradientBesideASlowWorker) {
   config.train.reduce = Reduce::every;
   config.device.slow = {1, 10};
   config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 1e-3};
-  const Row row = run(plan_training(config, "ddp", 2));
+  const RunRecord row = run(plan_training(config, "ddp", 2));
   EXPECT_THAT(violations(row, definition_of(config, "ddp", 2)), IsEmpty());
 }
 
 TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
   auto config = tiny("mlp");
   config.train.accumulation = 2;
-  const Row grouped = reference_of(config, 3);
+  const RunRecord grouped = reference_of(config, 3);
   config.train.accumulation = 6;
-  const Row sequence = run(plan_training(config, "single", 1));
+  const RunRecord sequence = run(plan_training(config, "single", 1));
   EXPECT_NE(grouped.parameter_hashes, sequence.parameter_hashes) << "other sums, other bits";
   EXPECT_LT(largest_difference(grouped.loss, sequence.loss), 1e-5);
 }
 
 TEST(SingleTest, TwoRunsAreTheSame) {
   const auto config = tiny("gpt");
-  const Row a = run(plan_training(config, "single", 1));
-  const Row b = run(plan_training(config, "single", 1));
+  const RunRecord a = run(plan_training(config, "single", 1));
+  const RunRecord b = run(plan_training(config, "single", 1));
   EXPECT_EQ(a.parameter_hashes, b.parameter_hashes);
   EXPECT_EQ(a.loss, b.loss);
 }

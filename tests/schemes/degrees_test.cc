@@ -52,7 +52,7 @@ constexpr Case cases[] = {{Shard::no_shard, 3},
 
 class Degrees : public ::testing::TestWithParam<Case> {
  protected:
-  static Row row_of(ExperimentConfig config) {
+  static RunRecord row_of(ExperimentConfig config) {
     const auto& [shard, world, shard_group, in_place] = GetParam();
     config.scheme_options["fsdp"] =
         peer::FsdpOptions{.shard = shard, .shard_group = shard_group, .read_in_place = in_place};
@@ -61,7 +61,7 @@ class Degrees : public ::testing::TestWithParam<Case> {
 
   /// `single` over the same micro-batches, added up in the same order: that of a rank's
   /// micro-batches is free for the ranks of a group if every rank has one micro-batch.
-  static Row definition_of(ExperimentConfig config) {
+  static RunRecord definition_of(ExperimentConfig config) {
     const Case& c = GetParam();
     if (!c.nested()) return reference_of(config, c.world);
     EXPECT_EQ(config.train.accumulation, 1);
@@ -99,7 +99,7 @@ TEST_P(Degrees, TrainInSixteenBits) {
   config.train.steps = 12;
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 3;
-  const Row row = row_of(config), definition = definition_of(config);
+  const RunRecord row = row_of(config), definition = definition_of(config);
   EXPECT_GT(row.ranks[0].skipped_steps, 0);
   EXPECT_THAT(wrong_parameters(row, definition), IsEmpty());
   EXPECT_THAT(wrong_losses(row, definition), IsEmpty());
@@ -108,13 +108,13 @@ TEST_P(Degrees, TrainInSixteenBits) {
 TEST_P(Degrees, AccumulateMicroBatches) {
   auto config = testing::accumulating();
   config.train.reduce = Reduce::last;
-  const Row reference = reference_of(config, GetParam().world), last = row_of(config);
+  const RunRecord reference = reference_of(config, GetParam().world), last = row_of(config);
   if (GetParam().nested())
     EXPECT_THAT(wrong_losses(last, reference, 1e-5), IsEmpty());
   else
     EXPECT_THAT(violations(last, reference), IsEmpty());
   config.train.reduce = Reduce::every;
-  const Row every = row_of(config);
+  const RunRecord every = row_of(config);
   if (GetParam().shard == Shard::on_demand) {
     EXPECT_THAT(violations(every, reference), IsEmpty()) << "owners add up rank by rank";
     return;
@@ -122,7 +122,7 @@ TEST_P(Degrees, AccumulateMicroBatches) {
   EXPECT_THAT(wrong_losses(every, reference, 1e-5), IsEmpty());
   EXPECT_NE(every.parameter_hashes, reference.parameter_hashes) << "other sums, other bits";
   if (GetParam().nested()) return;
-  const Row ddp = run(plan_training(config, "ddp", GetParam().world));
+  const RunRecord ddp = run(plan_training(config, "ddp", GetParam().world));
   EXPECT_EQ(every.parameter_hashes, ddp.parameter_hashes) << "one tree for all schemes";
 }
 
@@ -135,14 +135,14 @@ TEST_P(Degrees, TrainBatchNorms) {
   config.model.batch_norm_group = GetParam().world;
   config.train.evaluate_every = 0;
   config.optimizer.lr = 1e-3;
-  const Row whole = run(plan_training(config, "single", 1));
+  const RunRecord whole = run(plan_training(config, "single", 1));
   EXPECT_THAT(wrong_losses(row_of(config), whole, 1e-5), IsEmpty());
 }
 
 TEST_P(Degrees, RecomputeActivationsAndForgetDropout) {
   auto config = tiny("gpt");
   config.model.dropout = 0.2;
-  const Row kept = row_of(config);
+  const RunRecord kept = row_of(config);
   EXPECT_THAT(violations(kept, definition_of(config)), IsEmpty());
   config.train.recompute = Recompute::full;
   EXPECT_THAT(violations(row_of(config), kept), IsEmpty());
@@ -166,7 +166,7 @@ TEST(NamesOfZero, AreFsdpWithOneDegree) {
     const RunPlan plan = plan_training(config, name, 2);
     EXPECT_EQ(plan.scheme, name);
     EXPECT_EQ(plan.train.reduce, name == "zero1" ? Reduce::last : Reduce::every);
-    const Row row = run(plan), same = run(plan_training(config, "fsdp", 2));
+    const RunRecord row = run(plan), same = run(plan_training(config, "fsdp", 2));
     EXPECT_THAT(violations(row, same), IsEmpty());
     for (std::size_t r = 0; r < row.ranks.size(); ++r) {
       EXPECT_EQ(row.ranks[r].at_peak, same.ranks[r].at_peak);

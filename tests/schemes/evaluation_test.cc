@@ -21,7 +21,7 @@ ExperimentConfig wide(std::int64_t width, std::int64_t evaluate_every) {
   return config;
 }
 
-void expect_the_same_bytes(const Row& with, const Row& without) {
+void expect_the_same_bytes(const RunRecord& with, const RunRecord& without) {
   ASSERT_EQ(with.ranks.size(), without.ranks.size());
   for (std::size_t r = 0; r < with.ranks.size(); ++r) {
     EXPECT_EQ(with.ranks[r].bytes_sent_per_step, without.ranks[r].bytes_sent_per_step) << r;
@@ -31,14 +31,14 @@ void expect_the_same_bytes(const Row& with, const Row& without) {
 
 class Evaluations : public testing::SchemeAtWorld {
  protected:
-  Row row_of(ExperimentConfig config) const {
+  RunRecord row_of(ExperimentConfig config) const {
     config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
     return testing::run(plan_training(config, scheme(), world()));
   }
 };
 
 TEST_P(Evaluations, LeaveTheBytesOfAStepAsTheyAre) {
-  const Row without = row_of(wide(64, 0));
+  const RunRecord without = row_of(wide(64, 0));
   for (const std::int64_t every : {1, 2}) {
     SCOPED_TRACE(every);
     expect_the_same_bytes(row_of(wide(64, every)), without);
@@ -46,7 +46,7 @@ TEST_P(Evaluations, LeaveTheBytesOfAStepAsTheyAre) {
 }
 
 TEST_P(Evaluations, HaveTimeAndBytesOfTheirOwn) {
-  const Row row = row_of(wide(64, 2));
+  const RunRecord row = row_of(wide(64, 2));
   EXPECT_EQ(row.evaluations.size(), 3u) << "after steps 2, 4 and 5";
   for (const RankRecord& rank : row.ranks) {
     if (rank.role == "server") continue;
@@ -55,7 +55,7 @@ TEST_P(Evaluations, HaveTimeAndBytesOfTheirOwn) {
     // gathers the parameters.
     EXPECT_EQ(rank.evaluation_bytes.sent > 0, world() > 1 && scheme() == "fsdp") << rank.rank;
   }
-  const Row without = row_of(wide(64, 0));
+  const RunRecord without = row_of(wide(64, 0));
   EXPECT_EQ(without.ranks[0].evaluation_s, 0);
   EXPECT_EQ(without.ranks[0].evaluation_bytes.sent, 0);
 }
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, Evaluations, testing::every_scheme_at({1, 2, 
 /// Virtual time is exact.
 class SimulatedEvaluations : public ::testing::TestWithParam<std::string> {
  protected:
-  static Row row_of(std::int64_t evaluate_every) {
+  static RunRecord row_of(std::int64_t evaluate_every) {
     auto config = wide(1024, evaluate_every);
     config.device.kind = "sim";
     config.cluster = testing::small_cluster(2);
@@ -76,7 +76,7 @@ class SimulatedEvaluations : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(SimulatedEvaluations, LeaveTheWaitsOfAStepAsTheyAre) {
-  const Row with = row_of(1), without = row_of(0);
+  const RunRecord with = row_of(1), without = row_of(0);
   expect_the_same_bytes(with, without);
   EXPECT_NEAR(with.time_ms.exposed, without.time_ms.exposed, 0.2 * without.time_ms.exposed);
   EXPECT_NEAR(with.samples_per_s, without.samples_per_s, 0.2 * without.samples_per_s);
@@ -109,13 +109,13 @@ class EvaluationsBesideASlowWorker : public ::testing::TestWithParam<std::string
     config.cluster = testing::small_cluster(2);
     return plan_training(config, GetParam(), 2);
   }
-  static Row row_of(const SchemeRow* scheme) {
+  static RunRecord row_of(const SchemeInfo* scheme) {
     return make_row(plan(), simulate(
                                 plan(), [](const Progress&) {}, scheme));
   }
-  const Row even_ = row_of(nullptr);
-  const SchemeRow slow_scheme_ = testing::wrapping<DawdlesInEvaluations>(GetParam());
-  const Row slow_ = row_of(&slow_scheme_);
+  const RunRecord even_ = row_of(nullptr);
+  const SchemeInfo slow_scheme_ = testing::wrapping<DawdlesInEvaluations>(GetParam());
+  const RunRecord slow_ = row_of(&slow_scheme_);
   /// Five evaluations with two micro-batches each.
   static constexpr double delay_s = 5 * 2 * 0.01;
 };

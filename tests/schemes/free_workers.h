@@ -20,12 +20,12 @@
 namespace ringside::testing {
 
 /// What keeps the workers of a run in step, by a name for tests.
-struct Kept {
+struct ShardedStorage {
   std::string name;
   ps::PsOptions options;
 };
-inline void PrintTo(const Kept& kept, std::ostream* out) { *out << kept.name; }
-inline std::vector<Kept> ways_to_keep_in_step() {
+inline void PrintTo(const ShardedStorage& kept, std::ostream* out) { *out << kept.name; }
+inline std::vector<ShardedStorage> ways_to_keep_in_step() {
   using ps::Consistency;
   return {{"asp", {.consistency = Consistency::asp}},
           {"asp_compensated", {.consistency = Consistency::asp, .delay_compensation = 2}},
@@ -68,8 +68,8 @@ class Hindered final : public Wrapped {
 };
 
 /// Runs the plan with ranks as threads, whose workers are hindered as the seed says.
-inline Row run_hindered(const RunPlan& plan, std::uint64_t seed) {
-  SchemeRow row = find_scheme("ps");
+inline RunRecord run_hindered(const RunPlan& plan, std::uint64_t seed) {
+  SchemeInfo row = find_scheme("ps");
   const auto make = row.make;
   row.make = [make, seed](const RankContext& context, const Options& options) {
     return std::make_unique<Hindered>(context, make(context, options), seed);
@@ -77,22 +77,23 @@ inline Row run_hindered(const RunPlan& plan, std::uint64_t seed) {
   return run(plan, &row);
 }
 
-inline Replay replayed(const Row& row, const std::function<Row(const RunPlan&)>& run_plan) {
-  std::vector<RangeHistory> history;
+inline Replay replayed(const RunRecord& row,
+                       const std::function<RunRecord(const RunPlan&)>& run_plan) {
+  std::vector<ChunkHistory> history;
   for (const RankRecord& rank : row.ranks)
     history.insert(history.end(), rank.history.begin(), rank.history.end());
   try {
-    const Row again = run_plan(replay_of(row.plan, std::move(history)));
+    const RunRecord again = run_plan(replay_of(row.plan, std::move(history)));
     return {again.parameter_hashes, again.loss, again.evaluations, {}};
   } catch (const Error& error) {
     return {{}, {}, {}, error.what()};
   }
 }
-inline Row with_replay(Row row) {
+inline RunRecord with_replay(RunRecord row) {
   row.replay = replayed(row, [](const RunPlan& plan) { return run(plan); });
   return row;
 }
 /// What the report says about the run.
-inline Verdict verdict_of(const Row& row) { return verdict({&row}, {row}); }
+inline Verdict verdict_of(const RunRecord& row) { return verdict({&row}, {row}); }
 
 }  // namespace ringside::testing

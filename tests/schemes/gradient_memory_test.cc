@@ -32,7 +32,7 @@ ExperimentConfig config_of(const Training& one, int world) {
 /// Bytes a parameter, of the rank that holds most of them.
 double gradients(const Training& one) {
   const int world = std::string_view(one.scheme) == "single" ? 1 : 2;
-  const Row row = testing::run(plan_training(config_of(one, world), one.scheme, world));
+  const RunRecord row = testing::run(plan_training(config_of(one, world), one.scheme, world));
   std::int64_t most = 0;
   for (const RankRecord& rank : row.ranks)
     most = std::max(most, rank.at_peak[MemoryKind::gradient]);

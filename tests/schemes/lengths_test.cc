@@ -66,9 +66,9 @@ TEST(OnDemandOnLengths, TrainsAsSingleInAllDtypes) {
 TEST(Lengths, FillingUpChangesNothingButRounding) {
   auto config = of_lengths(Packing::padded);
   config.train.accumulation = 1;
-  const Row filled = run(plan_training(config, "single", 1));
+  const RunRecord filled = run(plan_training(config, "single", 1));
   config.train.accumulation = 24;
-  const Row tight = run(plan_training(config, "single", 1));
+  const RunRecord tight = run(plan_training(config, "single", 1));
   EXPECT_LT(testing::largest_difference(filled.loss, tight.loss), 1e-5);
   ASSERT_EQ(filled.evaluations.size(), 1u);
   EXPECT_NEAR(filled.evaluations[0].loss, tight.evaluations[0].loss, 1e-5);
@@ -79,7 +79,7 @@ TEST(Lengths, FillingUpChangesNothingButRounding) {
 TEST(Lengths, OnlyRealTokensCount) {
   const auto config = of_lengths(Packing::padded);
   const RunPlan plan = plan_training(config, "ddp", 2);
-  const Row row = run(plan);
+  const RunRecord row = run(plan);
   const auto device = make_cpu_device(1);
   const auto data = find_dataset(plan.data.kind).make(plan.data, plan.model, Task::every_token);
   const Loader loader(*data.training, *device, plan.train.global_batch,
@@ -90,7 +90,7 @@ TEST(Lengths, OnlyRealTokensCount) {
   const double samples =
       static_cast<double>((plan.train.steps - plan.train.warmup) * plan.train.global_batch);
   EXPECT_NEAR(row.tokens_per_s / row.samples_per_s, static_cast<double>(tokens) / samples, 1e-9);
-  const Row packed = run(plan_training(of_lengths(Packing::packed), "ddp", 2));
+  const RunRecord packed = run(plan_training(of_lengths(Packing::packed), "ddp", 2));
   EXPECT_NEAR(packed.tokens_per_s / packed.samples_per_s, 16, 1e-9);
 }
 

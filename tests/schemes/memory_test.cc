@@ -29,10 +29,10 @@ constexpr std::int64_t largest_unit = (256 * 256 + 256) * 4;  // a hidden layer,
 
 class MemoryAtWorld : public ::testing::TestWithParam<int> {
  protected:
-  Row run_scheme(const std::string& scheme) const {
+  RunRecord run_scheme(const std::string& scheme) const {
     return run(plan_training(heavy(), scheme, GetParam()));
   }
-  Row run_fsdp(const peer::FsdpOptions& options) const {
+  RunRecord run_fsdp(const peer::FsdpOptions& options) const {
     auto config = heavy();
     config.scheme_options["fsdp"] = options;
     return run(plan_training(config, "fsdp", GetParam()));
@@ -40,7 +40,7 @@ class MemoryAtWorld : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(MemoryAtWorld, DdpHoldsEverythingOnEveryRank) {
-  const Row row = run_scheme("ddp");
+  const RunRecord row = run_scheme("ddp");
   for (const auto& rank : row.ranks) {
     EXPECT_EQ(rank.at_peak[MemoryKind::parameter], 4 * row.parameters);
     EXPECT_EQ(rank.at_peak[MemoryKind::gradient], 4 * row.parameters);
@@ -53,7 +53,7 @@ TEST_P(MemoryAtWorld, DdpHoldsTheGradientOfATiedTableOnce) {
   auto config = tiny("gpt");
   config.model.tied = true;
   config.model.vocabulary = 256;
-  const Row row = run(plan_training(config, "ddp", GetParam()));
+  const RunRecord row = run(plan_training(config, "ddp", GetParam()));
   for (const auto& rank : row.ranks) {
     EXPECT_GT(rank.at_peak[MemoryKind::activation], 4 * 256 * config.model.width);
     EXPECT_EQ(rank.at_peak[MemoryKind::gradient], 4 * row.parameters);
@@ -61,8 +61,8 @@ TEST_P(MemoryAtWorld, DdpHoldsTheGradientOfATiedTableOnce) {
 }
 
 TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
-  const Row row = run_fsdp({.read_in_place = false});
-  const Row in_place = run_fsdp({.read_in_place = true});
+  const RunRecord row = run_fsdp({.read_in_place = false});
+  const RunRecord in_place = run_fsdp({.read_in_place = true});
   const std::int64_t shard = row.parameters / GetParam();
   const std::int64_t padding = 8;  // at most one element a unit
   for (const auto& rank : row.ranks) {
@@ -84,7 +84,7 @@ TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
 }
 
 TEST_P(MemoryAtWorld, TheMasterOfDpHoldsMoreThanItsWorkers) {
-  const Row row = run_scheme("dp");
+  const RunRecord row = run_scheme("dp");
   const auto& master = row.ranks.front();
   EXPECT_EQ(master.at_peak[MemoryKind::optimizer], 8 * row.parameters);
   for (const auto& rank : row.ranks) {
@@ -95,7 +95,7 @@ TEST_P(MemoryAtWorld, TheMasterOfDpHoldsMoreThanItsWorkers) {
 }
 
 TEST_P(MemoryAtWorld, ServersOfPsShareTheOptimizer) {
-  const Row row = run_scheme("ps");
+  const RunRecord row = run_scheme("ps");
   std::int64_t optimizer = 0;
   for (const auto& rank : row.ranks) {
     optimizer += rank.at_peak[MemoryKind::optimizer];
@@ -112,7 +112,7 @@ TEST_P(MemoryAtWorld, ServersOfAMixHoldWhatTheirSharesSay) {
   const ps::PsOptions options{
       .servers = 1, .placement = ps::Placement::mixed, .partition_mb = 0.004};
   config.scheme_options["ps"] = options;
-  const Row row = run(plan_training(config, "ps", GetParam()));
+  const RunRecord row = run(plan_training(config, "ps", GetParam()));
   const auto shares = ps::shares_of_servers(options.placement, options.servers, GetParam());
   const auto all = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
   std::int64_t optimizer = 0;

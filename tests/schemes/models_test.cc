@@ -78,11 +78,11 @@ ExperimentConfig tiny_t5() {
 
 class SchemeModels : public testing::SchemeAtWorld {
  protected:
-  Row row_of(const ExperimentConfig& config) const {
+  RunRecord row_of(const ExperimentConfig& config) const {
     return run(plan_training(config, scheme(), world()));
   }
   void expect_the_bits_of_the_definition(const ExperimentConfig& config) const {
-    const Row row = row_of(config), reference = definition_of(config, scheme(), world());
+    const RunRecord row = row_of(config), reference = definition_of(config, scheme(), world());
     EXPECT_EQ(row.parameter_hashes, reference.parameter_hashes);
     EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
     EXPECT_EQ(row.loss, reference.loss);
@@ -105,11 +105,11 @@ TEST_P(SchemeModels, AResnetEndsWithTheBitsOfTheDefinition) {
 TEST_P(ExactSchemeModels, ABatchNormOverAllRanksIsThatOfSingleOverTheirSamplesTogether) {
   auto config = evaluated_resnet();
   config.optimizer.lr = 1e-3;
-  const Row apart = row_of(config);
-  const Row whole = run(plan_training(config, "single", 1));
+  const RunRecord apart = row_of(config);
+  const RunRecord whole = run(plan_training(config, "single", 1));
   ASSERT_EQ(whole.loss.size(), 5u);
   config.model.batch_norm_group = world();
-  const Row row = row_of(config);
+  const RunRecord row = row_of(config);
   EXPECT_LT(largest_difference(row.loss, whole.loss), 1e-5);
   EXPECT_NEAR(row.evaluations.at(0).loss, whole.evaluations.at(0).loss, 1e-5);
   if (world() > 1) {
@@ -126,7 +126,7 @@ TEST_P(ExactSchemeModels, JoinedBatchNormsEndWithTheBitsOfSingleWithTheSameGroup
       if (world() % group != 0) continue;
       config.model.batch_norm_group = group;
       config.optimizer.lr = lr;
-      const Row row = row_of(config), single = reference_of(config, world());
+      const RunRecord row = row_of(config), single = reference_of(config, world());
       EXPECT_EQ(single.plan.model.batch_norm_group, group);
       EXPECT_THAT(violations(row, single), IsEmpty()) << "groups of " << group << ", lr " << lr;
       EXPECT_EQ(verdict({&row}, {row, single}).proof, Proof::identical_to_single);
@@ -159,7 +159,7 @@ TEST_P(SchemeModels, ABertWithDropoutEndsWithTheBitsOfTheDefinition) {
 TEST_P(SchemeModels, ABertIsJudgedByItsHiddenTokensAlone) {
   auto config = tiny_bert();
   config.train.evaluate_every = 5;
-  const Row row = row_of(config), reference = definition_of(config, scheme(), world());
+  const RunRecord row = row_of(config), reference = definition_of(config, scheme(), world());
   ASSERT_EQ(row.evaluations.size(), 1u);
   const auto& found = row.evaluations[0];
   const auto& expected = reference.evaluations.at(0);
@@ -219,21 +219,23 @@ TEST(DataParallel, HandsOutImagesThatAreLargerThanAChunkOfTheModel) {
   config.train.steps = 2;
   config.train.evaluate_every = 0;
   config.train.timeout_s = 10;
-  const Row row = run(plan_training(config, "dp", 2));
+  const RunRecord row = run(plan_training(config, "dp", 2));
   EXPECT_EQ(row.parameter_hashes, reference_of(config, 2).parameter_hashes);
 }
 
 class RecomputedActivations : public ::testing::Test {
  protected:
-  static std::int64_t peak(const Row& row) { return row.ranks[0].at_peak[MemoryKind::activation]; }
+  static std::int64_t peak(const RunRecord& row) {
+    return row.ranks[0].at_peak[MemoryKind::activation];
+  }
 
   /// The activation peak of a run that recomputes, divided by the peak of a run that keeps
   /// everything.
   static double share_of_peak(ExperimentConfig config, const std::string& scheme, int world,
                               Recompute recompute = Recompute::full) {
-    const Row kept = run(plan_training(config, scheme, world));
+    const RunRecord kept = run(plan_training(config, scheme, world));
     config.train.recompute = recompute;
-    const Row again = run(plan_training(config, scheme, world));
+    const RunRecord again = run(plan_training(config, scheme, world));
     EXPECT_EQ(again.loss, kept.loss);
     EXPECT_EQ(again.parameter_hashes, kept.parameter_hashes);
     EXPECT_EQ(again.evaluations.size(), kept.evaluations.size());

@@ -45,7 +45,7 @@ constexpr Case cases[] = {
 
 class Offloading : public ::testing::TestWithParam<Case> {
  protected:
-  static Row row_of(ExperimentConfig config, Offload offload) {
+  static RunRecord row_of(ExperimentConfig config, Offload offload) {
     const Case& c = GetParam();
     config.train.offload = offload;
     if (c.sharded())
@@ -54,8 +54,9 @@ class Offloading : public ::testing::TestWithParam<Case> {
     return run(plan_training(config, c.scheme, c.world));
   }
   /// Trains with and without offload; returns the row without.
-  static Row expect_the_same_bits(const ExperimentConfig& config) {
-    const Row without = row_of(config, Offload::none), with = row_of(config, GetParam().offload);
+  static RunRecord expect_the_same_bits(const ExperimentConfig& config) {
+    const RunRecord without = row_of(config, Offload::none),
+                    with = row_of(config, GetParam().offload);
     EXPECT_THAT(wrong_parameters(with, without), IsEmpty());
     EXPECT_THAT(wrong_losses(with, without), IsEmpty());
     EXPECT_THAT(wrong_evaluations(with, without), IsEmpty());
@@ -121,7 +122,7 @@ TEST_P(Offloading, HoldsOnTheHostWhatTheOptimizerNeedsToTheByte) {
     auto config = tiny("mlp");
     config.train.steps = 2;
     config.train.precision = precision;
-    const Row with = row_of(config, c.offload), without = row_of(config, Offload::none);
+    const RunRecord with = row_of(config, c.offload), without = row_of(config, Offload::none);
     const std::int64_t element = precision == Precision::fp32 ? 4 : 2;
     const std::int64_t state = precision == Precision::fp32 ? 8 : 12;  // moments, masters
     for (std::size_t r = 0; r < with.ranks.size(); ++r) {

@@ -43,7 +43,7 @@ class OrderOfSums : public ::testing::TestWithParam<std::tuple<Algorithm, int>> 
       SCOPED_TRACE(scheme);
       const RunPlan plan = plan_training(config, scheme, world());
       ASSERT_TRUE(plan.sums.own_order);
-      const Row row = run(plan), definition = definition_of(config, scheme, world());
+      const RunRecord row = run(plan), definition = definition_of(config, scheme, world());
       EXPECT_THAT(wrong_parameters(row, definition), IsEmpty());
       EXPECT_THAT(wrong_losses(row, definition), IsEmpty());
       EXPECT_THAT(wrong_losses(definition, reference_of(config, world()), rounding), IsEmpty());
@@ -109,7 +109,7 @@ TEST(OrdersOfSums, InTwoLevelsOfRankOrderAreThatOfTheDefinition) {
         peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = 2};
     config.train.accumulation = 2;
     config.train.reduce = reduce;
-    const Row row = run(plan_training(config, "fsdp", 4));
+    const RunRecord row = run(plan_training(config, "fsdp", 4));
     EXPECT_THAT(violations(row, definition_of(config, "fsdp", 4)), IsEmpty());
   }
 }
@@ -117,7 +117,7 @@ TEST(OrdersOfSums, InTwoLevelsOfRankOrderAreThatOfTheDefinition) {
 TEST(OrdersOfSums, DifferFromThatOfSingleWhereTheOrderDoes) {
   auto config = tiny("gpt");
   config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::ring};
-  const Row ring = run(plan_training(config, "ddp", 4));
+  const RunRecord ring = run(plan_training(config, "ddp", 4));
   EXPECT_NE(ring.parameter_hashes, reference_of(config, 4).parameter_hashes);
 }
 
@@ -126,7 +126,7 @@ TEST(OrdersOfSums, OfJoinedBatchNormsAreThoseOfTheAlgorithm) {
   config.optimizer.kind = "sgd";
   config.model.batch_norm_group = 2;
   config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::ring};
-  const Row row = run(plan_training(config, "ddp", 4));
+  const RunRecord row = run(plan_training(config, "ddp", 4));
   EXPECT_TRUE(row.plan.sums.own_order);
   EXPECT_THAT(violations(row, definition_of(config, "ddp", 4)), IsEmpty());
 }

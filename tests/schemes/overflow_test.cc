@@ -41,7 +41,7 @@ class Poisoned : public testing::Wrapped {
 /// Runs `plan` with the scheme of `worker` poisoned (-1: of none). Returns the workers' records.
 std::vector<RankRecord> run_poisoned(const RunPlan& plan, int worker, std::size_t unit,
                                      std::int64_t micro_batch) {
-  const SchemeRow& row = find_scheme(plan.scheme);
+  const SchemeInfo& row = find_scheme(plan.scheme);
   const auto make = [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
     auto scheme = row.make(context, plan.options);
     if (plan.ranks[static_cast<std::size_t>(context.rank)].worker != worker) return scheme;

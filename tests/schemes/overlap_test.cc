@@ -102,9 +102,9 @@ TEST(Overlap, ChangesNoBit) {
     auto config = testing::accumulating();
     config.train.reduce = reduce;
     config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.005};
-    const Row with = testing::run(plan_training(config, "ddp", 2));
+    const RunRecord with = testing::run(plan_training(config, "ddp", 2));
     config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.005, .overlap = false};
-    const Row without = testing::run(plan_training(config, "ddp", 2));
+    const RunRecord without = testing::run(plan_training(config, "ddp", 2));
     EXPECT_TRUE(testing::violations(without, with).empty());
   }
 }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runner/run/simulation.h"
-#include "peer/schemes/averaging.h"
+#include "peer/schemes/local_sgd.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
 #include "tests/support/complaint.h"
@@ -31,21 +31,21 @@ ExperimentConfig plain_sgd() {
 }
 
 RunPlan averaging(ExperimentConfig config, std::int64_t sync_every, int world) {
-  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = sync_every};
+  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = sync_every};
   return plan_training(config, "averaging", world);
 }
-Row averaged(const ExperimentConfig& config, std::int64_t sync_every, int world) {
+RunRecord averaged(const ExperimentConfig& config, std::int64_t sync_every, int world) {
   return run(averaging(config, sync_every, world));
 }
 
 TEST(Independent, EachWorkerTrainsAsSingleDoesOnItsSamples) {
   // At world 1 there is one worker, so the scheme is `single`.
   const auto config = tiny("gpt");
-  const Row alone = run(plan_training(config, "independent", 1));
-  const Row single = run(plan_training(config, "single", 1));
+  const RunRecord alone = run(plan_training(config, "independent", 1));
+  const RunRecord single = run(plan_training(config, "single", 1));
   EXPECT_EQ(alone.parameter_hashes, single.parameter_hashes);
   EXPECT_EQ(alone.loss, single.loss);
-  const Row two = run(plan_training(config, "independent", 2));
+  const RunRecord two = run(plan_training(config, "independent", 2));
   ASSERT_EQ(two.parameter_hashes.size(), 2u);
   EXPECT_NE(two.parameter_hashes[0], two.parameter_hashes[1]) << "they see other samples";
   for (const RankRecord& rank : two.ranks) EXPECT_EQ(rank.bytes_sent_per_step, 0) << rank.rank;
@@ -53,8 +53,8 @@ TEST(Independent, EachWorkerTrainsAsSingleDoesOnItsSamples) {
 
 TEST(Averaging, InEveryStepWithPlainSgdAgreesWithSingleToRounding) {
   for (const int world : {2, 3, 4}) {
-    const Row row = averaged(plain_sgd(), 1, world);
-    const Row single = reference_of(plain_sgd(), world);
+    const RunRecord row = averaged(plain_sgd(), 1, world);
+    const RunRecord single = reference_of(plain_sgd(), world);
     EXPECT_LT(largest_difference(row.loss, single.loss), 1e-5) << world;
     EXPECT_NE(row.parameter_hashes[0], single.parameter_hashes[0]) << "but not to the bit";
     EXPECT_EQ(row.parameter_hashes,
@@ -65,7 +65,7 @@ TEST(Averaging, InEveryStepWithPlainSgdAgreesWithSingleToRounding) {
 TEST(Averaging, LeavesReplicasApartBetweenTwoAveragings) {
   auto config = plain_sgd();
   for (const std::int64_t every : {1, 4, 16}) {
-    const Row row = averaged(config, every, 2);
+    const RunRecord row = averaged(config, every, 2);
     EXPECT_EQ(row.parameter_hashes[0], row.parameter_hashes[1]) << "the last step averages";
   }
   EXPECT_GT(largest_difference(averaged(config, 16, 2).loss, reference_of(config, 2).loss), 1e-5)
@@ -75,7 +75,7 @@ TEST(Averaging, LeavesReplicasApartBetweenTwoAveragings) {
 TEST(Averaging, SendsLessWithRarerAveragings) {
   auto config = plain_sgd();
   config.train.steps = 33;  // 32 measured steps
-  const Row every = averaged(config, 1, 2), rarely = averaged(config, 4, 2);
+  const RunRecord every = averaged(config, 1, 2), rarely = averaged(config, 4, 2);
   EXPECT_NEAR(rarely.ranks[0].bytes_sent_per_step, every.ranks[0].bytes_sent_per_step * 9 / 32,
               1e-6 * every.ranks[0].bytes_sent_per_step)
       << "after steps 4, 8, ..., 32, and after the last one";
@@ -85,8 +85,8 @@ TEST(Averaging, SixteenBitsAverageTheMasterValues) {
   auto config = plain_sgd();
   config.train.precision = Precision::bf16;
   config.train.steps = 8;
-  const Row row = run(plan_training(config, "averaging", 3));
-  const Row definition = definition_of(config, "averaging", 3);
+  const RunRecord row = run(plan_training(config, "averaging", 3));
+  const RunRecord definition = definition_of(config, "averaging", 3);
   EXPECT_EQ(row.parameter_hashes, definition.parameter_hashes);
   EXPECT_EQ(row.loss, definition.loss);
 }
@@ -102,7 +102,7 @@ TEST(Averaging, HasTheThroughputOfAllStepsTogether) {
   config.device.kind = "sim";
   config.cluster = testing::small_cluster(8);
   const RunPlan plan = averaging(config, 16, 8);
-  const Row row = make_row(plan, simulate(plan, [](const Progress&) {}));
+  const RunRecord row = make_row(plan, simulate(plan, [](const Progress&) {}));
   double all_steps = 0;
   for (std::size_t s = 5; s < 37; ++s) all_steps += row.ranks[0].steps[s].total;
   EXPECT_NEAR(row.samples_per_s, 16 * 32 / all_steps, 0.01 * row.samples_per_s);
@@ -117,7 +117,7 @@ TEST(Averaging, CopyAndBlendAreEncoding) {
   config.device.kind = "sim";
   config.cluster = testing::small_cluster(2);
   const RunPlan plan = averaging(config, 1, 2);
-  const Row row = make_row(plan, simulate(plan, [](const Progress&) {}));
+  const RunRecord row = make_row(plan, simulate(plan, [](const Progress&) {}));
   const double bytes = 4 * static_cast<double>(row.parameters);
   EXPECT_NEAR(row.time_ms.encoding, 1e3 * (4 * bytes / 50e9 + 4e-6), 1e-6);
   const auto& time = row.time_ms;
@@ -125,7 +125,7 @@ TEST(Averaging, CopyAndBlendAreEncoding) {
 }
 
 RunPlan measured(ExperimentConfig config, int world) {
-  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = 4, .distance = true};
+  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = 4, .distance = true};
   return plan_training(config, "averaging", world);
 }
 
@@ -133,8 +133,8 @@ TEST(AveragingWithDistance, ReportsTheFigureOfItsDefinition) {
   auto config = plain_sgd();
   config.train.steps = 10;  // averages after steps 4, 8 and 10
   for (const int world : {2, 3}) {
-    const Row row = run(measured(config, world));
-    const Row definition = run(plan_definition(measured(config, world)));
+    const RunRecord row = run(measured(config, world));
+    const RunRecord definition = run(plan_definition(measured(config, world)));
     ASSERT_EQ(row.figures.size(), 1u);
     ASSERT_EQ(definition.figures.size(), 1u);
     EXPECT_EQ(row.figures[0].name, "consensus distance");
@@ -144,20 +144,20 @@ TEST(AveragingWithDistance, ReportsTheFigureOfItsDefinition) {
     EXPECT_GT(row.figures[0].max, row.figures[0].mean) << "replicas differ";
     EXPECT_NEAR(row.figures[0].mean / definition.figures[0].mean, 1, 1e-6) << world;
   }
-  const Row alone = run(measured(config, 1));
+  const RunRecord alone = run(measured(config, 1));
   ASSERT_EQ(alone.figures.size(), 1u);
   EXPECT_EQ(alone.figures[0].mean, 0) << "it is its own mean";
 }
 
 TEST(AveragingWithDistance, ReportsItsFigureThroughAWrapperToo) {
   const RunPlan plan = measured(plain_sgd(), 2);
-  const SchemeRow wrapped = testing::wrapping<testing::Wrapped>("averaging");
+  const SchemeInfo wrapped = testing::wrapping<testing::Wrapped>("averaging");
   EXPECT_THAT(run(plan, &wrapped).figures, SizeIs(1));
 }
 
 TEST(AveragingWithDistance, TrainsWithTheSameBitsAndTakesMoreMemory) {
   const auto config = plain_sgd();
-  const Row with = run(measured(config, 2)), without = averaged(config, 4, 2);
+  const RunRecord with = run(measured(config, 2)), without = averaged(config, 4, 2);
   EXPECT_TRUE(without.figures.empty());
   EXPECT_EQ(with.parameter_hashes, without.parameter_hashes);
   EXPECT_EQ(with.loss, without.loss);
@@ -172,7 +172,7 @@ TEST(AveragingWithDistance, LeavesOutADistanceThatIsNotFinite) {
   config.optimizer.weight_decay = 100;
   config.train.steps = 1;
   config.train.warmup = 0;
-  const Row row = run(measured(config, 2));
+  const RunRecord row = run(measured(config, 2));
   EXPECT_EQ(row.loss.size(), 1u);
   EXPECT_TRUE(row.figures.empty());
 }
@@ -184,7 +184,7 @@ TEST(AveragingWithDistance, WithoutValuesHasNoFigureButTakesItsTime) {
   const auto row_of = [](const RunPlan& plan) {
     return make_row(plan, simulate(plan, [](const Progress&) {}));
   };
-  const Row with = row_of(measured(config, 2)), without = row_of(averaging(config, 4, 2));
+  const RunRecord with = row_of(measured(config, 2)), without = row_of(averaging(config, 4, 2));
   EXPECT_TRUE(with.figures.empty());
   EXPECT_LT(with.samples_per_s, 0.999 * without.samples_per_s);
 }
@@ -201,7 +201,7 @@ TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
                 HasSubstr("model.batch_norm_group = 2: replicas of scheme " + scheme));
   }
   auto config = tiny("mlp");
-  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = 0};
+  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = 0};
   EXPECT_THAT(complaint([&] { plan_training(config, "averaging", 2); }),
               HasSubstr("scheme.averaging.sync_every = 0 is too small"));
 }

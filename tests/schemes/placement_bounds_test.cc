@@ -82,7 +82,7 @@ TEST_P(Bounds, AreWhatASimulatedStepTakes) {
   options.partition_mb = 0.125;  // as many parts as a model of 500 MB has with parts of 1 MB
   config.scheme_options["ps"] = options;
   const RunPlan plan = plan_training(config, bound.scheme, workers);
-  const Row row = make_row(plan, simulate(plan, [](const Progress&) {}));
+  const RunRecord row = make_row(plan, simulate(plan, [](const Progress&) {}));
   const double pass_ms = 4e-6 * static_cast<double>(row.parameters) / plan.cluster->nic.gbs;
   const double ratio = row.step_ms.median / (bound.passes * pass_ms);
   EXPECT_GE(ratio, 0.99) << "faster than the bytes can travel";

@@ -68,7 +68,7 @@ class ReducePrecisions : public ::testing::TestWithParam<Case> {
   static RunPlan plan(const ExperimentConfig& config) {
     return plan_training(configured(config), GetParam().scheme, GetParam().world);
   }
-  static Row definition(const ExperimentConfig& config) {
+  static RunRecord definition(const ExperimentConfig& config) {
     return definition_of(configured(config), GetParam().scheme, GetParam().world);
   }
   static void expect_the_bits_of_the_definition(const ExperimentConfig& config) {
@@ -113,7 +113,7 @@ TEST_P(ReducePrecisions, SkipStepsThatOverflowFp16OnTheWay) {
     config.train.steps = 12;
     config.optimizer.kind = "sgd";
     config.optimizer.lr = 3;
-    const Row row = run(plan(config)), defined = definition(config);
+    const RunRecord row = run(plan(config)), defined = definition(config);
     EXPECT_GT(row.ranks[0].skipped_steps, 0);
     EXPECT_THAT(wrong_parameters(row, defined), IsEmpty());
     EXPECT_THAT(wrong_losses(row, defined), IsEmpty());
@@ -148,9 +148,9 @@ TEST(ReducePrecision, RoundsWhatALoneRankSums) {
 TEST(ReducePrecision, KeepsTheSumsOfBf16GradientsFiner) {
   // Four ranks, two micro-batches each: fp32 sums of the same gradients have other bits.
   auto config = with(tiny("mlp"), mixed[0]);
-  const Row fine = run(plan_training(config, "ddp", 4));
+  const RunRecord fine = run(plan_training(config, "ddp", 4));
   config.train.reduce_precision = ReducePrecision::same;
-  const Row coarse = run(plan_training(config, "ddp", 4));
+  const RunRecord coarse = run(plan_training(config, "ddp", 4));
   EXPECT_NE(fine.parameter_hashes, coarse.parameter_hashes);
   EXPECT_THAT(wrong_losses(fine, coarse, 1e-2), IsEmpty());
 }
@@ -170,7 +170,7 @@ TEST(ReducePrecision, ThatConvertsNothingIsTheSame) {
 }
 
 TEST(ReducePrecision, StandsInTheRow) {
-  const Row row = run(plan_training(with(tiny("mlp"), mixed[0]), "fsdp", 2));
+  const RunRecord row = run(plan_training(with(tiny("mlp"), mixed[0]), "fsdp", 2));
   const auto json = to_json(row);
   EXPECT_EQ(json["dtypes"]["gradient"], "bf16");
   EXPECT_EQ(json["dtypes"]["reduction"], "fp32");

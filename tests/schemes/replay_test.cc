@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "ps/protocol/parameter_server.h"
-#include "ps/protocol/service.h"
+#include "ps/protocol/server_loop.h"
 #include "ps/schemes/ps_parts.h"
 #include "tests/schemes/free_workers.h"
 
@@ -15,15 +15,15 @@ namespace ringside {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::Kept;
 using testing::plan_of;
 using testing::run_hindered;
+using testing::ShardedStorage;
 using ::testing::SizeIs;
 using testing::tiny;
 using testing::verdict_of;
 using testing::with_replay;
 
-class Replays : public ::testing::TestWithParam<std::tuple<Kept, int>> {
+class Replays : public ::testing::TestWithParam<std::tuple<ShardedStorage, int>> {
  protected:
   const ps::PsOptions& options() const { return std::get<0>(GetParam()).options; }
   int world() const { return std::get<1>(GetParam()); }
@@ -42,7 +42,7 @@ TEST_P(Replays, EndWithTheBitsOfTheRun) {
     config.train.seed = static_cast<std::int64_t>(seed);
     config.train.evaluate_every = 2;
     config.train.evaluate_batches = 1;
-    const Row row = with_replay(run_hindered(plan_of(config, options(), world()), seed));
+    const RunRecord row = with_replay(run_hindered(plan_of(config, options(), world()), seed));
     const Verdict verdict = verdict_of(row);
     EXPECT_EQ(verdict.proof, Proof::identical_to_replay) << verdict.cause << " seed " << seed;
     ASSERT_TRUE(row.staleness);
@@ -57,7 +57,7 @@ TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
   config.train.accumulation = 2;
   ps::PsOptions beside = options();
   beside.placement = ps::Placement::beside;
-  const Row row = with_replay(run_hindered(plan_of(config, beside, world()), 3));
+  const RunRecord row = with_replay(run_hindered(plan_of(config, beside, world()), 3));
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
 }
 
@@ -68,7 +68,7 @@ TEST_P(Replays, WithServersOfBothKinds) {
     mixed.placement = ps::Placement::mixed;
     mixed.servers = dedicated;
     mixed.partition_mb = 0.01;
-    const Row row = with_replay(run_hindered(plan_of(tiny("mlp"), mixed, world()), 4));
+    const RunRecord row = with_replay(run_hindered(plan_of(tiny("mlp"), mixed, world()), 4));
     EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
   }
 }
@@ -84,10 +84,10 @@ TEST_P(Replays, InTheSimulatedWorldTheSameSeedGivesTheSameRecord) {
   const auto simulate_plan = [](const RunPlan& one) {
     return make_row(one, simulate(one, [](const Progress&) {}));
   };
-  Row row = simulate_plan(plan);
+  RunRecord row = simulate_plan(plan);
   row.replay = testing::replayed(row, simulate_plan);
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
-  const Row again = simulate_plan(plan);
+  const RunRecord again = simulate_plan(plan);
   EXPECT_EQ(again.loss, row.loss);
   for (std::size_t r = 0; r < row.ranks.size(); ++r)
     EXPECT_EQ(again.ranks[r].history, row.ranks[r].history);
@@ -101,7 +101,7 @@ TEST(FreeWorkers, SspWithoutStalenessHasTheBitsOfBsp) {
     const RunPlan plan =
         plan_of(config, {.consistency = ps::Consistency::ssp, .staleness_bound = 0}, world);
     EXPECT_EQ(plan.promise, Promise::same_run);
-    const Row row = run_hindered(plan, 5);
+    const RunRecord row = run_hindered(plan, 5);
     EXPECT_EQ(row.parameter_hashes, testing::reference_of(config, world).parameter_hashes);
     EXPECT_FALSE(row.staleness);
   }
@@ -121,20 +121,20 @@ ExperimentConfig with_a_slow_worker(int world) {
   return config;
 }
 
-Row simulated(const ExperimentConfig& config, const ps::PsOptions& options, int world) {
+RunRecord simulated(const ExperimentConfig& config, const ps::PsOptions& options, int world) {
   const RunPlan plan = plan_of(config, options, world);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
 TEST(FreeWorkers, AFastWorkerDoesMoreStepsUnlessStepsAreEqual) {
   const auto config = with_a_slow_worker(4);
-  const Row row = simulated(config, {.consistency = ps::Consistency::asp}, 4);
+  const RunRecord row = simulated(config, {.consistency = ps::Consistency::asp}, 4);
   ASSERT_THAT(row.worker_steps, SizeIs(4));
   EXPECT_EQ(std::accumulate(row.worker_steps.begin(), row.worker_steps.end(), std::int64_t{0}),
             4 * config.train.steps);
   EXPECT_NEAR(static_cast<double>(row.worker_steps[0]) / static_cast<double>(row.worker_steps[3]),
               2, 0.2);
-  const Row equal =
+  const RunRecord equal =
       simulated(config, {.consistency = ps::Consistency::asp, .equal_steps = true}, 4);
   EXPECT_THAT(equal.worker_steps, SizeIs(0));
 }
@@ -232,8 +232,8 @@ class ReadsLate final : public WrongServer {
 
 /// Runs the plan with a server of another class.
 template <class Server>
-Row run_with(const RunPlan& plan) {
-  SchemeRow row = find_scheme("ps");
+RunRecord run_with(const RunPlan& plan) {
+  SchemeInfo row = find_scheme("ps");
   row.serve = [](const RankContext& context, const Options& options, Model& model, const Loader&) {
     const auto transport = context.links.transport<ps::Transport>();
     const auto& own = options.as<ps::PsOptions>();
@@ -276,7 +276,7 @@ TEST(FreeWorkers, AServerThatReadsOneVersionLateIsFoundOut) {
 TEST(FreeWorkers, NoGradientIsStalerThanTheRunIsLong) {
   for (RunPlan plan : asynchronous_plans()) {
     plan.train.warmup = 0;
-    const Row row = testing::run(plan);
+    const RunRecord row = testing::run(plan);
     ASSERT_TRUE(row.staleness);
     EXPECT_GT(row.staleness->ms.max, 0);
     EXPECT_LT(row.staleness->ms.max, 60e3);
@@ -284,7 +284,7 @@ TEST(FreeWorkers, NoGradientIsStalerThanTheRunIsLong) {
 }
 
 TEST(FreeWorkers, ARecordThatDoesNotFitIsRefused) {
-  Row row = run_hindered(plan_of(tiny("mlp"), {.consistency = ps::Consistency::asp}, 2), 1);
+  RunRecord row = run_hindered(plan_of(tiny("mlp"), {.consistency = ps::Consistency::asp}, 2), 1);
   for (RankRecord& rank : row.ranks)
     if (!rank.history.empty()) rank.history[0].events += "p1";
   EXPECT_THAT(with_replay(std::move(row)).replay->error, HasSubstr("does not fit"));
@@ -359,9 +359,9 @@ TEST(ElasticAveraging, RunsInWholePeriods) {
 /// A run of 3 workers in which gradients were stale, with its replay. Where few cores do one
 /// worker's step after the other's, every gradient may be of the newest values; so such runs are
 /// made again.
-Row run_with_stale_gradients(const ps::PsOptions& options) {
+RunRecord run_with_stale_gradients(const ps::PsOptions& options) {
   constexpr int most_runs = 20;
-  Row row;
+  RunRecord row;
   for (int i = 0; i < most_runs && (i == 0 || row.staleness->max == 0); ++i)
     row = with_replay(run_hindered(plan_of(tiny("mlp"), options, 3), 2));
   return row;
@@ -370,14 +370,14 @@ Row run_with_stale_gradients(const ps::PsOptions& options) {
 TEST(FreeWorkers, StaleGradientsCanHaveSmallerSteps) {
   const ps::PsOptions options = {.consistency = ps::Consistency::asp,
                                  .staleness_lr = ps::StalenessLr::inverse};
-  const Row row = run_with_stale_gradients(options);
+  const RunRecord row = run_with_stale_gradients(options);
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
   EXPECT_GT(row.staleness->max, 0);
 }
 
 /// The replay of one record, as if the run had had these options.
-Replay replayed_with(const Row& row, const ps::PsOptions& options) {
-  Row other = row;
+Replay replayed_with(const RunRecord& row, const ps::PsOptions& options) {
+  RunRecord other = row;
   other.plan.options = options;
   return *with_replay(std::move(other)).replay;
 }
@@ -386,7 +386,7 @@ TEST(FreeWorkers, StaleGradientsAreCompensated) {
   ps::PsOptions options = {.consistency = ps::Consistency::asp,
                            .staleness_lr = ps::StalenessLr::inverse,
                            .delay_compensation = 2};
-  const Row row = run_with_stale_gradients(options);
+  const RunRecord row = run_with_stale_gradients(options);
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
   ASSERT_GT(row.staleness->max, 0);
   EXPECT_EQ(replayed_with(row, options).parameter_hashes, row.parameter_hashes);
@@ -396,9 +396,9 @@ TEST(FreeWorkers, StaleGradientsAreCompensated) {
 
 TEST(FreeWorkers, ALoneWorkerHasNothingToCompensate) {
   ps::PsOptions options = {.consistency = ps::Consistency::asp};
-  const Row without = testing::run(plan_of(tiny("mlp"), options, 1));
+  const RunRecord without = testing::run(plan_of(tiny("mlp"), options, 1));
   options.delay_compensation = 2;
-  const Row with = testing::run(plan_of(tiny("mlp"), options, 1));
+  const RunRecord with = testing::run(plan_of(tiny("mlp"), options, 1));
   EXPECT_EQ(with.staleness->max, 0);
   EXPECT_EQ(with.parameter_hashes, without.parameter_hashes);
 }
@@ -407,7 +407,7 @@ TEST(ElasticAveraging, TheRateSaysHowFarWorkersAreFromEachOther) {
   ps::PsOptions options = {.consistency = ps::Consistency::easgd, .communication_period = 1};
   EXPECT_EQ(ps::moving_rate_of(options, 3), 0.9 / 3);
   auto config = tiny("mlp");
-  const Row weak = with_replay(run_hindered(plan_of(config, options, 3), 2));
+  const RunRecord weak = with_replay(run_hindered(plan_of(config, options, 3), 2));
   EXPECT_EQ(verdict_of(weak).proof, Proof::identical_to_replay) << verdict_of(weak).cause;
   options.moving_rate = 0.9;
   EXPECT_NE(replayed_with(weak, options).parameter_hashes, weak.parameter_hashes);
@@ -421,8 +421,8 @@ TEST(ElasticAveraging, ALoneWorkerTrainsAsItWouldAlone) {
   config.train.evaluate_batches = 1;
   const ps::PsOptions options = {
       .consistency = ps::Consistency::easgd, .communication_period = 6, .moving_rate = 1};
-  const Row alone = testing::run(plan_of(config, options, 1));
-  const Row trained = testing::run(plan_of(config, {}, 1));
+  const RunRecord alone = testing::run(plan_of(config, options, 1));
+  const RunRecord trained = testing::run(plan_of(config, {}, 1));
   EXPECT_EQ(alone.loss, trained.loss);
   ASSERT_THAT(alone.evaluations, SizeIs(1));
   EXPECT_NEAR(alone.evaluations[0].loss, trained.evaluations.at(0).loss, 1e-5);
@@ -438,10 +438,10 @@ TEST(ElasticAveraging, AWorkerTakesThePlaceOfTheCentre) {
   config.optimizer.lr = 0.1;
   const ps::PsOptions options = {
       .consistency = ps::Consistency::easgd, .communication_period = 1, .moving_rate = 1};
-  const Row elastic = testing::run(plan_of(config, options, 1));
-  const Row trained = testing::run(plan_of(config, {}, 1));
+  const RunRecord elastic = testing::run(plan_of(config, options, 1));
+  const RunRecord trained = testing::run(plan_of(config, {}, 1));
   config.optimizer.lr = 0;
-  const Row initial = testing::run(plan_of(config, {}, 1));
+  const RunRecord initial = testing::run(plan_of(config, {}, 1));
   EXPECT_EQ(elastic.loss.at(0), initial.loss.at(0));
   EXPECT_NEAR(elastic.loss.at(1), initial.loss.at(1), 1e-5);
   EXPECT_GT(std::abs(elastic.loss.at(1) - trained.loss.at(1)), 1e-3);
@@ -456,7 +456,7 @@ TEST(ElasticAveraging, InBf16WithClippingAndLambAndAccumulation) {
   config.train.evaluate_batches = 1;
   config.optimizer.kind = "lamb";
   config.optimizer.clip_norm = 1;
-  const Row row = with_replay(run_hindered(
+  const RunRecord row = with_replay(run_hindered(
       plan_of(config, {.consistency = ps::Consistency::easgd, .communication_period = 3}, 3), 1));
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
 }
@@ -465,7 +465,7 @@ TEST(ElasticAveraging, AFastWorkerDoesMoreStepsUnlessStepsAreEqual) {
   auto config = with_a_slow_worker(4);
   config.train.steps = 40;
   ps::PsOptions options = {.consistency = ps::Consistency::easgd, .communication_period = 4};
-  const Row row = simulated(config, options, 4);
+  const RunRecord row = simulated(config, options, 4);
   ASSERT_THAT(row.worker_steps, SizeIs(4));
   EXPECT_EQ(std::accumulate(row.worker_steps.begin(), row.worker_steps.end(), std::int64_t{0}),
             4 * config.train.steps);
@@ -478,7 +478,7 @@ TEST(ElasticAveraging, BytesShrinkWithThePeriod) {
   auto config = tiny("mlp");
   config.train.steps = 40;
   const auto sent = [&](std::int64_t period) {
-    const Row row = testing::run(plan_of(
+    const RunRecord row = testing::run(plan_of(
         config, {.consistency = ps::Consistency::easgd, .communication_period = period}, 1));
     EXPECT_GE(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step);
     return row.ranks[0].bytes_sent_per_step;

@@ -55,11 +55,11 @@ TEST_P(UnevenShares, EndWithTheBitsOfTheirDefinition) {
     config.train.accumulation = accumulation;
     config.train.evaluate_every = 2;
     config.train.evaluate_batches = 2;
-    const Row row = run(plan_training(config, scheme(), world()));
+    const RunRecord row = run(plan_training(config, scheme(), world()));
     EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
     config.train.shares = Shares::equal;
     config.train.weights.clear();
-    const Row whole = run(plan_training(config, "single", 1));
+    const RunRecord whole = run(plan_training(config, "single", 1));
     EXPECT_THAT(wrong_losses(row, whole, 1e-5), IsEmpty()) << "the samples of a step are the same";
   }
 }
@@ -86,7 +86,7 @@ TEST(UnevenShares, OfBatchNormsAverageTheRunningStatisticsOfSamples) {
   auto config = with_shares(tiny_resnet(), {1, 2});
   config.train.accumulation = 2;
   config.train.evaluate_every = 2;
-  const Row row = run(plan_training(config, "ddp", 2));
+  const RunRecord row = run(plan_training(config, "ddp", 2));
   ASSERT_EQ(row.evaluations.size(), 3u);
   EXPECT_THAT(violations(row, reference_of(config, 2)), IsEmpty());
 }
@@ -132,7 +132,7 @@ TEST(UnevenShares, OfAMasterCostItTheBytesOfTheOthersAlone) {
   config.train.global_batch = 96;
   config.scheme_options["dp"] = ps::DpOptions{.placement = ps::Placement::beside};
   for (const Weights& weights : {Weights{5, 1}, Weights{1, 5}, Weights{1, 1}}) {
-    const Row row = run(plan_training(with_shares(config, weights), "dp", 2));
+    const RunRecord row = run(plan_training(with_shares(config, weights), "dp", 2));
     const double away =
         96.0 * static_cast<double>(weights[1]) / static_cast<double>(weights[0] + weights[1]);
     const double minimum =
@@ -233,14 +233,14 @@ TEST(Shares, ThatCannotBeAreRefused) {
 
 /// Trains at world 2 with shares by the speeds that `measured` has, and holds the run against its
 /// definition.
-Row expect_bits_of_definition(const ExperimentConfig& config, const std::string& scheme,
-                              const MeasuredSpeeds& measured) {
+RunRecord expect_bits_of_definition(const ExperimentConfig& config, const std::string& scheme,
+                                    const MeasuredSpeeds& measured) {
   const RunPlan plan = plan_training(config, scheme, 2, {measured});
   EXPECT_FALSE(waits_for_speeds(plan));
   const RunPlan definition =
       has_own_definition(plan) ? plan_definition(plan) : plan_single_for({plan, &config});
   EXPECT_TRUE(must_equal(plan, definition));
-  Row row = run(plan);
+  RunRecord row = run(plan);
   EXPECT_THAT(violations(row, run(definition)), IsEmpty()) << scheme;
   return row;
 }
@@ -254,7 +254,7 @@ TEST(SharesBySpeed, EndWithTheBitsOfTheirDefinition) {
   config.train.evaluate_batches = 2;
   const auto measured = made_up_speeds(plan_training(config, "ddp", 2), {0.1, 0.37});
   for (const char* scheme : {"ddp", "fsdp", "dp", "ps"}) {
-    const Row row = expect_bits_of_definition(config, scheme, measured);
+    const RunRecord row = expect_bits_of_definition(config, scheme, measured);
     // 15 samples would be 12 and 3: these are as long as 3.24 of the fast worker.
     EXPECT_EQ(to_json(row)["train"]["shares"].dump(), "[12,3]") << scheme;
     EXPECT_EQ(row.plan.train.accumulation, 2);
@@ -279,7 +279,7 @@ TEST(SharesBySpeed, FollowFromARealMeasurement) {
     EXPECT_EQ(static_cast<std::int64_t>(worker.seconds.size()),
               measuring.train.steps - measuring.train.warmup);
   // Which shares these are depends on what the machine does meanwhile.
-  const Row row = expect_bits_of_definition(config, "fsdp", measured->speeds);
+  const RunRecord row = expect_bits_of_definition(config, "fsdp", measured->speeds);
   EXPECT_EQ(samples_of(row.plan, 0) + samples_of(row.plan, 1), config.train.global_batch);
 }
 

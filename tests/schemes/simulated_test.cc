@@ -20,13 +20,13 @@ using testing::simulated;
 using testing::small_cluster;
 using testing::tiny;
 
-Row run_simulated(const RunPlan& plan) {
+RunRecord run_simulated(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
 std::vector<std::string> scheme_names() {
   std::vector<std::string> names;
-  for (const SchemeRow& row : scheme_rows())
+  for (const SchemeInfo& row : scheme_rows())
     if (row.name != "zero3" && !row.program)  // zero3 is the default of fsdp
       names.emplace_back(row.name);
   return names;
@@ -44,10 +44,10 @@ class SimulatedScheme : public ::testing::TestWithParam<std::tuple<std::string, 
 TEST_P(SimulatedScheme, WithNumericsEndsWithTheBitsOfTheCpu) {
   auto config = tiny("gpt");
   config.train.evaluate_every = 2;
-  const Row real = run(plan_training(config, scheme(), world()));
+  const RunRecord real = run(plan_training(config, scheme(), world()));
   config = simulated(config, small_cluster(4));
   config.sim.numerics = true;
-  const Row row = run_simulated(plan_training(config, scheme(), world()));
+  const RunRecord row = run_simulated(plan_training(config, scheme(), world()));
   EXPECT_EQ(row.parameter_hashes, real.parameter_hashes);
   EXPECT_EQ(row.loss, real.loss);
   ASSERT_EQ(row.evaluations.size(), real.evaluations.size());
@@ -63,7 +63,7 @@ TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
       config.sim.message_ranks = message_ranks;
       config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = algorithm};
       const RunPlan plan = plan_training(config, "ddp", 4);
-      const Row row = run_simulated(plan), definition = run_simulated(plan_definition(plan));
+      const RunRecord row = run_simulated(plan), definition = run_simulated(plan_definition(plan));
       EXPECT_EQ(row.parameter_hashes, definition.parameter_hashes) << name_of(algorithm);
       EXPECT_EQ(row.loss, definition.loss) << name_of(algorithm);
       if (algorithm != Algorithm::automatic) continue;
@@ -75,7 +75,7 @@ TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
 TEST(SimulatedAlgorithms, AutoSaysForFsdpWhatItTook) {
   auto config = simulated(tiny("gpt"), small_cluster(2));
   config.scheme_options["fsdp"] = peer::FsdpOptions{.algorithm = Algorithm::automatic};
-  const Row row = run_simulated(plan_training(config, "fsdp", 2));
+  const RunRecord row = run_simulated(plan_training(config, "fsdp", 2));
   std::map<std::string, double> collectives;
   for (const auto& one : row.figures)
     collectives[one.name.substr(0, one.name.find(" by "))] += one.mean;
@@ -85,7 +85,7 @@ TEST(SimulatedAlgorithms, AutoSaysForFsdpWhatItTook) {
 
 TEST(SimulatedAlgorithms, AutoIsNativeBetweenTheCoresOfACpu) {
   auto config = tiny("gpt");
-  const Row single = testing::reference_of(config, 4);
+  const RunRecord single = testing::reference_of(config, 4);
   config = simulated(std::move(config), small_cluster(1));
   sim::ClusterSpec& cluster = *config.cluster;
   cluster.topology = sim::Topology::pcie;
@@ -102,11 +102,11 @@ TEST(SimulatedAlgorithms, AutoIsNativeBetweenTheCoresOfACpu) {
 
 TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
   auto config = simulated(tiny("gpt"), small_cluster(4));
-  const Row without = run_simulated(plan_training(config, scheme(), world()));
+  const RunRecord without = run_simulated(plan_training(config, scheme(), world()));
   EXPECT_TRUE(without.loss.empty());
   EXPECT_TRUE(without.parameter_hashes.empty());
   config.sim.numerics = true;
-  const Row with = run_simulated(plan_training(config, scheme(), world()));
+  const RunRecord with = run_simulated(plan_training(config, scheme(), world()));
   // The simulated clock of a process goes on from one world to the next, so the last bits of the
   // times differ.
   EXPECT_NEAR(without.step_ms.median, with.step_ms.median, 1e-9 * with.step_ms.median);
@@ -117,8 +117,8 @@ TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
 
 TEST_P(SimulatedScheme, SendsAndHoldsWhatTheRealOneDoes) {
   const auto config = tiny("gpt");
-  const Row real = run(plan_training(config, scheme(), world()));
-  const Row row =
+  const RunRecord real = run(plan_training(config, scheme(), world()));
+  const RunRecord row =
       run_simulated(plan_training(simulated(config, small_cluster(4)), scheme(), world()));
   ASSERT_EQ(row.ranks.size(), real.ranks.size());
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {
@@ -143,10 +143,10 @@ TEST(SimulatedGroups, ShardAsThoseOfTheCpu) {
   auto config = tiny("gpt");
   config.scheme_options["fsdp"] =
       peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = 2};
-  const Row real = run(plan_training(config, "fsdp", 4));
+  const RunRecord real = run(plan_training(config, "fsdp", 4));
   config = simulated(config, small_cluster(4));
   config.sim.numerics = true;
-  const Row row = run_simulated(plan_training(config, "fsdp", 4));
+  const RunRecord row = run_simulated(plan_training(config, "fsdp", 4));
   EXPECT_EQ(row.parameter_hashes, real.parameter_hashes);
   EXPECT_EQ(row.loss, real.loss);
   for (std::size_t r = 0; r < row.ranks.size(); ++r)
@@ -166,9 +166,9 @@ TEST(SimulatedDp, EfficiencyFallsAsTheMastersLinkFills) {
   const auto config = heavy(small_cluster(8));
   double last = 1.01;
   double exposed = -1;
-  const Row single = run_simulated(plan_training(config, "single", 1));
+  const RunRecord single = run_simulated(plan_training(config, "single", 1));
   for (const int world : {1, 2, 4, 8}) {
-    const Row row = run_simulated(plan_training(config, "dp", world));
+    const RunRecord row = run_simulated(plan_training(config, "dp", world));
     const double efficiency = row.samples_per_s / single.samples_per_s / world;
     EXPECT_LT(efficiency, world == 1 ? last : 0.95 * last) << world;
     last = efficiency;
@@ -185,8 +185,8 @@ TEST(SimulatedIndependent, HasMoreThroughputThanDdp) {
     auto cluster = small_cluster(world);
     cluster.peer.gbs = 0.5;  // so slow that ddp cannot hide its reductions behind backward
     const auto config = heavy(cluster);
-    const Row ddp = run_simulated(plan_training(config, "ddp", world));
-    const Row independent = run_simulated(plan_training(config, "independent", world));
+    const RunRecord ddp = run_simulated(plan_training(config, "ddp", world));
+    const RunRecord independent = run_simulated(plan_training(config, "independent", world));
     EXPECT_GT(independent.samples_per_s, 1.05 * ddp.samples_per_s) << world;
     EXPECT_EQ(independent.time_ms.exposed, 0) << world;
     EXPECT_GT(ddp.time_ms.exposed, 0) << world;
@@ -225,7 +225,7 @@ TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
 TEST(SimulatedWorld, WhatIsNotComputedHasNoLosses) {
   auto config = simulated(tiny("gpt"), small_cluster(2));
   config.train.evaluate_every = 2;
-  const Row row = run_simulated(plan_training(config, "ddp", 2));
+  const RunRecord row = run_simulated(plan_training(config, "ddp", 2));
   EXPECT_TRUE(row.loss.empty());
   EXPECT_TRUE(row.evaluations.empty());
 }

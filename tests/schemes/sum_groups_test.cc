@@ -54,7 +54,7 @@ class SumGroups : public ::testing::TestWithParam<Case> {
  protected:
   static void expect_the_bits_of_the_definition(ExperimentConfig config) {
     config.scheme_options["ps"] = GetParam().options();
-    const Row row = run(plan_training(config, "ps", GetParam().world));
+    const RunRecord row = run(plan_training(config, "ps", GetParam().world));
     EXPECT_THAT(violations(row, definition_of(config, "ps", GetParam().world)), IsEmpty());
   }
 };
@@ -90,8 +90,8 @@ TEST_P(SumGroups, TrainInSixteenBits) {
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 3;
   config.scheme_options["ps"] = GetParam().options();
-  const Row row = run(plan_training(config, "ps", GetParam().world));
-  const Row definition = definition_of(config, "ps", GetParam().world);
+  const RunRecord row = run(plan_training(config, "ps", GetParam().world));
+  const RunRecord definition = definition_of(config, "ps", GetParam().world);
   EXPECT_GT(row.ranks[0].skipped_steps, 0);
   EXPECT_THAT(wrong_parameters(row, definition), IsEmpty());
   EXPECT_THAT(wrong_losses(row, definition), IsEmpty());
@@ -130,9 +130,9 @@ TEST(OrderOfSumGroups, IsThatOfHybridShardingAndNotThatOfSingle) {
   auto config = in_groups(tiny("gpt"), {.sum_group = 2});
   config.scheme_options["fsdp"] =
       peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = 2};
-  const Row row = run(plan_training(config, "ps", 4));
+  const RunRecord row = run(plan_training(config, "ps", 4));
   EXPECT_EQ(row.parameter_hashes, run(plan_training(config, "fsdp", 4)).parameter_hashes);
-  const Row single = reference_of(config, 4);
+  const RunRecord single = reference_of(config, 4);
   EXPECT_NE(row.parameter_hashes, single.parameter_hashes) << "other sums, other bits";
   EXPECT_THAT(wrong_losses(row, single, 1e-5), IsEmpty());
 }
@@ -152,7 +152,7 @@ TEST(OrderOfSumGroups, IsItsOwnWithJoinedBatchNormsToo) {
   config.optimizer.kind = "sgd";
   for (const std::int64_t joined : {2, 4}) {
     config.model.batch_norm_group = joined;
-    const Row row = run(plan_training(config, "ps", 4));
+    const RunRecord row = run(plan_training(config, "ps", 4));
     EXPECT_TRUE(row.plan.sums.own_order);
     EXPECT_THAT(violations(row, definition_of(config, "ps", 4)), IsEmpty()) << joined;
   }
@@ -176,7 +176,7 @@ TEST(SumGroupOptions, ThatMeanNothingAreRefused) {
 
 /// What each rank of a role sends or receives, which is equally much but for headers and for chunks
 /// that are not divided.
-double mean_bytes(const Row& row, std::string_view role, double RankRecord::*bytes) {
+double mean_bytes(const RunRecord& row, std::string_view role, double RankRecord::*bytes) {
   double sum = 0, count = 0;
   for (const RankRecord& rank : row.ranks)
     if (rank.role == role) sum += rank.*bytes, ++count;
@@ -186,8 +186,8 @@ double mean_bytes(const Row& row, std::string_view role, double RankRecord::*byt
 TEST(BytesOfSumGroups, AreThoseOfOneReplicaForEveryGroup) {
   auto config = tiny("mlp");
   config.model.width = 160;
-  const Row whole = run(plan_training(in_groups(config, {}), "ps", 4));
-  const Row row = run(plan_training(in_groups(config, {.sum_group = 2}), "ps", 4));
+  const RunRecord whole = run(plan_training(in_groups(config, {}), "ps", 4));
+  const RunRecord row = run(plan_training(in_groups(config, {.sum_group = 2}), "ps", 4));
   for (const auto bytes : {&RankRecord::bytes_sent_per_step, &RankRecord::bytes_received_per_step})
     EXPECT_NEAR(mean_bytes(row, "server", bytes), mean_bytes(whole, "server", bytes) / 2,
                 0.01 * mean_bytes(whole, "server", bytes));
@@ -200,7 +200,7 @@ TEST(BytesOfSumGroups, AreThoseOfOneReplicaForEveryGroup) {
 TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess) {
   auto config = tiny("mlp");
   config.model.width = 160;
-  const Row row = run(plan_training(
+  const RunRecord row = run(plan_training(
       in_groups(config, {.servers = 2, .placement = Placement::beside, .sum_group = 2}), "ps", 2));
   ASSERT_EQ(row.figures.size(), 1u);
   EXPECT_LT(row.figures[0].mean, 1e-3) << "greetings alone";
@@ -219,7 +219,7 @@ TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
                                   .placement = Placement::beside,
                                   .sum_group = group,
                                   .partition_mb = 0.004};
-      const Row row = run(plan_training(in_groups(config, options), "ps", 4));
+      const RunRecord row = run(plan_training(in_groups(config, options), "ps", 4));
       const double model = 4 * static_cast<double>(row.parameters);
       // Two of three servers share what their workers push, a quarter of the model each.
       const double least =
@@ -229,7 +229,7 @@ TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
     }
 }
 
-Row run_simulated(const RunPlan& plan) {
+RunRecord run_simulated(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
@@ -239,7 +239,7 @@ TEST(SimulatedSumGroups, EndWithTheBitsOfTheCpu) {
       auto config = in_groups(tiny("gpt"), {.servers = 2, .placement = placement, .sum_group = 2});
       config.train.evaluate_every = 2;
       config.optimizer.clip_norm = clip_norm;
-      const Row real = run(plan_training(config, "ps", 4));
+      const RunRecord real = run(plan_training(config, "ps", 4));
       config = simulated(config, testing::small_cluster(2));
       config.cluster->machines = 2;
       config.sim.numerics = true;
@@ -290,7 +290,7 @@ TEST_P(SumGroupBounds, AreThoseOfOneReplicaForEveryMachine) {
   options.sum_group = 8;
   options.partition_mb = 0.06;
   const RunPlan plan = plan_training(in_groups(bound_by_the_network(), options), "ps", 32);
-  const Row row = run_simulated(plan);
+  const RunRecord row = run_simulated(plan);
   const double model_mb = 4e-6 * static_cast<double>(row.parameters);
   const double ratio = row.step_ms.median / (bound.passes * model_mb / plan.cluster->nic.gbs);
   EXPECT_GE(ratio, 0.99) << "faster than the bytes can travel";

@@ -17,8 +17,8 @@ using testing::tiny;
 class SchemeSums : public testing::SchemeAtWorld {
  protected:
   void expect_the_bits_of_the_definition(const ExperimentConfig& config) const {
-    const Row row = run(plan_training(config, scheme(), world()));
-    const Row reference = definition_of(config, scheme(), world());
+    const RunRecord row = run(plan_training(config, scheme(), world()));
+    const RunRecord reference = definition_of(config, scheme(), world());
     EXPECT_EQ(row.parameter_hashes, reference.parameter_hashes);
     EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-12);
   }
@@ -92,18 +92,18 @@ TEST_P(ExactSchemeSums, ReducingAtEveryMicroBatchAgreesToRounding) {
   config.train.accumulation = 3;
   config.train.global_batch = 36;
   config.train.reduce = Reduce::every;
-  const Row every = run(plan_training(config, scheme(), world()));
+  const RunRecord every = run(plan_training(config, scheme(), world()));
   config.train.reduce = Reduce::last;
-  const Row last = run(plan_training(config, scheme(), world()));
-  const Row reference = reference_of(config, world());
+  const RunRecord last = run(plan_training(config, scheme(), world()));
+  const RunRecord reference = reference_of(config, world());
   EXPECT_EQ(last.parameter_hashes, reference.parameter_hashes);
   EXPECT_EQ(every.parameter_hashes == last.parameter_hashes, world() == 1);
   EXPECT_LT(largest_difference(every.loss, last.loss), 1e-5);
   config.train.reduce = Reduce::every;
-  const Row fsdp = run(plan_training(config, "fsdp", world()));
+  const RunRecord fsdp = run(plan_training(config, "fsdp", world()));
   EXPECT_EQ(every.parameter_hashes, fsdp.parameter_hashes) << "one tree for all schemes";
   config.train.accumulation = 1;
-  const Row whole = run(plan_training(config, scheme(), world()));
+  const RunRecord whole = run(plan_training(config, scheme(), world()));
   EXPECT_LT(largest_difference(every.loss, whole.loss), 1e-5);
 }
 
@@ -132,7 +132,7 @@ TEST(FsdpWithATiedTable, GathersItOnceMoreForItsReaderUnlessItIsStillThere) {
     for (const bool reshard : {false, true}) {
       config.train.reduce = reduce;
       config.scheme_options["fsdp"] = peer::FsdpOptions{.reshard_after_forward = reshard};
-      const Row row = run(plan_training(config, "fsdp", 2));
+      const RunRecord row = run(plan_training(config, "fsdp", 2));
       EXPECT_NEAR(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step,
                   0.01 * row.bytes_minimum_per_step);
     }

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/planner.h"
@@ -33,7 +33,7 @@ inline const std::string& text_path() {
 /// are schemes of other programs, which are no threads.
 inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
   std::vector<std::string> names;
-  for (const SchemeRow& row : scheme_rows())
+  for (const SchemeInfo& row : scheme_rows())
     if (!row.program && row.max_world != 1 &&
         default_promise(row) == promised.value_or(default_promise(row)) &&
         !row.name.starts_with("zero"))
@@ -88,19 +88,20 @@ inline ExperimentConfig tiny_resnet() {
 }
 
 /// Runs a plan, with another scheme than the plan names if `scheme` is not null.
-inline Row run(const RunPlan& plan, const SchemeRow* scheme = nullptr) {
+inline RunRecord run(const RunPlan& plan, const SchemeInfo* scheme = nullptr) {
   return make_row(plan, run_ranks_as_threads(plan, scheme));
 }
 
 /// The row of `single` over the micro-batches of all ranks of a run.
-inline Row reference_of(ExperimentConfig config, int world) {
+inline RunRecord reference_of(ExperimentConfig config, int world) {
   config.scheme_options["single"] = SingleOptions{.replicas = world};
   return run(plan_training(config, "single", 1));
 }
 
 /// The row of the definition of a scheme's run: the definition that the scheme brings or, if it has
 /// none for this run, `single` over the micro-batches of all ranks.
-inline Row definition_of(const ExperimentConfig& config, const std::string& scheme, int world) {
+inline RunRecord definition_of(const ExperimentConfig& config, const std::string& scheme,
+                               int world) {
   const RunPlan plan = plan_training(config, scheme, world);
   return has_own_definition(plan) ? run(plan_definition(plan)) : reference_of(config, world);
 }

@@ -38,11 +38,11 @@ RunPlan plan_of(ExperimentConfig config, const std::string& scheme) {
   return plan_training(config, scheme == "easgd" ? "ps" : scheme, scheme == "single" ? 1 : 2);
 }
 
-Row on_threads(const ExperimentConfig& config, const std::string& scheme) {
+RunRecord on_threads(const ExperimentConfig& config, const std::string& scheme) {
   return testing::run(plan_of(config, scheme));
 }
 
-Row in_a_cluster(const ExperimentConfig& config, const std::string& scheme) {
+RunRecord in_a_cluster(const ExperimentConfig& config, const std::string& scheme) {
   const RunPlan plan = plan_of(testing::simulated(config, testing::small_cluster(2)), scheme);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
@@ -56,14 +56,14 @@ std::set<std::string> lines_of(const ReadTrace& trace) {
 class Traces : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
   const std::string& scheme() const { return std::get<0>(GetParam()); }
-  Row row() const {
+  RunRecord row() const {
     return std::get<1>(GetParam()) ? in_a_cluster(config(), scheme())
                                    : on_threads(config(), scheme());
   }
 };
 
 TEST_P(Traces, AreWellFormed) {
-  const Row row = this->row();
+  const RunRecord row = this->row();
   const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
   EXPECT_THAT(testing::faults(trace), IsEmpty());
   EXPECT_EQ(trace.processes.size(), row.ranks.size());
@@ -81,7 +81,7 @@ TEST_P(Traces, AreWellFormed) {
 }
 
 TEST_P(Traces, LeadFromWhatIsReadyToWhatFollows) {
-  const Row row = this->row();
+  const RunRecord row = this->row();
   const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
   std::set<const TraceSlice*> reached;
   for (const auto& [number, events] : trace.arrows)
@@ -125,7 +125,7 @@ TEST(TraceLines, AreOneForEachCommunicatorAndServer) {
 }
 
 TEST(TraceArrows, LeadFromAPushToItsUpdateOnTheServer) {
-  const Row row = on_threads(config(), "ps");
+  const RunRecord row = on_threads(config(), "ps");
   const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
   int pushes = 0;
   for (const auto& [number, events] : trace.arrows) {
@@ -143,7 +143,7 @@ TEST(TraceArrows, LeadFromAPushToItsUpdateOnTheServer) {
 }
 
 TEST(TraceArrows, LeadFromABucketThatIsReadyToItsSumAndToWhoWaitsForIt) {
-  const Row row = on_threads(config(), "ddp");
+  const RunRecord row = on_threads(config(), "ddp");
   const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
   int sums = 0;
   for (const auto& [number, events] : trace.arrows) {
@@ -163,7 +163,7 @@ TEST(TraceArrows, LeadFromABucketThatIsReadyToItsSumAndToWhoWaitsForIt) {
 TEST(TracedSteps, AreTheLastFour) {
   auto config = ringside::config();
   config.train.steps = 9;
-  const Row row = on_threads(config, "ddp");
+  const RunRecord row = on_threads(config, "ddp");
   const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
   std::set<std::string> steps;
   for (const TraceSlice& slice : trace.slices)
@@ -189,7 +189,7 @@ TEST_P(Overlap, OfATraceIsThatOfTheRow) {
   config.model.width = 96;
   config.train.steps = 6;
   config.train.warmup = 2;  // four steps are measured, and these the trace has
-  const Row row = GetParam() ? in_a_cluster(config, "ddp") : on_threads(config, "ddp");
+  const RunRecord row = GetParam() ? in_a_cluster(config, "ddp") : on_threads(config, "ddp");
   const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
   const double communication = row.time_ms.communication, exposed = row.time_ms.exposed;
   const double hidden = hidden_ms(trace, row.ranks.size(), 4);

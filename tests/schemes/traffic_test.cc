@@ -21,12 +21,12 @@ ExperimentConfig wide() {
   return config;
 }
 
-double parameter_bytes(const Row& row) { return 4.0 * static_cast<double>(row.parameters); }
+double parameter_bytes(const RunRecord& row) { return 4.0 * static_cast<double>(row.parameters); }
 
 class TrafficAtWorld : public ::testing::TestWithParam<int> {
  protected:
-  Row run(const std::string& scheme) const { return run(scheme, default_options(scheme)); }
-  Row run(const std::string& scheme, Options options) const {
+  RunRecord run(const std::string& scheme) const { return run(scheme, default_options(scheme)); }
+  RunRecord run(const std::string& scheme, Options options) const {
     auto config = wide();
     config.scheme_options[scheme] = std::move(options);
     return testing::run(plan_training(config, scheme, GetParam()));
@@ -35,7 +35,7 @@ class TrafficAtWorld : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(TrafficAtWorld, DdpSendsTwiceTheGradientButForItsPart) {
-  const Row row = run("ddp");
+  const RunRecord row = run("ddp");
   const double expected = 2 * (world() - 1) / world() * parameter_bytes(row);
   // Parts are whole cache lines, so some ranks reduce a little more than others.
   for (const auto& rank : row.ranks)
@@ -43,7 +43,7 @@ TEST_P(TrafficAtWorld, DdpSendsTwiceTheGradientButForItsPart) {
 }
 
 TEST_P(TrafficAtWorld, FsdpSendsThriceTheParametersButForItsPart) {
-  const Row row = run("fsdp");
+  const RunRecord row = run("fsdp");
   const double expected = 3 * (world() - 1) / world() * parameter_bytes(row);
   for (const auto& rank : row.ranks)
     EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.001 * expected + 1) << "rank " << rank.rank;
@@ -51,7 +51,7 @@ TEST_P(TrafficAtWorld, FsdpSendsThriceTheParametersButForItsPart) {
 
 TEST_P(TrafficAtWorld, StagesOneAndTwoOfZeroSendTwiceTheParametersButForTheirPart) {
   for (const char* scheme : {"zero1", "zero2"}) {
-    const Row row = run(scheme);
+    const RunRecord row = run(scheme);
     const double expected = 2 * (world() - 1) / world() * parameter_bytes(row);
     for (const auto& rank : row.ranks)
       EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.001 * expected + 1) << "rank " << rank.rank;
@@ -59,7 +59,7 @@ TEST_P(TrafficAtWorld, StagesOneAndTwoOfZeroSendTwiceTheParametersButForTheirPar
 }
 
 TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
-  const Row row = run("ps", ps::PsOptions{.servers = 2});
+  const RunRecord row = run("ps", ps::PsOptions{.servers = 2});
   for (const auto& rank : row.ranks) {
     const bool worker = rank.role == "worker";
     const double expected = parameter_bytes(row) * (worker ? 1 : world() / 2);
@@ -74,7 +74,7 @@ TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
 }
 
 TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
-  const Row row = run("dp", ps::DpOptions{.placement = ps::Placement::dedicated});
+  const RunRecord row = run("dp", ps::DpOptions{.placement = ps::Placement::dedicated});
   const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;  // bytes of the global batch
   ASSERT_EQ(row.ranks.back().role, "server");
   const double master = world() * parameter_bytes(row) + inputs + logits;
@@ -85,7 +85,7 @@ TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
 }
 
 TEST_P(TrafficAtWorld, AMasterBesideWorkerZeroSendsThemToTheOthers) {
-  const Row row = run("dp");
+  const RunRecord row = run("dp");
   const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;
   ASSERT_EQ(row.ranks.front().role, "worker+server");
   const double master = (world() - 1) * (parameter_bytes(row) + (inputs + logits) / world());
@@ -104,7 +104,7 @@ TEST_P(SchemeTraffic, IsNotMuchMoreThanTheMinimum) {
     config.train.steps = 48;
     config.train.warmup = 16;
   }
-  const Row row = testing::run(plan_training(config, scheme(), world()));
+  const RunRecord row = testing::run(plan_training(config, scheme(), world()));
   EXPECT_THAT(testing::missing_traffic(row), ::testing::IsEmpty());
   // A chunk lies on one server, so the busier of two servers may have a chunk more.
   EXPECT_LE(testing::busiest(row), 1.35 * row.bytes_minimum_per_step);
@@ -141,11 +141,11 @@ class SendsLate : public testing::Wrapped {
 };
 
 TEST(Traffic, ThatEndsBetweenTwoStepsIsCounted) {
-  const SchemeRow late = testing::wrapping<SendsLate>("single");
+  const SchemeInfo late = testing::wrapping<SendsLate>("single");
   for (auto config : {tiny("mlp"), testing::evaluating()}) {
     config.train.steps = 9;
     config.train.warmup = 2;
-    const Row row = testing::run(plan_training(config, "single", 1), &late);
+    const RunRecord row = testing::run(plan_training(config, "single", 1), &late);
     EXPECT_EQ(row.ranks[0].bytes_sent_per_step, 8);
     EXPECT_EQ(row.ranks[0].bytes_received_per_step, 8);
     EXPECT_EQ(row.ranks[0].evaluation_bytes.sent, 0);

@@ -8,8 +8,8 @@ namespace ringside {
 namespace {
 
 /// The row of the tutorial's scheme, which takes the plans of `ddp`.
-SchemeRow all_at_once() {
-  SchemeRow row = find_scheme("ddp");
+SchemeInfo all_at_once() {
+  SchemeInfo row = find_scheme("ddp");
   row.make = [](const RankContext& context, const Options&) -> std::unique_ptr<SyncScheme> {
     return std::make_unique<testing::AllAtOnce>(context);
   };
@@ -17,19 +17,19 @@ SchemeRow all_at_once() {
 }
 
 TEST(Tutorial, AllReduceAtOnceIsBitIdenticalToSingle) {
-  const SchemeRow row = all_at_once();
+  const SchemeInfo row = all_at_once();
   for (const int world : {1, 2, 3, 4})
     for (auto config : {testing::accumulating(), testing::evaluating()}) {
       SCOPED_TRACE(world);
       config.optimizer.clip_norm = 0.5;
-      const Row run = testing::run(plan_training(config, "ddp", world), &row);
+      const RunRecord run = testing::run(plan_training(config, "ddp", world), &row);
       EXPECT_EQ(testing::violations(run, testing::reference_of(config, world)),
                 testing::Violations{});
     }
 }
 
 TEST(Tutorial, ReducesAfterEveryMicroBatchAsDdpDoes) {
-  const SchemeRow row = all_at_once();
+  const SchemeInfo row = all_at_once();
   auto config = testing::accumulating();
   config.train.reduce = Reduce::every;
   const RunPlan plan = plan_training(config, "ddp", 3);

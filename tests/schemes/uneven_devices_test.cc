@@ -63,7 +63,7 @@ ExperimentConfig simulated(const sim::ClusterSpec& cluster, std::int64_t batch =
   return config;
 }
 
-Row run_simulated(const ExperimentConfig& config, const std::string& scheme, int world) {
+RunRecord run_simulated(const ExperimentConfig& config, const std::string& scheme, int world) {
   const RunPlan plan = plan_training(config, scheme, world);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
@@ -124,12 +124,12 @@ TEST(DevicesOfTwoKinds, TrainWithTheBitsOfSingleOverTheSameShares) {
   config.train.shares = Shares::speed;
   config.train.evaluate_every = 2;
   const RunPlan plan = plan_training(config, "ddp", 2);
-  const Row row = make_row(plan, simulate(plan, [](const Progress&) {}));
+  const RunRecord row = make_row(plan, simulate(plan, [](const Progress&) {}));
   EXPECT_EQ(plan.train.accumulation, 3);
   ASSERT_THAT(plan.train.weights, ElementsAre(8, 2));
   const RunPlan reference = plan_single_for({plan, &config});
   EXPECT_TRUE(must_equal(plan, reference));
-  const Row single = make_row(reference, simulate(reference, [](const Progress&) {}));
+  const RunRecord single = make_row(reference, simulate(reference, [](const Progress&) {}));
   EXPECT_THAT(violations(row, single), IsEmpty());
 }
 
@@ -150,12 +150,12 @@ TEST(DevicesOfTwoKinds, MustBothKnowTheDtype) {
 
 TEST(ASlowDevice, TakesLongerByItsFactorExactly) {
   sim::ClusterSpec cluster = small_cluster(2);
-  const Row even = run_simulated(simulated(cluster), "single", 1);
+  const RunRecord even = run_simulated(simulated(cluster), "single", 1);
   cluster.slow = {{.machine = 0, .device = 0, .factor = 1.5}, {.machine = 0, .factor = 2}};
-  const Row slow = run_simulated(simulated(cluster), "single", 1);
+  const RunRecord slow = run_simulated(simulated(cluster), "single", 1);
   EXPECT_NEAR(slow.step_ms.median, 3 * even.step_ms.median, 1e-9 * slow.step_ms.median);
   cluster.slow = {{.machine = 0, .device = 1, .factor = 1.5}};
-  const Row other = run_simulated(simulated(cluster), "single", 1);
+  const RunRecord other = run_simulated(simulated(cluster), "single", 1);
   EXPECT_NEAR(other.step_ms.median, even.step_ms.median, 1e-9 * even.step_ms.median);
 }
 

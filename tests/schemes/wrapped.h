@@ -27,7 +27,9 @@ class Wrapped : public SyncScheme {
   void after_backward(std::size_t u, const Pass& pass) override { right_->after_backward(u, pass); }
   bool step(const StepInfo& info) override { return right_->step(info); }
   void drain() override { right_->drain(); }
-  std::optional<Turn> next_turn(std::int64_t done) override { return right_->next_turn(done); }
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
+    return right_->next_assignment(done);
+  }
   std::int64_t gradient_batch() const override { return right_->gradient_batch(); }
   int own_replicas() const override { return right_->own_replicas(); }
   void sum(std::span<double> values) override { right_->sum(values); }

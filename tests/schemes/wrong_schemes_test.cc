@@ -5,7 +5,7 @@
 
 #include "experiments/runner/report/verdict.h"
 #include "peer/fsdp/fsdp.h"
-#include "peer/schemes/averaging.h"
+#include "peer/schemes/local_sgd.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
@@ -48,15 +48,15 @@ struct Findings {
 };
 
 /// Runs `scheme` as the plan of its name with these workers, and holds it against the definition.
-Findings find_at(int world, const ExperimentConfig& config, const SchemeRow& scheme) {
+Findings find_at(int world, const ExperimentConfig& config, const SchemeInfo& scheme) {
   const std::string name(scheme.name);
-  const Row row = testing::run(plan_training(config, name, world), &scheme);
-  const Row definition = testing::definition_of(config, name, world);
+  const RunRecord row = testing::run(plan_training(config, name, world), &scheme);
+  const RunRecord definition = testing::definition_of(config, name, world);
   const Verdict found = verdict({&row}, {row, definition});
   return {violations(row, definition), found.proof, found.cause};
 }
-Findings find(ExperimentConfig config, const SchemeRow& scheme, std::int64_t sync_every = 1) {
-  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = sync_every};
+Findings find(ExperimentConfig config, const SchemeInfo& scheme, std::int64_t sync_every = 1) {
+  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = sync_every};
   return find_at(2, config, scheme);
 }
 
@@ -82,7 +82,7 @@ TEST_P(WrongSchemes, ButRightOnesPass) {
 }
 
 TEST_P(WrongSchemes, StepBeforeTheLastMicroBatch) {
-  const SchemeRow scheme = wrapping<testing::StepsEarly>(GetParam());
+  const SchemeInfo scheme = wrapping<testing::StepsEarly>(GetParam());
   const Findings found = find(testing::accumulating(), scheme);
   EXPECT_THAT(found.violations, ElementsAreArray(everything_from(1)))
       << "the last micro-batch already meets the new parameters";
@@ -176,7 +176,7 @@ TEST(WrongWorkers, WhoseGradientsAreLostShowWhateverTheStepsAndTheLearningRate) 
 }
 
 TEST(Proofs, OverNothingAreNone) {
-  const SchemeRow ddp = find_scheme("ddp");
+  const SchemeInfo ddp = find_scheme("ddp");
   auto config = tiny("mlp");
   config.optimizer.lr = 0;
   Findings found = find_at(2, config, ddp);
@@ -184,8 +184,8 @@ TEST(Proofs, OverNothingAreNone) {
   EXPECT_EQ(found.proof, Proof::not_shown);
   EXPECT_EQ(found.cause, "optimizer.lr = 0, so no step changed a parameter");
 
-  Row row = testing::run(plan_training(tiny("mlp"), "ddp", 2), &ddp);
-  const Row definition = testing::definition_of(tiny("mlp"), "ddp", 2);
+  RunRecord row = testing::run(plan_training(tiny("mlp"), "ddp", 2), &ddp);
+  const RunRecord definition = testing::definition_of(tiny("mlp"), "ddp", 2);
   EXPECT_EQ(verdict({&row}, {row, definition}).proof, Proof::identical_to_single);
   for (RankRecord& rank : row.ranks) rank.bytes_sent_per_step = 0;
   EXPECT_EQ(verdict({&row}, {row, definition}).proof, Proof::not_shown);
@@ -196,7 +196,7 @@ TEST(Proofs, OverNothingAreNone) {
 
 /// The parameters after the last step have no loss unless they are evaluated.
 TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
-  const SchemeRow scheme = forgetting_last_worker("averaging");
+  const SchemeInfo scheme = forgetting_last_worker("averaging");
   Findings found = find(tiny("gpt"), scheme, 5);
   EXPECT_THAT(found.violations, ElementsAre(parameters_of(0), parameters_of(1)));
   EXPECT_EQ(found.proof, Proof::different);

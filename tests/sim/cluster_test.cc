@@ -9,8 +9,8 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
-#include "core/sim/bounds.h"
 #include "core/sim/cluster_check.h"
+#include "core/sim/stated_errors.h"
 
 namespace ringside::sim {
 namespace {

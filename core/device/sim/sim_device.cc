@@ -35,7 +35,7 @@ struct HeldByPlace {
 };
 
 /// How many times as long as its figures say the operations of a device take.
-struct Pace {
+struct Slowdown {
   double slowness = 1, jitter = 0;
   std::uint64_t seed = 0;
   std::int64_t device = 0;  // counted machine by machine
@@ -49,7 +49,8 @@ class RooflineDevice final : public SimDevice, private Clock {
  public:
   /// `host`: the CPU that does the work of the host; null if that is the device itself.
   RooflineDevice(const DeviceSpec& spec, const DeviceSpec* host, World* world, Place place,
-                 const Pace& pace, const StepTimes& times, std::shared_ptr<Beside> beside,
+                 const Slowdown& slowdown, const StepTimes& times,
+                 std::shared_ptr<CommComputeContention> contention,
                  std::unique_ptr<Device> numerics, bool tf32,
                  const std::vector<TimedOperation>& timed)
       : world_(world),
@@ -59,10 +60,10 @@ class RooflineDevice final : public SimDevice, private Clock {
                                              place.machine, place.device)),
         capacity_(spec.memory_gb * 1e9),
         all_cores_(spec.kind == DeviceKind::cpu ? spec.cores : 1),
-        pace_(pace),
+        slowdown_(slowdown),
         times_(times),
-        beside_(std::move(beside)),
-        factor_(pace.slowness),
+        contention_(std::move(contention)),
+        factor_(slowdown.slowness),
         timings_(spec, tf32, timed),
         host_(host ? std::optional(*host) : std::nullopt),
         numerics_(std::move(numerics)),
@@ -114,7 +115,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const Clock& clock() const override { return *this; }
 
   void begin_step(std::int64_t step) override {
-    factor_ = pace_.at(step);
+    factor_ = slowdown_.at(step);
     if (!world_ || times_.input_s + times_.host_s == 0) return;
     catch_up();
     if (loaded_ > world_->now()) world_->sleep(loaded_ - world_->now());
@@ -141,17 +142,17 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void catch_up() override {
     if (!world_ || pending_ <= 0) return;
-    if (beside_) beside_->begin_work(world_->now());
+    if (contention_) contention_->begin_work(world_->now());
     // `pending_` becomes 0 first, because other actors may use the device while this one waits.
     const double memory = std::exchange(pending_memory_, 0);
     world_->work(place_, std::exchange(pending_, 0), cores_, memory);
-    if (!beside_) return;
-    const double left = beside_->end_work(world_->now());
+    if (!contention_) return;
+    const double left = contention_->end_work(world_->now());
     if (left > moment) world_->work(place_, left, cores_);
   }
   void share() override { shared_ = true; }
   void use_all_cores() override { cores_ = all_cores_; }
-  std::shared_ptr<Beside> beside() const override { return beside_; }
+  std::shared_ptr<CommComputeContention> contention() const override { return contention_; }
 
  private:
   /// The world rounds the times at which waits end. Taking the maximum keeps the clock from going
@@ -220,9 +221,9 @@ class RooflineDevice final : public SimDevice, private Clock {
   const std::string name_;
   const double capacity_;
   const std::int64_t all_cores_;
-  const Pace pace_;
+  const Slowdown slowdown_;
   const StepTimes times_;
-  const std::shared_ptr<Beside> beside_;
+  const std::shared_ptr<CommComputeContention> contention_;
   double factor_;      // of the current step
   double loaded_ = 0;  // when the next step's samples are there
   Timings timings_;
@@ -257,11 +258,12 @@ std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* wo
   const std::int64_t number = place.machine * cluster.devices + place.device;
   const double slowness = slowness_of(cluster, place.machine, place.device) *
                           (is_host ? 1 : spread_factor(cluster.spread, number));
-  const Pace pace{slowness, is_host ? 0 : cluster.jitter, seed, number};
+  const Slowdown slowdown{slowness, is_host ? 0 : cluster.jitter, seed, number};
   const double share = is_host ? 0 : cluster.collective.device_share;
   return std::make_unique<RooflineDevice>(
-      device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, pace, times,
-      share > 0 ? std::make_shared<Beside>(share) : nullptr, std::move(numerics), tf32 && !is_host,
+      device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, slowdown,
+      times, share > 0 ? std::make_shared<CommComputeContention>(share) : nullptr,
+      std::move(numerics), tf32 && !is_host,
       &device == &cluster.device ? cluster.timed : std::vector<TimedOperation>());
 }
 

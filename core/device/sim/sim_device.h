@@ -5,7 +5,7 @@
 
 #include "core/device/cost.h"
 #include "core/device/device.h"
-#include "core/sim/beside.h"
+#include "core/sim/comm_compute_contention.h"
 #include "core/sim/world.h"
 
 namespace ringside::sim {
@@ -50,7 +50,7 @@ class SimDevice : public Device {
   virtual void use_all_cores() = 0;
   /// Where communicators say when collectives move the device's data. Null if that slows nothing
   /// down.
-  virtual std::shared_ptr<Beside> beside() const = 0;
+  virtual std::shared_ptr<CommComputeContention> contention() const = 0;
 };
 
 /// What happens in every training step of a world besides the operations.

@@ -184,12 +184,12 @@ void Binder::assign_field(const Fields& fields, const Path& path, std::size_t de
 void Binder::assign_option(const Path& path, const TomlData& value) {
   if (path.size() < 3)
     throw Error("{}: write a scheme's option in [scheme.NAME], or as scheme.NAME.KEY", place_);
-  const SchemeRow& row = find_row(path[1]);
+  const SchemeInfo& row = find_row(path[1]);
   Options& options = config_.scheme_options.try_emplace(path[1], row.defaults).first->second;
   assign_field(options.fields(), path, 2, value);
 }
 
-const SchemeRow& Binder::find_row(const std::string& name) {
+const SchemeInfo& Binder::find_row(const std::string& name) {
   try {
     return find_scheme(name);
   } catch (const Error& error) {

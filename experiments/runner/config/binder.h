@@ -50,7 +50,7 @@ class Binder {
   void make_paths_absolute(const Assignment& one);
   void settle_batches(const std::map<std::string, std::string>& places);
   void hold_model(const std::map<std::string, std::string>& places);
-  const SchemeRow& find_row(const std::string& name);
+  const SchemeInfo& find_row(const std::string& name);
   [[noreturn]] void refuse_key(const Path& path, std::size_t depth,
                                const std::vector<std::string>& known);
   [[noreturn]] void refuse_top(const std::string& name, bool table);

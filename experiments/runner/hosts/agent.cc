@@ -31,7 +31,7 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
     return {{"seen", devices.seen}, {"cause", devices.cause}};
   }
   if (question.contains("mpi"))
-    return peer::why_no_mpi(*value_named<Between>(question["mpi"].get<std::string>()));
+    return peer::why_no_mpi(*value_named<InterHostBackend>(question["mpi"].get<std::string>()));
   if (question.contains("data")) {
     std::vector<RunPlan> runs;
     for (const nlohmann::json& run : question["data"])

@@ -6,12 +6,12 @@
 
 #include "core/launch/local_host.h"
 #include "experiments/runner/hosts/agent_facts.h"
-#include "experiments/runner/hosts/meeting.h"
+#include "experiments/runner/hosts/rendezvous.h"
 
 namespace ringside {
 
 struct AgentStart {
-  MeetingPoint meeting;
+  Rendezvous meeting;
   AgentFacts facts;  // without an address the one by which the process reaches the leader
   double join_timeout_s = 60;
   double unheard_s = 5;  // after which a silent leader's host is given up

@@ -11,9 +11,9 @@
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 #include "experiments/runner/hosts/addresses.h"
-#include "experiments/runner/hosts/introductions.h"
 #include "experiments/runner/hosts/job_hosts.h"
 #include "experiments/runner/hosts/mpi_world.h"
+#include "experiments/runner/hosts/pending_connections.h"
 #include "experiments/runner/registry/mpi_of.h"
 
 namespace ringside {
@@ -110,7 +110,7 @@ class Job::Muster {
   /// What to do if the leader listens where agents of other hosts, which have keys, cannot come;
   /// the name of a Debian host means 127.0.1.1 there. Empty if they can.
   std::string loopback_remedy() const {
-    const MeetingPoint& meeting = start_.meeting;
+    const Rendezvous& meeting = start_.meeting;
     if (!keyed(meeting) || !is_loopback(meeting.address)) return {};
     return fmt::format(
         "; no other host reaches {}: if they are on other hosts, set {} to an address of this host "
@@ -131,7 +131,7 @@ class Job::Muster {
       if (other) told += other->refuse(cause);
     const double end = seconds_now() + latecomers_s;
     while (told < joined_.size() && seconds_now() < end && !start_.interrupted())
-      for (const Introduced& newcomer : newcomers_.hear(poll_files(newcomers_.files())))
+      for (const AcceptedConnection& newcomer : newcomers_.hear(poll_files(newcomers_.files())))
         told += newcomer.line->send({{"refused", cause}});
   }
 
@@ -148,7 +148,7 @@ class Job::Muster {
       throw Error("{} {}", other->name(), other->loss());
     }
     ready.resize(first);
-    std::vector<Introduced> newcomers = newcomers_.hear(ready);
+    std::vector<AcceptedConnection> newcomers = newcomers_.hear(ready);
     for (std::size_t i = 0; i < newcomers.size(); ++i) try {
         admit(newcomers[i]);
       } catch (const Error& error) {
@@ -160,7 +160,7 @@ class Job::Muster {
   }
 
   /// An agent that does not fit ends the job, which would wait for it in vain.
-  void admit(Introduced& newcomer) {
+  void admit(AcceptedConnection& newcomer) {
     try {
       const auto facts = read_json<AgentFacts>(newcomer.said->at("join"));
       check(facts, newcomer.holder);
@@ -191,7 +191,7 @@ class Job::Muster {
   const JobStart& start_;
   int port_;
   Refusals refusals_;
-  Introductions newcomers_;
+  PendingConnections newcomers_;
   std::vector<std::optional<AgentFacts>> joined_;  // by agent
   std::vector<std::unique_ptr<RemoteHost>> others_;
   bool said_late_ = false;
@@ -218,7 +218,7 @@ std::vector<RankHost*> Job::hosts() {
   return out;
 }
 
-std::unique_ptr<Attendant> Job::attendant(const RunPlan& plan) {
+std::unique_ptr<RunSidecar> Job::sidecar(const RunPlan& plan) {
   const auto library = mpi_of(plan);
   if (!library) return nullptr;
   return std::make_unique<MpiWorld>(plan, *library, hosts(), environment_);
@@ -241,10 +241,10 @@ std::vector<AgentDevices> Job::devices(const std::string& kind) const {
 }
 
 void Job::check_mpi(const std::vector<RunPlan>& runs) const {
-  std::set<Between> libraries;
+  std::set<InterHostBackend> libraries;
   for (const RunPlan& run : runs)
     if (const auto library = mpi_of(run)) libraries.insert(*library);
-  for (const Between library : libraries)
+  for (const InterHostBackend library : libraries)
     for (const auto& other : others_) {
       const auto cause = other->ask({{"mpi", name_of(library)}}, "loads its MPI", mpi_timeout_s)
                              .get<std::string>();

@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/attendant.h"
 #include "core/launch/local_host.h"
 #include "core/launch/remote_host.h"
+#include "core/launch/run_sidecar.h"
 #include "experiments/runner/hosts/agent_facts.h"
-#include "experiments/runner/hosts/meeting.h"
 #include "experiments/runner/hosts/member_host.h"
+#include "experiments/runner/hosts/rendezvous.h"
 
 namespace ringside {
 
 struct JobStart {
-  MeetingPoint meeting;
+  Rendezvous meeting;
   AgentFacts facts;  // of this process, which is agent 0
   double join_timeout_s = 60;
   double unheard_s = 5;  // after which a host that does not answer is given up
@@ -45,7 +45,7 @@ class Job {
   /// Who starts ranks, by number of the agent; this process for agent 0.
   std::vector<RankHost*> hosts();
   /// What a run needs beside the ranks that hosts() start; null: nothing. Throws Error.
-  std::unique_ptr<Attendant> attendant(const RunPlan& plan);
+  std::unique_ptr<RunSidecar> sidecar(const RunPlan& plan);
   /// Who sees which devices of this kind; blocks until all agents that start ranks have looked.
   /// Throws Error if one does not answer.
   std::vector<AgentDevices> devices(const std::string& kind) const;

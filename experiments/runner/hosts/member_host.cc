@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "experiments/runner/hosts/mpi_launch_shim.h"
 #include "experiments/runner/hosts/mpi_names.h"
-#include "experiments/runner/hosts/stand_in.h"
 
 namespace ringside {
 namespace {
@@ -47,8 +47,8 @@ MemberHost::~MemberHost() { end_world(); }
 
 void MemberHost::start(const RunPlan& plan, int rank) {
   if (!world_) return ranks_.start(plan, rank);
-  world_->awaited.emplace(rank,
-                          new Awaited{plan, LocalListener(stand_in_name(world_->name, rank))});
+  world_->awaited.emplace(
+      rank, new Awaited{plan, LocalListener(mpi_launch_shim_name(world_->name, rank))});
 }
 
 void MemberHost::signal(int rank, int number) {

@@ -59,25 +59,27 @@ Words mpich_words(const std::string& launcher, const std::vector<MpiHost>& hosts
 
 }  // namespace
 
-std::string title_of(Between library) { return library == Between::openmpi ? "Open MPI" : "MPICH"; }
+std::string title_of(InterHostBackend library) {
+  return library == InterHostBackend::openmpi ? "Open MPI" : "MPICH";
+}
 
-std::string launcher_of(Between library, const Words& environment) {
-  const Words names = library == Between::openmpi
+std::string launcher_of(InterHostBackend library, const Words& environment) {
+  const Words names = library == InterHostBackend::openmpi
                           ? Words{"mpirun.openmpi", "mpirun"}
                           : Words{"mpiexec.hydra", "mpiexec.mpich", "mpiexec"};
   for (const std::string& name : names)
     if (const std::string file = file_of_command(name, environment); !file.empty()) return file;
   throw Error("hosts.between = '{}': the launcher of {} ({}) is in no folder of PATH; install {}",
               name_of(library), title_of(library), fmt::join(names, " or "),
-              library == Between::openmpi ? "openmpi-bin" : "mpich");
+              library == InterHostBackend::openmpi ? "openmpi-bin" : "mpich");
 }
 
-Words launch_words(Between library, const std::string& launcher, const std::vector<MpiHost>& hosts,
-                   const Words& remote, const Words& program) {
+Words launch_words(InterHostBackend library, const std::string& launcher,
+                   const std::vector<MpiHost>& hosts, const Words& remote, const Words& program) {
   int ranks = 0;
   for (const MpiHost& host : hosts) ranks += host.ranks;
-  Words out = library == Between::openmpi ? openmpi_words(launcher, hosts, remote)
-                                          : mpich_words(launcher, hosts, remote);
+  Words out = library == InterHostBackend::openmpi ? openmpi_words(launcher, hosts, remote)
+                                                   : mpich_words(launcher, hosts, remote);
   out.insert(out.end(), {"-n", std::to_string(ranks)});
   out.insert(out.end(), program.begin(), program.end());
   return out;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/comm/between.h"
+#include "core/comm/inter_host_backend.h"
 
 namespace ringside {
 
@@ -15,14 +15,14 @@ struct MpiHost {
 };
 
 /// "Open MPI"
-std::string title_of(Between library);
+std::string title_of(InterHostBackend library);
 
 /// The file of the launcher. Throws Error that says what to install if no folder of PATH has one.
-std::string launcher_of(Between library, const std::vector<std::string>& environment);
+std::string launcher_of(InterHostBackend library, const std::vector<std::string>& environment);
 
 /// The words that start `program` once for each rank: those of the first host, then of the next
 /// one. The launcher starts its daemons with the words `remote`, which get a host and a command.
-std::vector<std::string> launch_words(Between library, const std::string& launcher,
+std::vector<std::string> launch_words(InterHostBackend library, const std::string& launcher,
                                       const std::vector<MpiHost>& hosts,
                                       const std::vector<std::string>& remote,
                                       const std::vector<std::string>& program);

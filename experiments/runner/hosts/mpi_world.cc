@@ -10,8 +10,8 @@
 #include "core/base/seconds_now.h"
 #include "core/base/shell_word.h"
 #include "core/launch/process_end.h"
+#include "experiments/runner/hosts/mpi_launch_shim.h"
 #include "experiments/runner/hosts/mpi_names.h"
-#include "experiments/runner/hosts/stand_in.h"
 #include "experiments/runner/registry/mpi_of.h"
 #include "ps/protocol/rendezvous.h"
 
@@ -31,14 +31,14 @@ constexpr double well_s = 3, told_s = 4, left_s = 3;
 /// Hears only what concerns the world: its ranks have ended.
 class Listener : public RankEvents {
  public:
-  explicit Listener(Attendant& world) : world_(world) {}
+  explicit Listener(RunSidecar& world) : world_(world) {}
   void line(int, const nlohmann::json&) override {}
   void output(int, const std::string&) override {}
   void ended(int, const RankEnd&) override {}
   void told(const nlohmann::json& value) override { world_.hear(value); }
 
  private:
-  Attendant& world_;
+  RunSidecar& world_;
 };
 
 /// Several lines as one, without those that only draw a rule.
@@ -66,7 +66,7 @@ std::string words_for_shell(int status) {
 
 }  // namespace
 
-MpiWorld::MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
+MpiWorld::MpiWorld(const RunPlan& plan, InterHostBackend library, std::vector<RankHost*> agents,
                    const std::vector<std::string>& environment, std::function<double()> now)
     : plan_(plan),
       library_(library),

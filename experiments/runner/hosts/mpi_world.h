@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/base/seconds_now.h"
-#include "core/comm/between.h"
-#include "core/launch/attendant.h"
+#include "core/comm/inter_host_backend.h"
 #include "core/launch/json_line.h"
 #include "core/launch/rank_host.h"
+#include "core/launch/run_sidecar.h"
 #include "experiments/runner/hosts/local_socket.h"
 
 namespace ringside {
@@ -20,11 +20,11 @@ namespace ringside {
 /// Makes the ranks of a run members of one world of MPI, whatever has started the job: starts the
 /// launcher of MPI on this host, which starts its daemons on the others by way of `ringside on`,
 /// and a stand-in for each rank (member_host.h).
-class MpiWorld : public Attendant {
+class MpiWorld : public RunSidecar {
  public:
   /// `agents` start ranks and commands, by RankHome::agent; the first is this process. `now` is the
   /// clock of deadlines, in seconds. Throws Error if the launcher is missing.
-  MpiWorld(const RunPlan& plan, Between library, std::vector<RankHost*> agents,
+  MpiWorld(const RunPlan& plan, InterHostBackend library, std::vector<RankHost*> agents,
            const std::vector<std::string>& environment, std::function<double()> now = seconds_now);
   ~MpiWorld() override;
   MpiWorld(const MpiWorld&) = delete;
@@ -56,7 +56,7 @@ class MpiWorld : public Attendant {
   std::string missing(const std::vector<bool>& there) const;
 
   const RunPlan& plan_;
-  Between library_;
+  InterHostBackend library_;
   std::function<double()> now_;
   std::vector<RankHost*> agents_;
   std::string name_, folder_;

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/one_run.h"
 #include "experiments/runner/registry/rank_devices.h"

@@ -17,7 +17,7 @@
 namespace ringside {
 namespace {
 
-Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
+Options options_of(const ExperimentConfig& config, const SchemeInfo& row) {
   const auto given = config.scheme_options.find(std::string(row.name));
   return given == config.scheme_options.end() ? row.defaults : given->second;
 }
@@ -84,7 +84,7 @@ void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
   set_environments(plan);
 }
 
-SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
+SumTree sum_tree(const RunPlan& plan, const SchemeInfo& row) {
   const std::int64_t groups = replicas_of(plan);
   const std::int64_t all = plan.train.accumulation * plan.world;
   const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
@@ -107,7 +107,7 @@ SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
 }
 
 /// Checks who converts gradients; a precision that converts nothing becomes `same`.
-void check_reduce_precision(TrainConfig& train, const SchemeRow& row) {
+void check_reduce_precision(TrainConfig& train, const SchemeInfo& row) {
   if (!converts_gradients(train)) {
     train.reduce_precision = ReducePrecision::same;
     return;
@@ -156,10 +156,10 @@ void check_recompute(const RunPlan& plan) {
               plan.model.kind);
 }
 
-void check_offload(Offload offload, const SchemeRow& row) {
+void check_offload(Offload offload, const SchemeInfo& row) {
   if (offload <= row.offloads) return;
   std::vector<std::string_view> able;
-  for (const SchemeRow& other : scheme_rows())
+  for (const SchemeInfo& other : scheme_rows())
     if (offload <= other.offloads) able.push_back(other.name);
   throw Error(
       "train.offload = '{}': workers of scheme {} have no such thing to offload; leave it out, or "
@@ -169,7 +169,7 @@ void check_offload(Offload offload, const SchemeRow& row) {
 
 }  // namespace
 
-RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat,
+RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int world, int repeat,
                  const std::vector<MeasuredSpeeds>& measured) {
   RunPlan plan;
   plan.experiment = config.name;

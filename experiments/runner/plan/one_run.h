@@ -16,7 +16,7 @@ inline constexpr std::string_view reference_scheme = "single";
 /// speed follow from `measured`; where it lacks their setting, the plan waits for a measurement
 /// (waits_for_speeds()). Throws Error for whatever cannot be run; the error names the key, its
 /// value and a value that would do.
-RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat,
+RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int world, int repeat,
                  const std::vector<MeasuredSpeeds>& measured = {});
 
 }  // namespace ringside

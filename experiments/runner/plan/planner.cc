@@ -10,8 +10,8 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/labels.h"
-#include "experiments/runner/plan/lines.h"
 #include "experiments/runner/plan/one_run.h"
+#include "experiments/runner/plan/planned_cases.h"
 #include "experiments/runner/plan/references.h"
 
 namespace ringside {
@@ -29,7 +29,7 @@ bool same_but_named(const RunPlan& a, const RunPlan& b) {
 }
 
 /// Does what plan_run() does, and says in errors which line is meant.
-RunPlan plan_line(const Line& line, int world, const std::vector<MeasuredSpeeds>& measured) {
+RunPlan plan_line(const PlannedCase& line, int world, const std::vector<MeasuredSpeeds>& measured) {
   try {
     check_config(line.config);
     check_target(line.config);
@@ -45,14 +45,14 @@ RunPlan plan_line(const Line& line, int world, const std::vector<MeasuredSpeeds>
 /// the label that a case gives it, if one does. Throws Error if two cases give it two labels. A
 /// line whose shares follow from a measurement stays apart from lines that merely turn out to have
 /// the same shares: nobody could know. Ids have no world, seed and repeat yet.
-std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
+std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
                                  const std::vector<MeasuredSpeeds>& measured) {
   std::vector<AskedRun> asked;
   std::vector<std::string> given;  // the label that a case gives to each of `asked`, or empty
   std::vector<bool> measures;      // whether the shares of each of `asked` are measured
   std::map<std::pair<std::string, int>, std::ptrdiff_t> named;  // positions in `asked`
   FileNames names;
-  for (const Line& line : lines)
+  for (const PlannedCase& line : lines)
     for (const int world : line.worlds) {
       RunPlan plan = plan_line(line, world, measured);
       const bool is_measured = !line.config.cluster && line.config.train.shares == Shares::speed &&
@@ -183,9 +183,9 @@ void check_losses(const std::vector<AskedRun>& asked, const CompareConfig& compa
 }
 
 /// Throws Error if compare.seeds is set and a line sets a seed of its own.
-void check_seeds(const std::vector<Line>& lines, const CompareConfig& compare) {
+void check_seeds(const std::vector<PlannedCase>& lines, const CompareConfig& compare) {
   const auto is_seed = [](const Setting& one) { return one.key == "train.seed"; };
-  for (const Line& line : lines)
+  for (const PlannedCase& line : lines)
     if (!compare.seeds.empty() && (std::any_of(line.set.begin(), line.set.end(), is_seed) ||
                                    std::any_of(line.swept.begin(), line.swept.end(), is_seed)))
       throw Error("{}compare.seeds gives every line its seeds; leave train.seed out of the line",
@@ -211,7 +211,7 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
   Experiment first = experiment;  // with the first of several seeds
   const CompareConfig& compare = experiment.common.compare;
   if (!compare.seeds.empty()) first.common.train.seed = compare.seeds.front();
-  const std::vector<Line> lines = lines_of(first);
+  const std::vector<PlannedCase> lines = cases_of(first);
   check_seeds(lines, compare);
   const std::vector<AskedRun> asked = asked_runs(lines, measured);
   check_losses(asked, compare);
@@ -234,7 +234,7 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world,
                       const std::vector<MeasuredSpeeds>& measured) {
   check_config(config);
-  const SchemeRow& row = find_scheme(scheme);
+  const SchemeInfo& row = find_scheme(scheme);
   check_world("world", world);
   if (row.max_world > 0 && world > row.max_world)
     throw Error("scheme {} runs at world {} at most, not at {}", scheme, row.max_world, world);

@@ -7,14 +7,14 @@
 
 namespace ringside {
 
-std::optional<Between> mpi_of(const RunPlan& plan) {
+std::optional<InterHostBackend> mpi_of(const RunPlan& plan) {
   const bool moves =
       !plan.cluster && spans_hosts(plan) && find_device(plan.device.kind).hosts_library;
-  if (!moves || plan.hosts.between == Between::gloo) return {};
+  if (!moves || plan.hosts.between == InterHostBackend::gloo) return {};
   return plan.hosts.between;
 }
 
-bool ends_with_ranks(Between library) { return library != Between::mpich; }
+bool ends_with_ranks(InterHostBackend library) { return library != InterHostBackend::mpich; }
 
 void check_libraries(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {

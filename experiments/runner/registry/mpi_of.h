@@ -12,13 +12,13 @@
 namespace ringside {
 
 /// The MPI by which ranks of the run reach each other between hosts; none for any other run.
-std::optional<Between> mpi_of(const RunPlan& plan);
+std::optional<InterHostBackend> mpi_of(const RunPlan& plan);
 
 /// Whether ranks that have ended well end MPI too. MPICH over UCX waits in MPI_Finalize for the
 /// connections that it closes, and then for the other processes, without working on connections any
 /// more. A process whose connection with such a one is not quite made by then waits for ever. So
 /// its ranks just end, once their groups have, and whoever has started the launcher ends it.
-bool ends_with_ranks(Between library);
+bool ends_with_ranks(InterHostBackend library);
 
 /// Throws Error if a run cannot have its library between hosts: this build has no module for its
 /// MPI, the run is to go on when a worker is killed, which no MPI does, or the library is to add up

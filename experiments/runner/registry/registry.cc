@@ -13,18 +13,18 @@
 #include "core/models/t5.h"
 #include "core/models/vgg.h"
 #include "core/scheme/independent.h"
-#include "core/scheme/side_by_side.h"
+#include "core/scheme/local_replicas.h"
 #include "core/scheme/single.h"
 #include "peer/fsdp/fsdp.h"
-#include "peer/schemes/averaging.h"
 #include "peer/schemes/ddp.h"
+#include "peer/schemes/local_sgd.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 
 namespace ringside {
 
-SchemeRow plain_row(std::string_view name, std::string_view summary, Options defaults) {
-  SchemeRow row;
+SchemeInfo plain_row(std::string_view name, std::string_view summary, Options defaults) {
+  SchemeInfo row;
   row.name = name;
   row.summary = summary;
   row.defaults = std::move(defaults);
@@ -38,7 +38,7 @@ SchemeRow plain_row(std::string_view name, std::string_view summary, Options def
 
 namespace {
 
-SchemeRow single_row() {
+SchemeInfo single_row() {
   auto r = plain_row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
   r.offloads = Offload::optimizer;
@@ -51,7 +51,7 @@ SchemeRow single_row() {
   return r;
 }
 
-SchemeRow ddp_row() {
+SchemeInfo ddp_row() {
   using Own = peer::DdpOptions;
   auto r = plain_row("ddp", "peers all-reduce gradient buckets during backward", Own{});
   r.offloads = Offload::optimizer;
@@ -77,7 +77,7 @@ SchemeRow ddp_row() {
 
 /// A row for a scheme of peers, whose workers are all in one communicator.
 template <class Own, class Make, class Minimum>
-SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
+SchemeInfo peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
   auto r = plain_row(name, summary, Own{});
   r.check = [](const Options& options, const RunPlan&) { peer::check(options.as<Own>()); };
   r.make = [make](const RankContext& context, const Options& options) {
@@ -87,7 +87,7 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
   return r;
 }
 
-SchemeRow fsdp_row() {
+SchemeInfo fsdp_row() {
   using Own = peer::FsdpOptions;
   auto r = plain_row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.offloads = Offload::parameters;
@@ -119,7 +119,7 @@ SchemeRow fsdp_row() {
 }
 
 /// A row for `fsdp` with one degree of sharding, by its name in the ZeRO paper.
-SchemeRow zero_row(std::string_view name, std::string_view summary, peer::Shard shard) {
+SchemeInfo zero_row(std::string_view name, std::string_view summary, peer::Shard shard) {
   using Own = peer::FsdpOptions;
   auto r = fsdp_row();
   r.name = name;
@@ -136,7 +136,7 @@ SchemeRow zero_row(std::string_view name, std::string_view summary, peer::Shard 
   return r;
 }
 
-SchemeRow independent_row() {
+SchemeInfo independent_row() {
   auto r = plain_row("independent", "no synchronisation: every worker trains a model of its own",
                      IndependentOptions{});
   r.promise = [](const Options&) { return Promise::own_algorithm; };
@@ -147,29 +147,29 @@ SchemeRow independent_row() {
   return r;
 }
 
-SchemeRow averaging_row() {
-  using Own = peer::AveragingOptions;
+SchemeInfo local_sgd_row() {
+  using Own = peer::LocalSgdOptions;
   auto r = plain_row("averaging", "local SGD: peers average their replicas every few steps", Own{});
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
   r.make = [](const RankContext& context, const Options& options) {
-    return peer::make_averaging(context, options.as<Own>());
+    return peer::make_local_sgd(context, options.as<Own>());
   };
   r.define = [](const RankContext& context, const Options& options) {
-    return peer::define_averaging(context, options.as<Own>());
+    return peer::define_local_sgd(context, options.as<Own>());
   };
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
-    return peer::averaging_minimum_bytes(shape, options.as<Own>());
+    return peer::local_sgd_minimum_bytes(shape, options.as<Own>());
   };
   return r;
 }
 
 /// A row for a scheme with servers.
 template <class Own, class Make, class Serve, class Minimum>
-SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
-                     Minimum minimum) {
+SchemeInfo server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
+                      Minimum minimum) {
   auto r = plain_row(name, summary, Own{});
   r.check = [name](const Options& options, const RunPlan& plan) {
     const Own& o = options.as<Own>();
@@ -200,7 +200,7 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
   return r;
 }
 
-SchemeRow ps_row() {
+SchemeInfo ps_row() {
   using Own = ps::PsOptions;
   auto r = server_row<Own>("ps", "parameter servers: each holds and updates a part of the model",
                            ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes);
@@ -217,8 +217,8 @@ SchemeRow ps_row() {
   return r;
 }
 
-std::vector<SchemeRow> with_torch_rows(std::vector<SchemeRow> rows) {
-  for (SchemeRow& row : torch_rows()) rows.push_back(std::move(row));
+std::vector<SchemeInfo> with_torch_rows(std::vector<SchemeInfo> rows) {
+  for (SchemeInfo& row : torch_rows()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -235,8 +235,8 @@ const Row& find(const std::vector<Row>& rows, std::string_view what, std::string
 
 }  // namespace
 
-const std::vector<SchemeRow>& scheme_rows() {
-  static const std::vector<SchemeRow> rows = with_torch_rows({
+const std::vector<SchemeInfo>& scheme_rows() {
+  static const std::vector<SchemeInfo> rows = with_torch_rows({
       single_row(),
       server_row<ps::DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
                                 ps::make_dp, ps::serve_dp, ps::dp_minimum_bytes),
@@ -247,7 +247,7 @@ const std::vector<SchemeRow>& scheme_rows() {
       zero_row("zero2", "fsdp that shards optimizer state and gradients",
                peer::Shard::shard_grad_op),
       zero_row("zero3", "the same as fsdp with its default degree", peer::Shard::full_shard),
-      averaging_row(),
+      local_sgd_row(),
       independent_row(),
   });
   return rows;
@@ -278,7 +278,7 @@ const std::vector<ModelRow>& model_rows() {
   return rows;
 }
 
-const SchemeRow& find_scheme(std::string_view name) { return find(scheme_rows(), "scheme", name); }
+const SchemeInfo& find_scheme(std::string_view name) { return find(scheme_rows(), "scheme", name); }
 const ModelRow& find_model(std::string_view name) { return find(model_rows(), "model", name); }
 const DatasetRow& find_dataset(std::string_view name) {
   return find(dataset_rows(), "data set", name);

@@ -14,7 +14,7 @@
 #include "core/scheme/links.h"
 #include "core/sim/cluster.h"
 #include "core/sim/world.h"
-#include "experiments/runner/registry/scheme_row.h"
+#include "experiments/runner/registry/scheme_info.h"
 
 namespace ringside {
 
@@ -91,9 +91,9 @@ struct MessageRow {
   std::optional<sim::MessageSpec> cost;  // none: as the cluster file says
 };
 
-const std::vector<SchemeRow>& scheme_rows();
+const std::vector<SchemeInfo>& scheme_rows();
 /// The part of them that PyTorch runs (experiments/python).
-std::vector<SchemeRow> torch_rows();
+std::vector<SchemeInfo> torch_rows();
 const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
@@ -102,7 +102,7 @@ const std::vector<MessageRow>& message_rows();
 
 /// Returns the row of that name. If there is none, throws Error that tells the most similar name
 /// and all names.
-const SchemeRow& find_scheme(std::string_view name);
+const SchemeInfo& find_scheme(std::string_view name);
 const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);

@@ -6,7 +6,7 @@
 namespace ringside {
 
 std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parameters) {
-  const SchemeRow& scheme = find_scheme(plan.scheme);
+  const SchemeInfo& scheme = find_scheme(plan.scheme);
   if (!scheme.divides || plan.train.offload != Offload::none || converts_gradients(plan.train))
     return {};
   const StateDivision among = scheme.divides(plan.options, plan.world);

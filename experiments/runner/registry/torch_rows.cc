@@ -6,8 +6,8 @@
 #include "core/models/model_defaults.h"
 #include "experiments/runner/registry/registry.h"
 #include "peer/fsdp/fsdp.h"
-#include "peer/schemes/averaging.h"
 #include "peer/schemes/ddp.h"
+#include "peer/schemes/local_sgd.h"
 #include "ps/schemes/dp.h"
 
 namespace ringside {
@@ -133,7 +133,7 @@ std::vector<std::string> torch_environment(const RunPlan& plan) {
 }
 
 template <class Own>
-SchemeRow torch_row(std::string_view name, std::string_view summary) {
+SchemeInfo torch_row(std::string_view name, std::string_view summary) {
   auto r = plain_row(name, summary, Own{});
   r.check = [name](const Options&, const RunPlan& plan) {
     check_torch(name, plan);
@@ -146,7 +146,7 @@ SchemeRow torch_row(std::string_view name, std::string_view summary) {
   return r;
 }
 
-SchemeRow torch_ddp_row() {
+SchemeInfo torch_ddp_row() {
   auto r = torch_row<TorchDdpOptions>("torch-ddp", "PyTorch's DistributedDataParallel");
   r.minimum_bytes = [](const Options&, const StepShape& shape) {
     return peer::ddp_minimum_bytes(shape);
@@ -154,7 +154,7 @@ SchemeRow torch_ddp_row() {
   return r;
 }
 
-SchemeRow torch_fsdp_row() {
+SchemeInfo torch_fsdp_row() {
   using Own = TorchFsdpOptions;
   auto r = torch_row<Own>("torch-fsdp", "PyTorch's FSDP2 (fully_shard)");
   r.reduces_each_micro_batch = true;
@@ -166,7 +166,7 @@ SchemeRow torch_fsdp_row() {
   return r;
 }
 
-SchemeRow torch_dp_row() {
+SchemeInfo torch_dp_row() {
   using Own = TorchOptions;
   auto r = torch_row<Own>("torch-dp", "PyTorch's DataParallel: one process drives all GPUs");
   r.check = [](const Options&, const RunPlan& plan) {
@@ -187,10 +187,10 @@ SchemeRow torch_dp_row() {
   return r;
 }
 
-SchemeRow torch_local_sgd_row() {
+SchemeInfo torch_local_sgd_row() {
   using Own = TorchLocalSgdOptions;
   const auto ours = [](const Options& options) {
-    return peer::AveragingOptions{.sync_every = options.as<Own>().sync_every};
+    return peer::LocalSgdOptions{.sync_every = options.as<Own>().sync_every};
   };
   auto r = torch_row<Own>("torch-local-sgd", "PyTorch's post-local SGD: see averaging");
   r.promise = [](const Options&) { return Promise::own_algorithm; };
@@ -200,20 +200,20 @@ SchemeRow torch_local_sgd_row() {
     if (const std::int64_t every = options.as<Own>().sync_every; every < 1)
       throw Error("scheme.torch-local-sgd.sync_every = {} is too small; it has to be 1 or more",
                   every);
-    peer::check(peer::AveragingOptions{}, plan);
+    peer::check(peer::LocalSgdOptions{}, plan);
   };
   r.define = [ours](const RankContext& context, const Options& options) {
-    return peer::define_averaging(context, ours(options));
+    return peer::define_local_sgd(context, ours(options));
   };
   r.minimum_bytes = [ours](const Options& options, const StepShape& shape) {
-    return peer::averaging_minimum_bytes(shape, ours(options));
+    return peer::local_sgd_minimum_bytes(shape, ours(options));
   };
   return r;
 }
 
 }  // namespace
 
-std::vector<SchemeRow> torch_rows() {
+std::vector<SchemeInfo> torch_rows() {
   return {torch_ddp_row(), torch_fsdp_row(), torch_dp_row(), torch_local_sgd_row()};
 }
 

@@ -28,9 +28,9 @@ ordered_json shown(const RunPlan& plan) {
 
 }  // namespace
 
-ordered_json common_plan(const std::vector<Row>& rows) {
+ordered_json common_plan(const std::vector<RunRecord>& rows) {
   std::optional<ordered_json> common;
-  for (const Row& row : rows) {
+  for (const RunRecord& row : rows) {
     if (row.plan.purpose != Purpose::asked || row.plan.repeat > 0) continue;
     const ordered_json plan = shown(row.plan);
     if (common)

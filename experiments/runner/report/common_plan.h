@@ -4,13 +4,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
 /// The members of the plans of all runs that were asked for, as plan.json has them, as far as they
 /// are equal in all of them; without ranks, and without the single operations that were timed on a
 /// simulated cluster. An empty object without such rows.
-nlohmann::ordered_json common_plan(const std::vector<Row>& rows);
+nlohmann::ordered_json common_plan(const std::vector<RunRecord>& rows);
 
 }  // namespace ringside

@@ -14,7 +14,8 @@ std::vector<std::size_t> kept(std::size_t count) {
   return out;
 }
 
-void add_point(LossCurve& curve, const Row& row, std::int64_t steps, double seconds, double loss) {
+void add_point(LossCurve& curve, const RunRecord& row, std::int64_t steps, double seconds,
+               double loss) {
   curve.step.push_back(steps);
   curve.samples.push_back(static_cast<double>(steps * row.plan.train.global_batch));
   curve.seconds.push_back(seconds);
@@ -30,13 +31,13 @@ Fields fields_of(LossCurve& curve) {
           {"of", &curve.of}};
 }
 
-double bytes_of_all_ranks(const Row& row) {
+double bytes_of_all_ranks(const RunRecord& row) {
   double bytes = 0;
   for (const RankRecord& rank : row.ranks) bytes += rank.bytes_sent_per_step;
   return bytes;
 }
 
-std::optional<LossCurve> training_curve(const Row& row) {
+std::optional<LossCurve> training_curve(const RunRecord& row) {
   if (row.loss.empty() || row.samples_per_s <= 0) return {};
   LossCurve curve;
   curve.of = static_cast<std::int64_t>(row.loss.size());
@@ -48,7 +49,7 @@ std::optional<LossCurve> training_curve(const Row& row) {
   return curve;
 }
 
-std::optional<LossCurve> evaluation_curve(const Row& row) {
+std::optional<LossCurve> evaluation_curve(const RunRecord& row) {
   const std::vector<Evaluation>& all = held_out_curve(row);
   if (all.empty()) return {};
   LossCurve curve;

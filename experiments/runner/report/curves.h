@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -29,16 +29,16 @@ Fields fields_of(LossCurve& curve);
 inline constexpr std::size_t most_points = 200;
 
 /// The bytes that all ranks of the run together send in a step.
-double bytes_of_all_ranks(const Row& row);
+double bytes_of_all_ranks(const RunRecord& row);
 
 /// The loss of every step. A row keeps no time of each step, so `seconds` are samples divided by
 /// the row's samples/s: the mean time of a measured step, times steps. Nothing if nothing was
 /// computed.
-std::optional<LossCurve> training_curve(const Row& row);
+std::optional<LossCurve> training_curve(const RunRecord& row);
 
 /// The held-out loss of every evaluation; of runs whose workers do not wait for each other, over
 /// time. `seconds` were measured: those of the slowest worker in steps, without evaluations.
 /// Nothing if there are no evaluations.
-std::optional<LossCurve> evaluation_curve(const Row& row);
+std::optional<LossCurve> evaluation_curve(const RunRecord& row);
 
 }  // namespace ringside

@@ -13,7 +13,7 @@ Lines lines_of(const SavedResults& results) {
     LineName name{summary.label, summary.world, summary.purpose};
     out.push_back({std::move(name), {std::move(summary), {}}});
   }
-  for (const Row* row : rows_that_count(results.rows)) {
+  for (const RunRecord* row : rows_that_count(results.rows)) {
     if (row->status != "ok") continue;
     for (auto& [name, line] : out)
       if (name == name_of_line(row->plan)) line.finished.push_back(row);

@@ -13,7 +13,7 @@ namespace ringside {
 /// One row of a folder's tables, and the runs that count for it.
 struct ComparedLine {
   CaseSummary summary;
-  std::vector<const Row*> finished;
+  std::vector<const RunRecord*> finished;
 };
 
 using LineName = std::tuple<std::string, int, Purpose>;  // label, world

@@ -14,7 +14,7 @@ using Rates = std::map<std::pair<int, std::int64_t>, double>;
 
 Rates rates_of(const ComparedLine& line) {
   Rates rates;
-  for (const Row* row : line.finished)
+  for (const RunRecord* row : line.finished)
     rates[{row->plan.repeat, row->plan.train.seed}] = row->samples_per_s;
   return rates;
 }

@@ -68,7 +68,7 @@ class Values {
   template <class Figure>
   static std::vector<double> figures(const ComparedLine& line, Figure figure) {
     std::vector<double> out;
-    for (const Row* row : line.finished)
+    for (const RunRecord* row : line.finished)
       if (const std::optional<double> value = figure(*row)) out.push_back(*value);
     return out;
   }
@@ -97,10 +97,10 @@ void add_values(const ComparedLine& a, const ComparedLine& b, const DiffRule& ru
   values.add_failures();
   values.add_proof();
   values.add(
-      "peak memory", true, [](const Row& row) -> Figure { return memory_peak(row); }, in_mb);
+      "peak memory", true, [](const RunRecord& row) -> Figure { return memory_peak(row); }, in_mb);
   values.add(
       "bytes sent", true,
-      [](const Row& row) {
+      [](const RunRecord& row) {
         double most = 0;
         for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
         return Figure(most);
@@ -108,10 +108,11 @@ void add_values(const ComparedLine& a, const ComparedLine& b, const DiffRule& ru
       in_mb);
   values.add(
       "training loss", false,
-      [](const Row& row) { return row.loss.empty() ? Figure() : Figure(row.loss.back()); }, loss);
+      [](const RunRecord& row) { return row.loss.empty() ? Figure() : Figure(row.loss.back()); },
+      loss);
   values.add(
       "held-out loss", false,
-      [](const Row& row) {
+      [](const RunRecord& row) {
         const auto& curve = held_out_curve(row);
         return curve.empty() ? Figure() : Figure(curve.back().loss);
       },

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr const char* earlier = "earlier";
 constexpr std::size_t longest_value = 60;
 
-json name_of(const Row& row) { return {{"run", row.plan.id}, {"attempt", row.attempt}}; }
+json name_of(const RunRecord& row) { return {{"run", row.plan.id}, {"attempt", row.attempt}}; }
 
 /// What tells environments apart.
 json distinct_part(json environment) {
@@ -49,10 +49,10 @@ std::string shortened(const std::string& value) {
 }  // namespace
 
 nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const json& before,
-                                    const std::vector<Row>& rows) {
+                                    const std::vector<RunRecord>& rows) {
   const json here = distinct_part(json(now));
   json others = json::array();
-  for (const Row& row : rows) {
+  for (const RunRecord& row : rows) {
     const json name = name_of(row);
     const json its = environment_of(name, before);
     if (distinct_part(its) == here) continue;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -15,7 +15,7 @@ namespace ringside {
 /// environment.json said until now, null if that is not known. Only the time of an environment may
 /// differ without making it another one.
 nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const nlohmann::json& before,
-                                    const std::vector<Row>& rows);
+                                    const std::vector<RunRecord>& rows);
 
 /// For each earlier environment one line about its rows and what differs from now.
 std::vector<std::string> texts_of_earlier(const nlohmann::json& environment);

@@ -46,7 +46,7 @@ std::vector<TableLine> staleness_table(const std::vector<CaseSummary>& cases) {
                                    "p95", "max", "dropped", "steps of workers"}};
   for (const CaseSummary& one : cases) {
     if (!one.staleness) continue;
-    const RowStaleness& stale = *one.staleness;
+    const RunStaleness& stale = *one.staleness;
     const auto ms = [](double value) { return fmt::format("{:.3g}", value); };
     lines.push_back(
         {one.label, std::to_string(one.world), fmt::format("{:.0f}", stale.p50),

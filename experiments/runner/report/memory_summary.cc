@@ -47,9 +47,9 @@ MemoryUse MemorySummary::of_worker() const {
   return most;
 }
 
-MemorySummary summarise_memory(const std::vector<const Row*>& repeats) {
+MemorySummary summarise_memory(const std::vector<const RunRecord*>& repeats) {
   MemorySummary memory;
-  for (const Row* row : repeats) {
+  for (const RunRecord* row : repeats) {
     const bool first = row == repeats.front();
     std::int64_t job = 0;
     for (const RankRecord& rank : row->ranks) job += rank.at_peak.total();

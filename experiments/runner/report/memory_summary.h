@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "experiments/runner/report/rank_memory.h"
 
 namespace ringside {
@@ -44,7 +44,7 @@ struct MemorySummary {
 };
 
 /// Summarises repeats, which must have finished.
-MemorySummary summarise_memory(const std::vector<const Row*>& repeats);
+MemorySummary summarise_memory(const std::vector<const RunRecord*>& repeats);
 
 nlohmann::ordered_json to_json(const MemorySummary& memory);
 

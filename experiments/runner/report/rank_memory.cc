@@ -13,7 +13,7 @@ Fields fields_of(RankMemory& memory) {
           {"host_memory", Structs(&memory.host_memory)}};
 }
 
-RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
+RanksMemory memory_of_ranks(const std::vector<const RunRecord*>& repeats,
                             const std::vector<int>& busiest) {
   RanksMemory out;
   const std::size_t ranks = repeats[0]->ranks.size();
@@ -28,7 +28,7 @@ RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
       continue;
     }
     RankMemory& memory = out.ranks.emplace_back();
-    for (const Row* row : repeats) {
+    for (const RunRecord* row : repeats) {
       if (r >= row->ranks.size()) continue;
       const RankRecord& record = row->ranks[r];
       if (record.at_peak.total() <= memory.peak) continue;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -33,7 +33,7 @@ inline constexpr std::size_t most_shown_ranks = 16;
 inline constexpr int first_ranks = 8;
 
 /// `repeats` have finished.
-RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
+RanksMemory memory_of_ranks(const std::vector<const RunRecord*>& repeats,
                             const std::vector<int>& busiest);
 
 }  // namespace ringside

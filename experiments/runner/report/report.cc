@@ -12,30 +12,30 @@ namespace ringside {
 namespace {
 
 template <class Figure>
-std::vector<double> each(const std::vector<const Row*>& rows, Figure figure) {
+std::vector<double> each(const std::vector<const RunRecord*>& rows, Figure figure) {
   std::vector<double> values;
-  for (const Row* row : rows) values.push_back(figure(*row));
+  for (const RunRecord* row : rows) values.push_back(figure(*row));
   return values;
 }
 
-double most_bytes_sent(const Row& row) {
+double most_bytes_sent(const RunRecord& row) {
   double most = 0;
   for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
   return most;
 }
 
-double hidden_ms(const Row& row) {
+double hidden_ms(const RunRecord& row) {
   return std::max(0.0, row.time_ms.communication - row.time_ms.exposed);
 }
 
-double overlap(const Row& row) {
+double overlap(const RunRecord& row) {
   return row.time_ms.communication > 0 ? hidden_ms(row) / row.time_ms.communication : 0;
 }
 
 /// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
 /// row that counts, with the smallest seed first.
 struct Case {
-  std::vector<const Row*> repeats, attempts;
+  std::vector<const RunRecord*> repeats, attempts;
 };
 
 /// Whether both runs belong to one line of the table: they differ at most in repeat and seed.
@@ -44,18 +44,18 @@ bool same_line(const RunPlan& a, RunPlan b) {
   return same_case(a, b);
 }
 
-std::vector<Case> cases_of(const std::vector<Row>& rows) {
+std::vector<Case> cases_of(const std::vector<RunRecord>& rows) {
   std::vector<Case> cases;
-  const auto case_of = [&](const Row& row) -> Case& {
+  const auto case_of = [&](const RunRecord& row) -> Case& {
     for (Case& known : cases)
       if (same_line(known.attempts[0]->plan, row.plan)) return known;
     return cases.emplace_back();
   };
-  for (const Row& row : rows) case_of(row).attempts.push_back(&row);
-  for (const Row* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
+  for (const RunRecord& row : rows) case_of(row).attempts.push_back(&row);
+  for (const RunRecord* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
   // Runs of two cases that have the same name cannot be told apart: one of the cases counts.
   std::erase_if(cases, [](const Case& one) { return one.repeats.empty(); });
-  const auto by_seed = [](const Row* a, const Row* b) {
+  const auto by_seed = [](const RunRecord* a, const RunRecord* b) {
     return std::pair(a->plan.train.seed, a->plan.repeat) <
            std::pair(b->plan.train.seed, b->plan.repeat);
   };
@@ -69,7 +69,7 @@ std::vector<Case> cases_of(const std::vector<Row>& rows) {
   return cases;
 }
 
-void add_prediction(CaseSummary& out, const Row& row) {
+void add_prediction(CaseSummary& out, const RunRecord& row) {
   if (!row.predicted) return;
   out.prediction_failure = row.predicted->error;
   if (!out.prediction_failure.empty()) return;
@@ -79,14 +79,14 @@ void add_prediction(CaseSummary& out, const Row& row) {
   out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.memory.peak()) - 1;
 }
 
-void add_bounds(CaseSummary& out, const Row& row) {
+void add_bounds(CaseSummary& out, const RunRecord& row) {
   const auto& bounds = row.predicted ? row.predicted->bounds : row.bounds;
   if (bounds) out.simulated_ms = {bounds->low_ms, bounds->high_ms};
 }
 
 void add_disturbances(CaseSummary& out, const Case& one) {
   double worst = 0;
-  for (const Row* row : one.repeats) {
+  for (const RunRecord* row : one.repeats) {
     const std::string cause = disturbance(*row);
     if (cause.empty()) continue;
     ++out.disturbed;
@@ -98,19 +98,19 @@ void add_disturbances(CaseSummary& out, const Case& one) {
   out.superseded = static_cast<int>(one.attempts.size() - one.repeats.size());
 }
 
-std::vector<const Row*> finished(const std::vector<const Row*>& rows) {
-  std::vector<const Row*> out;
-  for (const Row* row : rows)
+std::vector<const RunRecord*> finished(const std::vector<const RunRecord*>& rows) {
+  std::vector<const RunRecord*> out;
+  for (const RunRecord* row : rows)
     if (row->status == "ok") out.push_back(row);
   return out;
 }
 
-std::vector<RowFigure> summarise_figures(const std::vector<const Row*>& rows) {
-  std::vector<RowFigure> out = rows[0]->figures;
-  for (RowFigure& figure : out) {
+std::vector<RunFigure> summarise_figures(const std::vector<const RunRecord*>& rows) {
+  std::vector<RunFigure> out = rows[0]->figures;
+  for (RunFigure& figure : out) {
     std::vector<double> means;
-    for (const Row* row : rows)
-      for (const RowFigure& other : row->figures)
+    for (const RunRecord* row : rows)
+      for (const RunFigure& other : row->figures)
         if (other.name == figure.name) {
           means.push_back(other.mean);
           figure.max = std::max(figure.max, other.max);
@@ -120,8 +120,8 @@ std::vector<RowFigure> summarise_figures(const std::vector<const Row*>& rows) {
   return out;
 }
 
-CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
-                           const std::vector<const Row*>& counting) {
+CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
+                           const std::vector<const RunRecord*>& counting) {
   const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
   if (plan.cluster) {
@@ -144,38 +144,39 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.processes = static_cast<int>(plan.ranks.size());
   out.gpus = gpus(plan);
   out.repeats = static_cast<int>(one.repeats.size());
-  for (const Row* row : one.repeats)
+  for (const RunRecord* row : one.repeats)
     if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
   out.setup = setup_of(one.repeats);
   add_disturbances(out, one);
-  const std::vector<const Row*> good = finished(one.repeats);
+  const std::vector<const RunRecord*> good = finished(one.repeats);
   if (good.empty()) return out;
-  const auto speeds = each(good, [](const Row& row) { return row.samples_per_s; });
+  const auto speeds = each(good, [](const RunRecord& row) { return row.samples_per_s; });
   const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
   out.samples_per_s = median(speeds);
   if (out.samples_per_s > 0) out.spread = (*most - *least) / 2 / out.samples_per_s;
-  out.step_ms = median(each(good, [](const Row& row) { return row.step_ms.median; }));
-  out.compute_ms = median(each(good, [](const Row& row) { return row.time_ms.compute; }));
-  out.exposed_ms = median(each(good, [](const Row& row) { return row.time_ms.exposed; }));
-  out.optimizer_ms = median(each(
-      good, [](const Row& row) { return row.time_ms.optimizer + row.time_ms.serving_optimizer; }));
-  out.data_ms = median(each(good, [](const Row& row) { return row.time_ms.data; }));
-  out.idle_ms = median(each(good, [](const Row& row) { return row.time_ms.idle; }));
-  out.encoding_ms = median(each(good, [](const Row& row) { return row.time_ms.encoding; }));
-  out.other_ms = median(each(good, [](const Row& row) {
+  out.step_ms = median(each(good, [](const RunRecord& row) { return row.step_ms.median; }));
+  out.compute_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.compute; }));
+  out.exposed_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.exposed; }));
+  out.optimizer_ms = median(each(good, [](const RunRecord& row) {
+    return row.time_ms.optimizer + row.time_ms.serving_optimizer;
+  }));
+  out.data_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.data; }));
+  out.idle_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.idle; }));
+  out.encoding_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.encoding; }));
+  out.other_ms = median(each(good, [](const RunRecord& row) {
     return row.time_ms.data + row.time_ms.idle + row.time_ms.encoding;
   }));
   out.communication_ms =
-      median(each(good, [](const Row& row) { return row.time_ms.communication; }));
+      median(each(good, [](const RunRecord& row) { return row.time_ms.communication; }));
   out.hidden_ms = median(each(good, hidden_ms));
   if (out.communication_ms > 0) out.overlap = median(each(good, overlap));
-  out.tokens_per_s = median(each(good, [](const Row& row) { return row.tokens_per_s; }));
+  out.tokens_per_s = median(each(good, [](const RunRecord& row) { return row.tokens_per_s; }));
   out.utilization = utilization_of(*good[0], out.samples_per_s);
   out.loss_curve = training_curve(*good[0]);
   out.held_out_curve = evaluation_curve(*good[0]);
   out.bytes_sent_per_step = median(each(good, most_bytes_sent));
-  out.bytes_computed =
-      std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });
+  out.bytes_computed = std::any_of(good.begin(), good.end(),
+                                   [](const RunRecord* row) { return bytes_computed(*row); });
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
   out.figures = summarise_figures(good);
   out.memory = summarise_memory(good);
@@ -183,12 +184,12 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   add_prediction(out, *good[0]);
   add_bounds(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
-  for (const Row* row : good)
+  for (const RunRecord* row : good)
     if (row->staleness && (!out.staleness || out.staleness->max < row->staleness->max)) {
       out.staleness = row->staleness;
       out.worker_steps = row->worker_steps;
     }
-  for (const Row* row : good)
+  for (const RunRecord* row : good)
     out.lost_workers.insert(out.lost_workers.end(), row->lost_workers.begin(),
                             row->lost_workers.end());
   if (!good[0]->evaluations.empty()) {
@@ -196,7 +197,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
     out.perplexity = perplexity(*good[0], *out.held_out);
   }
   if (good[0]->cores)
-    out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
+    out.cores = median(each(good, [](const RunRecord& row) { return row.cores.value_or(0); }));
   if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
   // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
   out.verdict = verdict(finished(one.attempts), rows);
@@ -208,7 +209,7 @@ using Rates = std::map<std::pair<int, std::int64_t>, double>;
 
 Rates rates_of(const Case& one) {
   Rates rates;
-  for (const Row* row : finished(one.repeats))
+  for (const RunRecord* row : finished(one.repeats))
     rates[{row->plan.repeat, row->plan.train.seed}] = row->samples_per_s;
   return rates;
 }
@@ -259,10 +260,10 @@ Ratio ratio(const Rates& rates, const Rates& by) {
 
 }  // namespace
 
-std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
+std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
   std::vector<CaseSummary> out;
   const std::vector<Case> cases = cases_of(rows);
-  const std::vector<const Row*> counting = rows_that_count(rows);
+  const std::vector<const RunRecord*> counting = rows_that_count(rows);
   for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows, counting);
     // A simulation without numerics is taken as the same run if its scheme promises that.

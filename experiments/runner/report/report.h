@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "core/sim/cluster.h"
 #include "experiments/runner/registry/state_formula.h"
 #include "experiments/runner/report/curves.h"
@@ -86,10 +86,10 @@ struct CaseSummary {
   bool bytes_computed = false;     // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
   /// What the scheme reports of itself. `max` is the largest one of all repeats.
-  std::vector<RowFigure> figures;
+  std::vector<RunFigure> figures;
   /// Of the repeat with the stalest gradient: the staleness of its gradients, and the steps of its
   /// workers if these differ.
-  std::optional<RowStaleness> staleness{};
+  std::optional<RunStaleness> staleness{};
   std::vector<std::int64_t> worker_steps{};
   std::vector<std::string> lost_workers{};  // of all repeats
   MemorySummary memory;
@@ -115,7 +115,7 @@ struct CaseSummary {
 /// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`
 /// come first. Speed-ups are taken against a case of `single` that was asked for and does the same
 /// work: of several the one with the same global batch, then with the fewest micro-batches.
-std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
+std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows);
 
 /// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have
 /// a value in common. Those of simulated cases follow from CaseSummary::simulated_ms. No group of
@@ -134,6 +134,6 @@ nlohmann::ordered_json summary_json(const std::string& experiment,
 std::string summary_text(const std::vector<CaseSummary>& cases);
 
 /// The main figures of one run, one on each line.
-std::string row_text(const Row& row);
+std::string row_text(const RunRecord& row);
 
 }  // namespace ringside

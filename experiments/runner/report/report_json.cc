@@ -53,7 +53,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
   ordered_json assumed = ordered_json::object();
   for (const sim::Assumed& part : one.assumed) assumed[part.part] = part.keys;
   ordered_json figures = ordered_json::array();
-  for (const RowFigure& figure : one.figures) figures.push_back(to_json(figure));
+  for (const RunFigure& figure : one.figures) figures.push_back(to_json(figure));
   return {
       {"scheme", one.scheme},
       {"label", one.label},
@@ -134,7 +134,7 @@ ordered_json summary_json(const std::string& experiment, const std::vector<CaseS
   for (const Tie& tie : ties(cases))
     not_ranked.push_back({{"world", tie.world}, {"labels", tie.labels}});
   for (const SweepTable& table : sweep_of(cases)) sweeps.push_back(to_json(table));
-  return {{"schema", Row::schema},
+  return {{"schema", RunRecord::schema},
           {"experiment", experiment},
           {"cases", rows},
           {"not_ranked", not_ranked},

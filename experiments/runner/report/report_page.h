@@ -13,7 +13,7 @@ namespace ringside {
 /// What a results folder gives the page.
 struct PageSource {
   std::string folder;                        // as it was named
-  const std::vector<Row>& rows;              // all that could be read
+  const std::vector<RunRecord>& rows;        // all that could be read
   const std::vector<CaseSummary>& cases;     // summarise(rows)
   const nlohmann::json& environment;         // content of environment.json; null if it is not known
   std::vector<std::string> complaints = {};  // what could not be read, and why, a line each

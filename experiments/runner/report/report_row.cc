@@ -18,8 +18,8 @@ std::string resident_text(const RankRecord& rank) {
 }
 
 /// Says of which workers a hash of parameters is.
-std::string shown_text(const Row& row) {
-  const RowParameters& at_end = row.at_end;
+std::string shown_text(const RunRecord& row) {
+  const RunParameters& at_end = row.at_end;
   if (!at_end.differing.empty())
     return fmt::format(", but those of {} DIFFER", ranks_text(at_end.differing));
   if (row.plan.world == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
@@ -30,7 +30,7 @@ std::string shown_text(const Row& row) {
 
 }  // namespace
 
-std::string row_text(const Row& row) {
+std::string row_text(const RunRecord& row) {
   double sent = 0;
   std::int64_t all_ranks = 0;
   const RankRecord* largest = nullptr;
@@ -75,7 +75,7 @@ std::string row_text(const Row& row) {
                        resident_text(*largest), megabytes(static_cast<double>(all_ranks)));
   else if (largest)  // another program does not say what of its memory is of which kind
     out += fmt::format("peak memory    not known{}\n", resident_text(*largest));
-  for (const RowFigure& figure : row.figures)
+  for (const RunFigure& figure : row.figures)
     out += fmt::format("figure         {} {:.4g} {} (mean over workers; max {:.4g})\n", figure.name,
                        figure.mean, figure.unit, figure.max);
   if (const auto& stale = row.staleness)

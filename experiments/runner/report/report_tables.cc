@@ -140,7 +140,7 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
 std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"figures of schemes", "world", "figure", "unit", "mean", "max"}};
   for (const CaseSummary& one : cases)
-    for (const RowFigure& figure : one.figures)
+    for (const RunFigure& figure : one.figures)
       lines.push_back({one.label, std::to_string(one.world), figure.name, figure.unit,
                        fmt::format("{:.4g}", figure.mean), fmt::format("{:.4g}", figure.max)});
   return lines.size() > 1 ? lines : std::vector<TableLine>{};

@@ -18,7 +18,7 @@ void add_new(std::vector<Value>& values, const Value& value) {
 
 }  // namespace
 
-CaseSetup setup_of(const std::vector<const Row*>& repeats) {
+CaseSetup setup_of(const std::vector<const RunRecord*>& repeats) {
   const RunPlan& plan = repeats[0]->plan;
   CaseSetup out{.model = plan.model,
                 .data = plan.data,
@@ -27,7 +27,7 @@ CaseSetup setup_of(const std::vector<const Row*>& repeats) {
                 .device = plan.device,
                 .options = plan.options,
                 .servers = plan.servers};
-  for (const Row* row : repeats) {
+  for (const RunRecord* row : repeats) {
     add_new(out.seeds, row->plan.train.seed);
     for (const RankRecord& rank : row->ranks)
       if (!rank.host.empty()) add_new(out.hosts, rank.host);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -25,7 +25,7 @@ struct CaseSetup {
 
 /// `repeats` are all repeats of a case, with the smallest seed first; the first one that has
 /// finished says what plans do not.
-CaseSetup setup_of(const std::vector<const Row*>& repeats);
+CaseSetup setup_of(const std::vector<const RunRecord*>& repeats);
 
 nlohmann::ordered_json to_json(const CaseSetup& setup);
 

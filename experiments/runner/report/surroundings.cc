@@ -86,9 +86,9 @@ std::map<std::string, json> configuration_of(const RunPlan& plan) {
 }
 
 /// The first run of every case that was asked for.
-std::map<std::pair<std::string, int>, const RunPlan*> plans_of(const std::vector<Row>& rows) {
+std::map<std::pair<std::string, int>, const RunPlan*> plans_of(const std::vector<RunRecord>& rows) {
   std::map<std::pair<std::string, int>, const RunPlan*> out;
-  for (const Row& row : rows)
+  for (const RunRecord& row : rows)
     if (row.plan.purpose != Purpose::reference)
       out.emplace(std::pair(row.plan.label, row.plan.world), &row.plan);
   return out;

@@ -21,13 +21,13 @@ Spread spread_of(const std::vector<double>& values) {
 
 /// The run of `single` that trains what `row` trains, with the same learning rate for one replica:
 /// of several the one that was asked for, then the one with the same repeat. Null if there is none.
-const Row* single_of(const Row& row, const std::vector<const Row*>& rows) {
-  const Row* found = nullptr;
-  const auto worth = [&](const Row& one) {
+const RunRecord* single_of(const RunRecord& row, const std::vector<const RunRecord*>& rows) {
+  const RunRecord* found = nullptr;
+  const auto worth = [&](const RunRecord& one) {
     return 2 * static_cast<int>(one.plan.purpose == Purpose::asked) +
            static_cast<int>(one.plan.repeat == row.plan.repeat);
   };
-  for (const Row* one : rows) {
+  for (const RunRecord* one : rows) {
     if (one->status != "ok" || one->plan.scheme != "single" ||
         one->plan.purpose == Purpose::all_cores ||
         one->plan.optimizer.lr != row.plan.optimizer.lr || !same_training(one->plan, row.plan))
@@ -38,14 +38,14 @@ const Row* single_of(const Row& row, const std::vector<const Row*>& rows) {
 }
 
 /// The loss that `row` has to reach; nothing if `single` has to say and has not finished.
-std::optional<double> target_of(const Row& row, const Row* single) {
+std::optional<double> target_of(const RunRecord& row, const RunRecord* single) {
   if (row.plan.target_kind == TargetKind::number) return row.plan.target_loss;
   return single ? final_loss(*single) : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Cost> cost_to(const Row& row, double target) {
+std::optional<Cost> cost_to(const RunRecord& row, double target) {
   const auto cost_at = [&](double steps, double seconds) {
     return Cost{seconds, steps * static_cast<double>(row.plan.train.global_batch),
                 steps * bytes_of_all_ranks(row)};
@@ -64,7 +64,7 @@ std::optional<Cost> cost_to(const Row& row, double target) {
   return {};
 }
 
-std::optional<double> final_loss(const Row& row) {
+std::optional<double> final_loss(const RunRecord& row) {
   const std::vector<Evaluation>& curve = held_out_curve(row);
   const std::size_t all = curve.size(), count = std::min(all, last_evaluations);
   if (count == 0) return {};
@@ -73,15 +73,15 @@ std::optional<double> final_loss(const Row& row) {
   return sum / static_cast<double>(count);
 }
 
-std::optional<TimeToLoss> time_to_loss(const std::vector<const Row*>& runs,
-                                       const std::vector<const Row*>& rows) {
+std::optional<TimeToLoss> time_to_loss(const std::vector<const RunRecord*>& runs,
+                                       const std::vector<const RunRecord*>& rows) {
   TimeToLoss out;
   std::vector<double> targets, seconds, samples, bytes, speed_ups, differences;
   std::map<std::int64_t, double> of_single_by_seed;  // final_loss()
-  for (const Row* row : runs) {
+  for (const RunRecord* row : runs) {
     const std::optional<double> at_end = final_loss(*row);
     if (row->plan.target_kind == TargetKind::none || !at_end) return {};
-    const Row* single = single_of(*row, rows);
+    const RunRecord* single = single_of(*row, rows);
     ++out.runs;
     const std::optional<double> target = target_of(*row, single);
     if (!target) continue;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "experiments/runner/report/interval.h"
 
 namespace ringside {
@@ -20,11 +20,11 @@ struct Cost {
 /// Returns the cost at the first crossing of `target`, interpolated linearly between the last
 /// evaluation above the target and the next one. If already the first evaluation has reached the
 /// target, the cost is that of the first evaluation. Returns nothing if no evaluation has.
-std::optional<Cost> cost_to(const Row& row, double target);
+std::optional<Cost> cost_to(const RunRecord& row, double target);
 
 /// The held-out loss at the end of a run: the mean over its last three evaluations, or over all if
 /// there are fewer. Returns nothing for a run without evaluations.
-std::optional<double> final_loss(const Row& row);
+std::optional<double> final_loss(const RunRecord& row);
 
 /// The median of some values, and their range.
 struct Spread {
@@ -54,8 +54,8 @@ struct TimeToLoss {
 /// runs of `single` with the same training are looked up among `rows`, all rows of the comparison
 /// that count (experiments/runner/results/attempts.h). Returns nothing if the plan names no target,
 /// or if no run was evaluated.
-std::optional<TimeToLoss> time_to_loss(const std::vector<const Row*>& runs,
-                                       const std::vector<const Row*>& rows);
+std::optional<TimeToLoss> time_to_loss(const std::vector<const RunRecord*>& runs,
+                                       const std::vector<const RunRecord*>& rows);
 
 nlohmann::ordered_json to_json(const TimeToLoss& time);
 

@@ -77,7 +77,7 @@ std::string formula_of(const Utilization& found, int world, double samples_per_s
 
 }  // namespace
 
-std::optional<Peak> peak_of(const Row& row) {
+std::optional<Peak> peak_of(const RunRecord& row) {
   const RunPlan& plan = row.plan;
   if (plan.device.peak_tflops > 0)
     return Peak{1e12 * plan.device.peak_tflops, products_dtype(plan),
@@ -85,7 +85,7 @@ std::optional<Peak> peak_of(const Row& row) {
   return plan.cluster ? peak_of_cluster(plan) : row.measured_peak;
 }
 
-Utilization utilization_of(const Row& row, double samples_per_s) {
+Utilization utilization_of(const RunRecord& row, double samples_per_s) {
   Utilization out{.work = row.work, .peak = peak_of(row)};
   const RunPlan& plan = row.plan;
   const double tokens = row.samples_per_s > 0 ? row.tokens_per_s / row.samples_per_s : 0;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -25,11 +25,11 @@ struct Utilization {
 };
 
 /// The largest rate of the run's workers as far as it is known: what device.peak_tflops says, that
-/// of the simulated cluster's devices, or Row::measured_peak.
-std::optional<Peak> peak_of(const Row& row);
+/// of the simulated cluster's devices, or RunRecord::measured_peak.
+std::optional<Peak> peak_of(const RunRecord& row);
 
 /// Of one repeat of a case, and the samples/s of the case.
-Utilization utilization_of(const Row& row, double samples_per_s);
+Utilization utilization_of(const RunRecord& row, double samples_per_s);
 
 nlohmann::ordered_json to_json(const Utilization& utilization);
 

@@ -18,13 +18,13 @@ namespace {
 /// with any other order the row can agree to rounding only, not bit for bit. A run of `single` on
 /// all cores is never a reference, because kernels of several threads may add up in another order.
 struct Reference {
-  const Row* row = nullptr;
+  const RunRecord* row = nullptr;
   bool same_sums = false;
 };
 
-Reference reference_of(const Row& row, const std::vector<Row>& rows) {
+Reference reference_of(const RunRecord& row, const std::vector<RunRecord>& rows) {
   Reference found;
-  for (const Row& candidate : rows) {
+  for (const RunRecord& candidate : rows) {
     const RunPlan& plan = candidate.plan;
     if (candidate.status != "ok") continue;
     if (plan.purpose == Purpose::all_cores) continue;
@@ -41,7 +41,7 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
 
 /// Compares parameters, losses and evaluations bit for bit. The hash of the parameters alone would
 /// not reveal a scheme that computes right gradients and wrong losses.
-bool same_bits(const Row& a, const Row& b) {
+bool same_bits(const RunRecord& a, const RunRecord& b) {
   const auto same_values = [](const Evaluation& x, const Evaluation& y) {
     return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
            x.accuracy == y.accuracy;
@@ -53,8 +53,8 @@ bool same_bits(const Row& a, const Row& b) {
 }
 
 /// The largest relative difference of the losses in training and in evaluations.
-double difference_of(const Row& a, const Row& b) {
-  const auto held_out = [](const Row& row) {
+double difference_of(const RunRecord& a, const RunRecord& b) {
+  const auto held_out = [](const RunRecord& row) {
     std::vector<double> losses;
     for (const auto& evaluation : row.evaluations) {
       losses.push_back(evaluation.loss);
@@ -67,7 +67,7 @@ double difference_of(const Row& a, const Row& b) {
 
 /// Whether accuracies differ by at most 0.01. An accuracy counts right predictions: where losses
 /// agree to rounding, a few samples may still be predicted differently.
-bool close_accuracies(const Row& a, const Row& b) {
+bool close_accuracies(const RunRecord& a, const RunRecord& b) {
   return std::equal(
       a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(), b.evaluations.end(),
       [](const auto& x, const auto& y) { return std::abs(x.accuracy - y.accuracy) <= 0.01; });
@@ -92,7 +92,7 @@ bool runs_otherwise(const RunPlan& plan, const RunPlan& reference) {
 /// Whether a run with the sums of its reference, but not with its bits, is another training run.
 /// Losses alone cannot tell: a low learning rate makes those of any two runs agree to rounding, and
 /// a run of one step has no loss after it.
-bool is_another_run(const Row& row, const Row& reference, double difference) {
+bool is_another_run(const RunRecord& row, const RunRecord& reference, double difference) {
   if (rounds_otherwise(row.plan)) return false;
   if (!runs_otherwise(row.plan, reference.plan)) return true;
   return difference == 0 && row.plan.train.steps > 1 &&
@@ -101,7 +101,7 @@ bool is_another_run(const Row& row, const Row& reference, double difference) {
 
 /// The ranks whose parameters differ from the reference's; none if that is not known. A
 /// sharded rank is named if blocks that it alone keeps differ, and another's are all equal.
-std::vector<std::int64_t> ranks_that_differ(const Row& row, const Row& reference) {
+std::vector<std::int64_t> ranks_that_differ(const RunRecord& row, const RunRecord& reference) {
   std::set<std::int64_t> ranks, equal;
   const auto &own = row.parameter_hashes, &others = reference.parameter_hashes;
   const std::vector<std::int64_t>& keepers = row.at_end.keepers;
@@ -124,7 +124,7 @@ std::vector<std::int64_t> ranks_that_differ(const Row& row, const Row& reference
 }
 
 /// What differs of two runs that must have the same bits; empty if losses tell by themselves.
-std::string what_differs(const Row& row, const Row& reference, double difference) {
+std::string what_differs(const RunRecord& row, const RunRecord& reference, double difference) {
   if (const auto ranks = ranks_that_differ(row, reference); !ranks.empty())
     return fmt::format("the parameters of {} at the end differ", ranks_text(ranks));
   if (difference > largest_rounding(row.plan)) return {};
@@ -134,7 +134,7 @@ std::string what_differs(const Row& row, const Row& reference, double difference
 }
 
 /// What keeps equal results from showing anything; empty if nothing does.
-std::string nothing_to_show(const Row& row) {
+std::string nothing_to_show(const RunRecord& row) {
   const RunPlan& plan = row.plan;
   if (plan.sums.lr == 0) return "optimizer.lr = 0, so no step changed a parameter";
   if (plan.train.steps > 0 && row.skipped_steps >= plan.train.steps)
@@ -153,11 +153,11 @@ std::string nothing_to_show(const Row& row) {
 }
 
 /// Holds a run against its replay.
-Verdict replay_verdict(const Row& row) {
+Verdict replay_verdict(const RunRecord& row) {
   if (!row.replay) return {Proof::not_shown, 0, "it has not been replayed"};
   if (!row.replay->error.empty())
     return {Proof::not_shown, 0, "its replay failed: " + row.replay->error};
-  Row replay;
+  RunRecord replay;
   replay.parameter_hashes = row.replay->parameter_hashes;
   replay.loss = row.replay->loss;
   replay.evaluations = row.replay->evaluations;
@@ -169,7 +169,7 @@ Verdict replay_verdict(const Row& row) {
           difference == 0 ? "the parameters at the end differ" : ""};
 }
 
-Verdict verdict(const Row& row, const Reference& reference) {
+Verdict verdict(const RunRecord& row, const Reference& reference) {
   const RunPlan& plan = row.plan;
   if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
   if (const auto& ranks = row.at_end.differing; !ranks.empty())
@@ -223,9 +223,9 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& rows) {
+Verdict verdict(const std::vector<const RunRecord*>& repeats, const std::vector<RunRecord>& rows) {
   Verdict worst{Proof::reference};
-  for (const Row* row : repeats) {
+  for (const RunRecord* row : repeats) {
     Verdict one = verdict(*row, reference_of(*row, rows));
     if (one.proof != Proof::reference && one.proof < Proof::not_shown)
       if (std::string cause = nothing_to_show(*row); !cause.empty())

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -39,7 +39,7 @@ struct Verdict {
 };
 
 /// The worst verdict of all `repeats`, which have finished. `rows` contain the references.
-Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& rows);
+Verdict verdict(const std::vector<const RunRecord*>& repeats, const std::vector<RunRecord>& rows);
 
 /// The largest relative difference that losses of one training run may have because sums are added
 /// up in another order: 1e-5 on the CPU; 1e-4 on GPUs, whose libraries choose an order from call to

@@ -7,28 +7,29 @@ namespace ringside {
 namespace {
 
 /// Whether attempt `a` counts instead of the earlier attempt `b`.
-bool counts_rather(const Row& a, const Row& b) {
+bool counts_rather(const RunRecord& a, const RunRecord& b) {
   if (b.status != "ok") return false;
   return a.status != "ok" || lost_share(a) < lost_share(b);
 }
 
 }  // namespace
 
-int attempts(const std::vector<Row>& rows, const std::string& run) {
-  return static_cast<int>(
-      std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.plan.id == run; }));
+int attempts(const std::vector<RunRecord>& rows, const std::string& run) {
+  return static_cast<int>(std::count_if(rows.begin(), rows.end(),
+                                        [&](const RunRecord& row) { return row.plan.id == run; }));
 }
 
-bool finished(const std::vector<Row>& rows, const std::string& run, int most) {
-  return attempts(rows, run) >= most || std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+bool finished(const std::vector<RunRecord>& rows, const std::string& run, int most) {
+  return attempts(rows, run) >= most ||
+         std::any_of(rows.begin(), rows.end(), [&](const RunRecord& row) {
            return row.plan.id == run && disturbance(row).empty();
          });
 }
 
-std::vector<const Row*> rows_that_count(const std::vector<Row>& rows) {
-  std::vector<const Row*> out;
+std::vector<const RunRecord*> rows_that_count(const std::vector<RunRecord>& rows) {
+  std::vector<const RunRecord*> out;
   std::map<std::string, std::size_t> place;
-  for (const Row& row : rows) {
+  for (const RunRecord& row : rows) {
     const auto [known, is_new] = place.emplace(row.plan.id, out.size());
     if (is_new)
       out.push_back(&row);

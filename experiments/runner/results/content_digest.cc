@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/hash.h"
-#include "core/data/files.h"
+#include "core/data/regular_file.h"
 
 namespace ringside {
 

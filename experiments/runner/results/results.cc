@@ -180,10 +180,10 @@ void check_sharing(const RunPlan& before, const RunPlan& now) {
 }
 
 /// Throws Error if a row would count beside other seeds than those that it was made with.
-void check_seeds(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+void check_seeds(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) {
   const bool seeds =
       std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.seeded; });
-  for (const Row& row : rows) {
+  for (const RunRecord& row : rows) {
     if (row.plan.seeded != seeds)
       throw Error(
           "--resume: the row of run {} was made {} compare.seeds; {}, or leave --resume out to "
@@ -232,15 +232,15 @@ ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
   lock_.take(folder_);
 }
 
-std::vector<Row> ResultsFolder::read_rows() const {
-  std::vector<Row> rows;
+std::vector<RunRecord> ResultsFolder::read_rows() const {
+  std::vector<RunRecord> rows;
   const fs::path file = folder_ / "rows.jsonl";
   std::ifstream in(file);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const bool cut_short = in.eof();  // the last line has no line feed
     try {
-      Row row = row_from_json(nlohmann::json::parse(line), default_options);
+      RunRecord row = row_from_json(nlohmann::json::parse(line), default_options);
       if (row.status == "ok") rows.push_back(std::move(row));
     } catch (const std::exception& error) {
       if (cut_short) break;
@@ -295,18 +295,18 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
   nlohmann::json plans = nlohmann::json::array(), measured = nlohmann::json::array();
   for (const RunPlan& run : runs) plans.emplace_back(to_json(run));
   for (const MeasuredSpeeds& one : speeds) measured.emplace_back(to_json(one));
-  return {{"schema", Row::schema},
+  return {{"schema", RunRecord::schema},
           {"data", files_to_json(data)},
           {"data_sources", sources_to_json(data)},
           {"speeds", measured},
           {"runs", plans}};
 }
 
-fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& plan,
+fs::path ResultsFolder::start(const std::vector<RunRecord>& rows, const std::string& plan,
                               const std::string& environment) {
   const fs::path before = rows.empty() ? move_aside() : fs::path();
   std::string lines;
-  for (const Row& row : rows) lines += to_json(row).dump() + "\n";
+  for (const RunRecord& row : rows) lines += to_json(row).dump() + "\n";
   write("plan.json", plan);  // first: shows that a comparison wrote the other files
   write("environment.json", environment);
   write("rows.jsonl", lines);
@@ -344,7 +344,7 @@ fs::path ResultsFolder::move_aside() {
   return before;
 }
 
-void ResultsFolder::append(const Row& row) {
+void ResultsFolder::append(const RunRecord& row) {
   if (!files_->contains("rows.jsonl")) check_there();
   append_to_file(*files_, "rows.jsonl", to_json(row).dump() + "\n");
 }
@@ -368,10 +368,10 @@ void ResultsFolder::check_there() const {
                   what_to_do);
 }
 
-void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+void check_same_experiment(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) {
   check_seeds(rows, runs);
   const nlohmann::json asked = common_part(runs, true), others = common_part(runs, false);
-  for (const Row& row : rows) {
+  for (const RunRecord& row : rows) {
     const bool was_asked = row.plan.purpose == Purpose::asked;
     nlohmann::json old_part = common_part(row.plan, was_asked),
                    new_part = was_asked ? asked : others;
@@ -386,9 +386,9 @@ void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPl
   }
 }
 
-void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) {
   const auto behind = static_cast<int>(runs.size());  // larger than the `line` of any run
-  for (Row& row : rows) {
+  for (RunRecord& row : rows) {
     const auto same = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
       return same_case(run, row.plan) || same_reference(run, row.plan);
     });

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/whole_file.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "core/plan/measured_speeds.h"
 #include "experiments/runner/results/data_state.h"
 #include "experiments/runner/results/folder_lock.h"
@@ -37,7 +37,7 @@ class ResultsFolder {
 
   /// The rows in the folder, without those of failed runs and without a last line that was cut
   /// short. Throws Error that names the line if another line is not a row.
-  std::vector<Row> read_rows() const;
+  std::vector<RunRecord> read_rows() const;
   /// The data that the runs in the folder read; nothing if that is not known. Throws Error if
   /// plan.json was not written by a comparison.
   std::optional<DataState> read_data_state() const;
@@ -50,11 +50,11 @@ class ResultsFolder {
   /// comparison begins. If `rows` is empty, the results of an earlier comparison move to a new
   /// folder in this one (before-1, before-2 and so on), whose path is returned; the path is empty
   /// if there were no earlier rows.
-  std::filesystem::path start(const std::vector<Row>& rows, const std::string& plan,
+  std::filesystem::path start(const std::vector<RunRecord>& rows, const std::string& plan,
                               const std::string& environment);
   /// Adds one whole line to rows.jsonl, after start(); blocks until it is on the disk. Throws Error
   /// if the file has been removed.
-  void append(const Row& row);
+  void append(const RunRecord& row);
   /// Writes the whole file or nothing. `name` is relative to the folder, or to a folder in it,
   /// which is made if it is not there.
   void write(const std::string& name, const std::string& content);
@@ -78,10 +78,10 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
 /// `runs`. Runs with the same id must have equal plans; all others may differ only in scheme,
 /// options, world, what their cases and the sweep set, and what follows from these. Rows and runs
 /// must both have seeds of compare.seeds, or neither; those of the rows must all be asked for.
-void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
+void check_same_experiment(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs);
 
 /// Sets each row's line in the tables (RunPlan::line) to the line of its case among `runs`. Rows of
 /// cases that are not among `runs` come after all others, in their old order.
-void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs);
+void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs);
 
 }  // namespace ringside

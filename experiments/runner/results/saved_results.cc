@@ -44,7 +44,7 @@ void read_rows(SavedResults& results) {
     const bool cut_short = in.eof();  // the last line has no line feed
     try {
       const json row = json::parse(line);
-      if (const int schema = row.at("schema").get<int>(); schema != Row::schema)
+      if (const int schema = row.at("schema").get<int>(); schema != RunRecord::schema)
         ++of_other_schemas[schema];
       else
         results.rows.push_back(row_from_json(row, default_options));
@@ -62,7 +62,7 @@ void read_rows(SavedResults& results) {
         "{}: {} row{} of schema {} left out, since this program reads schema {}; run the "
         "comparison anew, or use the program that made the rows (environment.json names its "
         "commit)",
-        file.string(), count, count == 1 ? "" : "s", schema, Row::schema));
+        file.string(), count, count == 1 ? "" : "s", schema, RunRecord::schema));
 }
 
 }  // namespace

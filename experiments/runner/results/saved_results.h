@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -16,7 +16,7 @@ struct SavedResults {
   std::string name;  // the experiment's name; that of the folder if no row can be read
   /// All rows that can be read, in the order in which they were made: also those of failed runs and
   /// attempts that do not count.
-  std::vector<Row> rows;
+  std::vector<RunRecord> rows;
   /// The text of plan.json and of environment.json, each a JSON object; empty if the file is
   /// missing or no JSON object.
   std::string plan, environment;

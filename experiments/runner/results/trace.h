@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 
 namespace ringside {
 

@@ -33,12 +33,12 @@ void EventFeed::tell(decltype(ProgressEvent::what) what) {
 
 void EventFeed::begin(const std::string& experiment, int most_attempts,
                       const std::vector<RunPlan>& runs, const std::vector<RunPlan>& remaining,
-                      const std::vector<Row>& rows) {
+                      const std::vector<RunRecord>& rows) {
   remaining_ = remaining;
   left_ = TimeLeft(planned(remaining));
   tell(ComparisonBegan{experiment, most_attempts, planned(runs)});
-  const std::vector<const Row*> counting = rows_that_count(rows);
-  for (const Row& row : rows) {
+  const std::vector<const RunRecord*> counting = rows_that_count(rows);
+  for (const RunRecord& row : rows) {
     const auto is_it = [&](const RunPlan& run) { return run.id == row.plan.id; };
     if (std::none_of(runs.begin(), runs.end(), is_it)) continue;
     RunEnded ended = run_ended(row);
@@ -79,7 +79,7 @@ void EventFeed::step(const Step& step) {
   tell(std::move(done));
 }
 
-void EventFeed::end_run(const Row& row, bool counts, bool made_again) {
+void EventFeed::end_run(const RunRecord& row, bool counts, bool made_again) {
   const double now = now_();
   left_.end_run(now, made_again);
   RunEnded ended = run_ended(row);

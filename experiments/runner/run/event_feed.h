@@ -24,7 +24,7 @@ class EventFeed {
   /// Begins a comparison of `runs`, of which `remaining` are to be made, in this order. `rows` are
   /// those of earlier runs; rows of other runs are left out.
   void begin(const std::string& experiment, int most_attempts, const std::vector<RunPlan>& runs,
-             const std::vector<RunPlan>& remaining, const std::vector<Row>& rows);
+             const std::vector<RunPlan>& remaining, const std::vector<RunRecord>& rows);
   /// Tells the prediction for a run that begins next.
   void predict(const RunPlan& plan, const Prediction& prediction);
   /// Begins attempt number `attempt` (counted from 1) at run `index` of those that are to be made.
@@ -32,7 +32,7 @@ class EventFeed {
   void step(const Step& step);
   /// Ends the present run. `counts`: whether the row counts for its run in place of those of
   /// earlier attempts. `made_again`: whether another attempt follows.
-  void end_run(const Row& row, bool counts, bool made_again);
+  void end_run(const RunRecord& row, bool counts, bool made_again);
   void end(const ComparisonEnded& how);
 
  private:

@@ -106,7 +106,7 @@ PlannedRun planned_run(const RunPlan& plan) {
           .simulated = plan.cluster.has_value()};
 }
 
-RunEnded run_ended(const Row& row) {
+RunEnded run_ended(const RunRecord& row) {
   RunEnded out{.run = row.plan.id,
                .attempt = row.attempt + 1,
                .status = row.status,

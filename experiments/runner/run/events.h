@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 
@@ -71,7 +71,7 @@ struct RunEnded {
   bool kept = false;        // made before the comparison went on
   bool counts = true;       // in place of the run's earlier attempts
   bool made_again = false;  // since other work disturbed it
-  std::string status{};     // as Row::status, and `error` as Row::error
+  std::string status{};     // as RunRecord::status, and `error` as RunRecord::error
   std::string error{};
   std::string disturbance{};  // what disturbed the run; empty if nothing did
   double samples_per_s = 0, tokens_per_s = 0, step_ms = 0, exposed_ms = 0;  // as in the row
@@ -81,7 +81,7 @@ struct RunEnded {
 };
 Fields fields_of(RunEnded& event);
 /// Fills in what follows from the row.
-RunEnded run_ended(const Row& row);
+RunEnded run_ended(const RunRecord& row);
 
 /// How a comparison ended.
 enum class ComparisonStatus : std::uint8_t {

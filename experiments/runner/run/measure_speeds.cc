@@ -6,7 +6,7 @@ namespace ringside {
 namespace {
 
 /// The times of forward and backward alone: the rest of a step depends on the scheme.
-MeasuredSpeeds times_of(const Row& row) {
+MeasuredSpeeds times_of(const RunRecord& row) {
   constexpr auto compute = static_cast<std::size_t>(Activity::compute);
   MeasuredSpeeds out{speed_setting(row.plan), {}};
   for (const RankRecord& rank : row.ranks) {
@@ -33,7 +33,7 @@ std::optional<SpeedMeasurement> measure_speeds(const RunPlan& plan, const RunMak
     if (maker.interrupted()) return {};
     const RunOutcome outcome = maker.make(plan, [](const Step&) {});
     if (outcome.interrupted) return {};
-    const Row& row = outcome.row;
+    const RunRecord& row = outcome.row;
     if (row.status != "ok") throw failure(plan, row.error);
     if (!quietest || lost_share(row) < least_lost) {
       quietest = {times_of(row), disturbance(row)};

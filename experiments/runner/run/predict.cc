@@ -69,7 +69,7 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
     return {};
   if (const auto* known = find(predicted_, measured)) return known->answer;
   const RunPlan plan = prediction_plan(measured, machine_->cluster);
-  const Row row = run_plan(plan, start_, [](const Step&) {}).row;
+  const RunRecord row = run_plan(plan, start_, [](const Step&) {}).row;
   const bool worked = row.status == "ok";
   predicted_.push_back(
       {measured, Prediction{row.step_ms.median, worked ? simulate_bounds(plan) : std::nullopt,

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/observe/row.h"
-#include "core/sim/bounds.h"
+#include "core/observe/run_record.h"
+#include "core/sim/stated_errors.h"
 #include "experiments/runner/run/run.h"
 
 namespace ringside {
@@ -30,7 +30,7 @@ struct CalibratedMachine {
   sim::ClusterSpec cluster;
   std::string device = "cpu";  // the kind of its devices
   std::int64_t threads = 1;    // of a rank on a CPU
-  Between between = Between::gloo;
+  InterHostBackend between = InterHostBackend::gloo;
 };
 
 /// Predicts the cases of a comparison. Each case is simulated once, in a process of its own.

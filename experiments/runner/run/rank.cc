@@ -125,9 +125,9 @@ void add_serving(RankRecord& record, RankRecord serving) {
 }  // namespace
 
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
-                    const RankListener& listener, const SchemeRow* row) {
+                    const RankListener& listener, const SchemeInfo* row) {
   const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
-  const SchemeRow& scheme_row = row ? *row : find_scheme(plan.scheme);
+  const SchemeInfo& scheme_row = row ? *row : find_scheme(plan.scheme);
   std::unique_ptr<Device> device =
       find_device(device_kind(plan, self)).make(plan, rank, site.world);
   if (plan.purpose == Purpose::links) {
@@ -211,7 +211,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   return record;
 }
 
-std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeRow* row) {
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeInfo* row) {
   MemoryStore store;
   std::vector<RankRecord> records(plan.ranks.size());
   std::vector<std::exception_ptr> errors(plan.ranks.size());

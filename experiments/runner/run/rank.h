@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-struct SchemeRow;
+struct SchemeInfo;
 
 /// Callbacks for what a rank does while it runs. Any thread of the rank may call them.
 struct RankListener {
@@ -36,10 +36,10 @@ struct RankSite {
 /// told. `row` is the scheme that runs; if it is null, the scheme of the registry that the plan
 /// names. Tests give a row of their own, which takes the options of the plan's scheme.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
-                    const RankListener& listener, const SchemeRow* row = nullptr);
+                    const RankListener& listener, const SchemeInfo* row = nullptr);
 
 /// Runs all ranks of a plan as threads of this process, for tests; blocks. Returns the records by
 /// rank. Throws the Error of the first rank that failed, with its number. `row` is as above.
-std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeRow* row = nullptr);
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeInfo* row = nullptr);
 
 }  // namespace ringside

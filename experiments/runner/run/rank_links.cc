@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/processor.h"
-#include "core/observe/row.h"
-#include "experiments/runner/run/echo.h"
+#include "core/observe/run_record.h"
+#include "experiments/runner/run/timed_messages.h"
 
 namespace ringside {
 namespace {

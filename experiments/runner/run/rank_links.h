@@ -1,7 +1,7 @@
 // Times the network between the hosts of a run (Purpose::links).
 #pragma once
 
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/scheme/rank_context.h"
 
 namespace ringside {

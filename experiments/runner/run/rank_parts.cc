@@ -76,7 +76,7 @@ std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const 
   return values;
 }
 
-void note_run(RankRecord& record, const RunPlan& plan, const SchemeRow& scheme, const Model& model,
+void note_run(RankRecord& record, const RunPlan& plan, const SchemeInfo& scheme, const Model& model,
               const Loader& training) {
   record.host = host_name();
   record.tokens_per_sample = tokens_per_sample(plan, model, training);

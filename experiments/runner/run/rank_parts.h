@@ -6,7 +6,7 @@
 #include "core/data/loader.h"
 #include "core/models/initial_values.h"
 #include "core/models/model.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/plan/run_plan.h"
 #include "experiments/runner/registry/registry.h"
 
@@ -18,7 +18,7 @@ std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const 
 
 /// Writes the record's host, tokens of a sample, least bytes of a step and, for rank 0, the work of
 /// a sample. The record has its rank already.
-void note_run(RankRecord& record, const RunPlan& plan, const SchemeRow& scheme, const Model& model,
+void note_run(RankRecord& record, const RunPlan& plan, const SchemeInfo& scheme, const Model& model,
               const Loader& training);
 
 }  // namespace ringside

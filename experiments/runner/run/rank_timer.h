@@ -5,7 +5,7 @@
 
 #include "core/comm/store.h"
 #include "core/device/timed_device.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/plan/run_plan.h"
 #include "experiments/runner/run/timed_steps.h"
 

@@ -52,7 +52,8 @@ class StepCollector {
 };
 
 /// `steps_of` says how many steps each rank has reported.
-Row row_of(const RunPlan& plan, const LaunchResult& result, std::map<int, std::int64_t> steps_of) {
+RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
+                 std::map<int, std::int64_t> steps_of) {
   if (!result.error.empty()) return failed_row(plan, result.error);
   try {
     std::vector<RankRecord> records;
@@ -66,7 +67,7 @@ Row row_of(const RunPlan& plan, const LaunchResult& result, std::map<int, std::i
       lost.role = "lost";
       lost.lost_after = steps_of[lost.rank];
     }
-    Row row = make_row(plan, std::move(records));
+    RunRecord row = make_row(plan, std::move(records));
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
     return row;
   } catch (const nlohmann::json::exception& error) {
@@ -83,7 +84,7 @@ std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
 
 /// Puts what ranks of other hosts have recorded for a trace on this process's clock; returns a note
 /// about each rank.
-std::vector<std::string> put_on_one_clock(Row& row, const std::vector<RankHost*>& hosts) {
+std::vector<std::string> put_on_one_clock(RunRecord& row, const std::vector<RankHost*>& hosts) {
   std::map<std::string, std::optional<ClockDifference>> clocks;  // by host
   for (std::size_t r = 0; r < hosts.size(); ++r) {
     auto& clock = clocks[row.plan.homes[r].host];
@@ -137,8 +138,8 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
     if (hosts.empty()) {
       result = launch(plan, start.program, listener, start.interrupted);
     } else {
-      const std::unique_ptr<Attendant> attendant = start.agents.attendant(plan);
-      result = launch(plan, hosts, listener, start.interrupted, attendant.get());
+      const std::unique_ptr<RunSidecar> sidecar = start.agents.sidecar(plan);
+      result = launch(plan, hosts, listener, start.interrupted, sidecar.get());
     }
   } catch (const std::exception& error) {
     result.error = error.what();

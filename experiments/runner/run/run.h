@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/launch/launch.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "core/scheme/scheme.h"
 
 namespace ringside {
@@ -17,8 +17,8 @@ namespace ringside {
 struct Agents {
   std::vector<RankHost*> hosts{};  // by RankHome::agent
   /// Makes what a run needs on its hosts beside its ranks; null: nothing. May throw Error.
-  std::function<std::unique_ptr<Attendant>(const RunPlan&)> attendant =
-      [](const RunPlan&) -> std::unique_ptr<Attendant> { return nullptr; };
+  std::function<std::unique_ptr<RunSidecar>(const RunPlan&)> sidecar =
+      [](const RunPlan&) -> std::unique_ptr<RunSidecar> { return nullptr; };
 };
 
 /// How ranks are started, and when to stop.
@@ -31,7 +31,7 @@ struct RankStart {
 };
 
 struct RunOutcome {
-  Row row;
+  RunRecord row;
   bool interrupted = false;  // if true, the row has no meaning
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
   /// else empty.

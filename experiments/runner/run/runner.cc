@@ -37,8 +37,8 @@ RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const Ru
 }
 
 /// Makes the run again in the order that its record gives.
-std::optional<Replay> replay(const Row& row, const DataState& data, const RunMaker& maker) {
-  std::vector<RangeHistory> history;
+std::optional<Replay> replay(const RunRecord& row, const DataState& data, const RunMaker& maker) {
+  std::vector<ChunkHistory> history;
   for (const RankRecord& rank : row.ranks)
     history.insert(history.end(), rank.history.begin(), rank.history.end());
   std::vector<std::int64_t> lost;
@@ -47,20 +47,20 @@ std::optional<Replay> replay(const Row& row, const DataState& data, const RunMak
   const RunOutcome outcome = run_on_same_data(
       replay_of(row.plan, std::move(history), std::move(lost)), data, maker, [](const Step&) {});
   if (outcome.interrupted) return {};
-  const Row& again = outcome.row;
+  const RunRecord& again = outcome.row;
   return Replay{again.parameter_hashes, again.loss, again.evaluations, again.error};
 }
 
 /// The histories of all ranges, for the results folder.
-std::string histories(const Row& row) {
+std::string histories(const RunRecord& row) {
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const RankRecord& rank : row.ranks)
-    for (const RangeHistory& range : rank.history) out.push_back(to_json(fields_to_read(range)));
+    for (const ChunkHistory& range : rank.history) out.push_back(to_json(fields_to_read(range)));
   return out.dump(1) + "\n";
 }
 
 /// Whether the last row is the attempt that counts for its run.
-bool last_counts(const std::vector<Row>& rows) {
+bool last_counts(const std::vector<RunRecord>& rows) {
   const auto counting = rows_that_count(rows);
   return std::find(counting.begin(), counting.end(), &rows.back()) != counting.end();
 }
@@ -74,8 +74,8 @@ RunMaker run_maker(const RankStart& start, int most_attempts) {
           start.interrupted, most_attempts};
 }
 
-std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done,
-                                    int most_attempts) {
+std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
+                                    const std::vector<RunRecord>& done, int most_attempts) {
   std::vector<RunPlan> remaining;
   for (const RunPlan& run : runs)
     if (!finished(done, run.id, most_attempts)) remaining.push_back(run);
@@ -84,7 +84,7 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std:
   return remaining;
 }
 
-ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
+ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<RunRecord> rows,
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor, EventFeed& feed) {
   for (std::size_t i = 0; i < runs.size();) {
@@ -112,7 +112,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       interrupted = !outcome.row.replay;
     }
     rows.push_back(std::move(outcome.row));
-    Row& row = rows.back();
+    RunRecord& row = rows.back();
     // Trace and histories are written before the row: a run that has a row is not made again.
     if (row.status == "ok" && last_counts(rows)) {
       folder.write(fmt::format("traces/{}.json", runs[i].id),

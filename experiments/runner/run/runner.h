@@ -13,7 +13,7 @@
 namespace ringside {
 
 struct ComparisonOutcome {
-  std::vector<Row> rows;  // including those of earlier runs
+  std::vector<RunRecord> rows;  // including those of earlier runs
   bool interrupted = false;
   /// The id of the run whose replay was interrupted, if one was. The run's row is kept, without a
   /// replay.
@@ -37,8 +37,8 @@ RunMaker run_maker(const RankStart& start, int most_attempts);
 /// The runs that are not finished when `done` are the rows of all attempts so far (finished() in
 /// experiments/runner/results/attempts.h), in the order in which they are to be made
 /// (RunPlan::place).
-std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done,
-                                    int most_attempts);
+std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
+                                    const std::vector<RunRecord>& done, int most_attempts);
 
 /// Makes `runs` one after the other, has each predicted by `predictor` first, and adds each row and
 /// trace to `folder` as soon as the run has ended. A run that other work disturbed is made again at
@@ -47,7 +47,7 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std:
 /// files has changed. A failed run does not end the comparison. `feed` has begun, and is told of
 /// every run and step; the caller ends it. Blocks. Throws Error if the folder can no longer be
 /// written.
-ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
+ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<RunRecord> rows,
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor, EventFeed& feed);
 

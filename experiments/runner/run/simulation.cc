@@ -15,7 +15,7 @@ using FirstError = std::optional<std::string>;
 
 RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
                          const std::function<void(const Progress&)>& progress, FirstError& first,
-                         const SchemeRow* row) {
+                         const SchemeInfo* row) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
   const auto hear = [&](const std::string& error) {
     if (!first) first = fmt::format("rank {} ({}): {}", rank, self.role(), error);
@@ -36,7 +36,7 @@ RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
 
 std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress,
-                                 const SchemeRow* row, Store* store) {
+                                 const SchemeInfo* row, Store* store) {
   const auto world = sim::make_world(*plan.cluster);
   MemoryStore own;
   FirstError first;

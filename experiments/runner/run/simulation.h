@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "core/comm/store.h"
-#include "core/observe/record.h"
+#include "core/observe/rank_record.h"
 #include "core/plan/run_plan.h"
 #include "core/train/trainer.h"
 
 namespace ringside {
 
-struct SchemeRow;
+struct SchemeInfo;
 
 /// Simulates a plan that has a cluster: its ranks are actors of one world, which runs in this
 /// thread. Blocks until the ranks have ended. Returns the records by rank, with virtual times.
@@ -20,6 +20,6 @@ struct SchemeRow;
 /// run_rank().
 std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress,
-                                 const SchemeRow* row = nullptr, Store* store = nullptr);
+                                 const SchemeInfo* row = nullptr, Store* store = nullptr);
 
 }  // namespace ringside

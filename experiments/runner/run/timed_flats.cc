@@ -5,7 +5,7 @@
 #include <memory>
 #include <tuple>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "core/optim/optimizers.h"
 
 namespace ringside {

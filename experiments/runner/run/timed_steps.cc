@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 
 namespace ringside {
 namespace {

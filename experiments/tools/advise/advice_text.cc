@@ -64,12 +64,13 @@ std::string nothing_fits(const Question& question, const Advice& advice) {
   const Considered* least = nullptr;
   const bool in_time =
       std::none_of(advice.others.begin(), advice.others.end(),
-                   [](const Considered& one) { return one.fate == Fate::not_tried; });
+                   [](const Considered& one) { return one.outcome == Outcome::not_tried; });
   if (!in_time)
     return fmt::format("Nothing was simulated within {:.0f} s; raise --seconds.\n",
                        question.seconds);
   for (const Considered& one : advice.others)
-    if (one.fate == Fate::no_memory && (!least || one.needs_gb < least->needs_gb)) least = &one;
+    if (one.outcome == Outcome::no_memory && (!least || one.needs_gb < least->needs_gb))
+      least = &one;
   if (!least)
     return fmt::format("Nothing could be simulated: {}.\n",
                        advice.others.empty() ? "there is no candidate" : advice.others.front().why);
@@ -79,19 +80,19 @@ std::string nothing_fits(const Question& question, const Advice& advice) {
       label_of(least->candidate), least->needs_gb, question.memory_gb(), question.reserve_gb);
 }
 
-std::string_view word_of(Fate fate) {
-  switch (fate) {
-    case Fate::simulated:
+std::string_view word_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::simulated:
       return "simulated";
-    case Fate::no_memory:
+    case Outcome::no_memory:
       return "does not fit";
-    case Fate::cannot_win:
+    case Outcome::cannot_win:
       return "cannot win";
-    case Fate::needless:
+    case Outcome::needless:
       return "needless";
-    case Fate::failed:
+    case Outcome::failed:
       return "cannot be run";
-    case Fate::not_tried:
+    case Outcome::not_tried:
       return "not tried";
   }
   return {};
@@ -108,7 +109,7 @@ std::string explanation(const Advice& advice) {
   for (const Considered& one : advice.others) {
     const Candidate& candidate = one.candidate;
     const std::string key = fmt::format("{} {} {} {}", candidate.simplicity, candidate.world,
-                                        candidate.precision, word_of(one.fate));
+                                        candidate.precision, word_of(one.outcome));
     auto found = std::find_if(groups.begin(), groups.end(),
                               [&](const auto& group) { return group.first == key; });
     if (found == groups.end()) found = groups.insert(groups.end(), {key, {}});
@@ -124,7 +125,7 @@ std::string explanation(const Advice& advice) {
   for (const auto& [key, group] : groups)
     lines.push_back({label_of(group.best->candidate), std::to_string(group.best->candidate.world),
                      group.count == 1 ? "-" : std::to_string(group.count - 1),
-                     std::string(word_of(group.best->fate)), group.best->why});
+                     std::string(word_of(group.best->outcome)), group.best->why});
   return "\n" + text_table(lines);
 }
 
@@ -180,8 +181,9 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
         "order of their speed.\n",
         100 * as_fast(question));
   }
-  const auto late = std::count_if(advice.others.begin(), advice.others.end(),
-                                  [](const auto& one) { return one.fate == Fate::not_tried; });
+  const auto late = std::count_if(advice.others.begin(), advice.others.end(), [](const auto& one) {
+    return one.outcome == Outcome::not_tried;
+  });
   if (late > 0 && !advice.ranked.empty())
     out += fmt::format("{} candidate{} not simulated within {:.0f} s: --seconds gives more time.\n",
                        late, late == 1 ? " was" : "s were", question.seconds);

@@ -22,7 +22,7 @@ double as_fast(const Question& question) { return question.on_cpus() ? 0.15 : 0.
 std::vector<Considered> ranked(const Question& question, const std::vector<Considered>& all) {
   std::vector<Considered> out;
   for (const Considered& one : all)
-    if (one.fate == Fate::simulated) out.push_back(one);
+    if (one.outcome == Outcome::simulated) out.push_back(one);
   if (out.empty()) return out;
   const auto cost_of = [&](const Considered& one) { return cost(question, one); };
   std::stable_sort(out.begin(), out.end(), [&](const Considered& a, const Considered& b) {

@@ -9,7 +9,7 @@
 namespace ringside {
 
 /// What became of a candidate.
-enum class Fate : std::uint8_t {
+enum class Outcome : std::uint8_t {
   simulated,
   no_memory,   // of a device or a host
   cannot_win,  // its bound is longer than the step of another candidate
@@ -20,11 +20,11 @@ enum class Fate : std::uint8_t {
 
 struct Considered {
   Candidate candidate;
-  Fate fate = Fate::not_tried;
-  std::string why{};    // of any fate but `simulated`: a clause, "its model states take 128 GB"
+  Outcome outcome = Outcome::not_tried;
+  std::string why{};    // of any outcome but `simulated`: a clause, "its model states take 128 GB"
   double bound_ms = 0;  // of its step: what compute takes, or what servers send between machines
   double needs_gb = 0;  // of a device's memory: by estimate where it was not simulated
-  /// Of those that were simulated; times are those of Row.
+  /// Of those that were simulated; times are those of RunRecord.
   double samples_per_s = 0, step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double host_gb = 0;      // of the host's memory, by the rank that offloads most
   double efficiency = -1;  // compute without recomputation, divided by the step; -1: not known

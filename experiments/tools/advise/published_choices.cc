@@ -106,7 +106,8 @@ std::pair<std::string, std::string> fitness_of(const Advice& advice, const Is& i
   // What compute alone rules out would still run.
   const auto slow =
       std::find_if(advice.others.begin(), advice.others.end(), [&](const Considered& one) {
-        return is(one.candidate) && (one.fate == Fate::cannot_win || one.fate == Fate::needless);
+        return is(one.candidate) &&
+               (one.outcome == Outcome::cannot_win || one.outcome == Outcome::needless);
       });
   if (plain) {
     const double efficiency = plain->efficiency;

@@ -8,7 +8,7 @@
 
 #include "core/base/fields.h"
 #include "experiments/runner/report/reproduced.h"
-#include "experiments/runner/run/side_by_side.h"
+#include "experiments/runner/run/parallel_simulations.h"
 
 namespace ringside {
 

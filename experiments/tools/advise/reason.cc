@@ -33,10 +33,10 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   bool all_too_large = true;
   for (const Considered& one : advice.others) {
     if (!is(one.candidate)) continue;
-    all_too_large &= one.fate == Fate::no_memory;
+    all_too_large &= one.outcome == Outcome::no_memory;
     least_gb = std::min(least_gb, one.needs_gb);
-    if (!best || (one.fate == Fate::cannot_win &&
-                  (best->fate != Fate::cannot_win || one.bound_ms < best->bound_ms)))
+    if (!best || (one.outcome == Outcome::cannot_win &&
+                  (best->outcome != Outcome::cannot_win || one.bound_ms < best->bound_ms)))
       best = &one;
   }
   if (!best) return {};
@@ -44,13 +44,13 @@ std::string against(const Question& question, const Advice& advice, const Is& is
     return least_gb > question.memory_gb() ? fmt::format("does not fit ({:.1f} GB)", least_gb)
                                            : "does not fit";
   const std::string label = label_of(best->candidate);
-  switch (best->fate) {
-    case Fate::cannot_win:
+  switch (best->outcome) {
+    case Outcome::cannot_win:
       return fmt::format("'{}' is at least {:.0f}% slower", label,
                          100 * (best->bound_ms / advised.step_ms - 1));
-    case Fate::not_tried:
+    case Outcome::not_tried:
       return fmt::format("'{}' was not tried", label);
-    case Fate::needless:
+    case Outcome::needless:
       return fmt::format("'{}' is needless", label);
     default:
       return fmt::format("'{}' cannot be run", label);

@@ -11,7 +11,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/registry/state_formula.h"
 #include "experiments/runner/run/predict.h"
-#include "experiments/tools/advise/lone.h"
+#include "experiments/tools/advise/single_device_profile.h"
 
 namespace ringside {
 namespace {
@@ -136,12 +136,12 @@ class Search {
     try {
       states = least_state_bytes(plan_of(question_, candidate), question_.parameters);
     } catch (const std::exception& error) {
-      give_up(one, Fate::failed, error.what());
+      give_up(one, Outcome::failed, error.what());
       return;
     }
     one.needs_gb = states / gb;
     if (states > room) {
-      give_up(one, Fate::no_memory,
+      give_up(one, Outcome::no_memory,
               fmt::format("its model states alone take {:.1f} GB of a device", states / gb));
       return;
     }
@@ -152,7 +152,7 @@ class Search {
       if (one.needs_gb * gb <= room) return;
     }
     give_up(
-        one, Fate::no_memory,
+        one, Outcome::no_memory,
         one.needs_gb * gb > room
             ? fmt::format("with one sample at a time it takes {:.1f} GB of a device", one.needs_gb)
             : "with one sample at a time a device has no memory left");
@@ -178,10 +178,10 @@ class Search {
   // ---- simulations
 
   bool pending(const Considered& one) const {
-    return one.fate == Fate::not_tried && one.why.empty();
+    return one.outcome == Outcome::not_tried && one.why.empty();
   }
-  static void give_up(Considered& one, Fate fate, const std::string& why) {
-    one.fate = fate;
+  static void give_up(Considered& one, Outcome outcome, const std::string& why) {
+    one.outcome = outcome;
     one.why = why;
   }
 
@@ -189,7 +189,7 @@ class Search {
   const Considered* fastest(std::int64_t world) const {
     const Considered* best = nullptr;
     for (const Considered& one : all_)
-      if (one.fate == Fate::simulated && one.candidate.world == world &&
+      if (one.outcome == Outcome::simulated && one.candidate.world == world &&
           (!best || one.step_ms < best->step_ms))
         best = &one;
     return best;
@@ -203,7 +203,7 @@ class Search {
       if (!best) continue;
       const bool spares_trouble = simpler(one.candidate, best->candidate);
       if (one.bound_ms >= best->step_ms * (spares_trouble ? 1 + as_fast(question_) : 1))
-        give_up(one, Fate::cannot_win,
+        give_up(one, Outcome::cannot_win,
                 fmt::format("its {} takes {:.1f} ms, a step of '{}' {:.1f} ms",
                             one.bound_ms > compute_ms(one.candidate) ? "network" : "compute alone",
                             one.bound_ms, label_of(best->candidate), best->step_ms));
@@ -216,7 +216,7 @@ class Search {
     for (Considered& one : all_) {
       if (!pending(one)) continue;
       const bool needless = std::any_of(all_.begin(), all_.end(), [&](const Considered& other) {
-        return (other.fate == Fate::simulated || pending(other)) &&
+        return (other.outcome == Outcome::simulated || pending(other)) &&
                spares(other.candidate, one.candidate);
       });
       if (!needless) out.push_back(&one);
@@ -238,7 +238,7 @@ class Search {
     for (Considered& one : all_)
       if (pending(one)) {
         const bool in_time = goes_on();
-        give_up(one, in_time ? Fate::needless : Fate::not_tried,
+        give_up(one, in_time ? Outcome::needless : Outcome::not_tried,
                 in_time ? "the same fits with less recomputation or offload"
                         : fmt::format("not simulated within {:.0f} s", question_.seconds));
       }
@@ -251,7 +251,7 @@ class Search {
         plans.push_back(plan_of(question_, one->candidate));
         planned.push_back(one);
       } catch (const std::exception& error) {
-        give_up(*one, Fate::failed, error.what());
+        give_up(*one, Outcome::failed, error.what());
       }
     const std::vector<RunOutcome> outcomes = simulate_(plans, std::max(0.0, end_ - now_()));
     bool again = false;
@@ -264,7 +264,7 @@ class Search {
 
   /// Takes the outcome of a simulation. Returns false if the candidate is to be tried with more
   /// micro-batches.
-  bool take(Considered& one, const Row& row) {
+  bool take(Considered& one, const RunRecord& row) {
     if (row.status != "ok") {
       const bool memory = says_no_memory(row.error);
       if (memory && !question_.machine) {
@@ -272,10 +272,14 @@ class Search {
         if (pending(one)) return false;
       }
       const bool late = row.error == out_of_time;
-      give_up(one, memory ? Fate::no_memory : late ? Fate::not_tried : Fate::failed, row.error);
+      give_up(one,
+              memory ? Outcome::no_memory
+              : late ? Outcome::not_tried
+                     : Outcome::failed,
+              row.error);
       return true;
     }
-    one.fate = Fate::simulated;
+    one.outcome = Outcome::simulated;
     one.samples_per_s = row.samples_per_s;
     one.step_ms = row.step_ms.median;
     one.compute_ms = row.time_ms.compute;
@@ -314,14 +318,14 @@ class Search {
                 next.begin() + static_cast<std::ptrdiff_t>(std::min(next.size(), i + at_once))});
     for (std::size_t i = first; i < all_.size(); ++i) {
       const double gain = so_far.front().step_ms / all_[i].step_ms - 1;
-      if (all_[i].fate == Fate::simulated && gain < as_fast(question_))
-        give_up(all_[i], Fate::needless,
+      if (all_[i].outcome == Outcome::simulated && gain < as_fast(question_))
+        give_up(all_[i], Outcome::needless,
                 fmt::format("it changes the speed by {:+.1f}%", 100 * gain));
     }
     for (std::size_t i = first; i < all_.size(); ++i)
       if (pending(all_[i])) {
         const bool in_time = goes_on();
-        give_up(all_[i], in_time ? Fate::no_memory : Fate::not_tried,
+        give_up(all_[i], in_time ? Outcome::no_memory : Outcome::not_tried,
                 in_time ? "with this setting a device has no memory left"
                         : fmt::format("not simulated within {:.0f} s", question_.seconds));
       }
@@ -356,7 +360,7 @@ class Search {
     Advice out{.ranked = ranked(question_, all_), .interrupted = interrupted_};
     if (!interrupted_) find_efficiency(out.ranked);
     for (const Considered& one : all_)
-      if (one.fate != Fate::simulated) out.others.push_back(one);
+      if (one.outcome != Outcome::simulated) out.others.push_back(one);
     if (!out.ranked.empty() && !interrupted_) {
       const std::vector<RunPlan> ends =
           bound_plans(plan_of(question_, out.ranked.front().candidate));
@@ -370,7 +374,7 @@ class Search {
   const std::function<void(const Considered&)>& say_;
   const std::function<double()>& now_;
   double end_;
-  LoneDevices lone_;
+  SingleDeviceProfile lone_;
   std::vector<Considered> all_;
   bool interrupted_ = false;
 };

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/observe/row.h"
-#include "experiments/runner/run/side_by_side.h"
+#include "core/observe/run_record.h"
+#include "experiments/runner/run/parallel_simulations.h"
 #include "experiments/tools/advise/considered.h"
 
 namespace ringside {

@@ -10,8 +10,8 @@
 
 #include "core/comm/algorithm.h"
 #include "core/sim/cluster.h"
-#include "experiments/tools/bench/beside.h"
-#include "experiments/tools/bench/turns.h"
+#include "experiments/tools/bench/interleaving.h"
+#include "experiments/tools/bench/reference_libraries.h"
 
 namespace ringside {
 
@@ -22,10 +22,10 @@ struct CommBench {
   std::vector<std::int64_t> sizes;  // bytes of the whole array
   /// Simulated ranks on the first devices of this cluster; none: processes of this host.
   std::optional<sim::ClusterSpec> cluster{};
-  std::string device = "cpu";    // of the processes; "cuda": GPUs, and NCCL
-  std::vector<Beside> beside{};  // other libraries, measured beside the processes
-  int rounds = 0;                // turns of each; 0: as many as the size allows
-  double timeout_s = 60;         // for a rank that does not come
+  std::string device = "cpu";              // of the processes; "cuda": GPUs, and NCCL
+  std::vector<ReferenceLibrary> beside{};  // other libraries, measured beside the processes
+  int rounds = 0;                          // turns of each; 0: as many as the size allows
+  double timeout_s = 60;                   // for a rank that does not come
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
 

@@ -5,10 +5,10 @@
 
 #include "core/base/error.h"
 #include "core/device/cuda/cuda.h"
-#include "experiments/tools/bench/beside.h"
 #include "experiments/tools/bench/comm_measured.h"
 #include "experiments/tools/bench/forked_ranks.h"
 #include "experiments/tools/bench/own_ranks.h"
+#include "experiments/tools/bench/reference_libraries.h"
 #include "peer/comm/nccl/communicator.h"
 
 namespace ringside {
@@ -46,8 +46,8 @@ class Contest {
                                          world, bench.timeout_s);
           serve(socket, rank, *own);
         }));
-    for (const Beside& library : bench.beside)
-      groups_.push_back(start_beside(library, world, patience));
+    for (const ReferenceLibrary& library : bench.beside)
+      groups_.push_back(start_reference_library(library, world, patience));
   }
 
   /// The rows of one operation and size.
@@ -60,9 +60,9 @@ class Contest {
         one.group->prepare(operation.name, count);
       in_turn.push_back(&one);
     }
-    Turns turns = turns_for(size);
+    Interleaving turns = interleaving_for(size);
     if (bench_.rounds > 0) turns.rounds = bench_.rounds;
-    take_turns(in_turn, turns);
+    interleave(in_turn, turns);
     return rows_of(operation, count, contenders);
   }
 
@@ -76,7 +76,7 @@ class Contest {
     for (const Algorithm algorithm : bench_.algorithms)
       out.push_back({{groups_[0].get(), std::string(name_of(algorithm))}, own_name_, algorithm});
     for (std::size_t i = 0; i < bench_.beside.size(); ++i) {
-      const Beside& library = bench_.beside[i];
+      const ReferenceLibrary& library = bench_.beside[i];
       const auto& some = library.operations;
       if (some.empty() || std::find(some.begin(), some.end(), operation.name) != some.end())
         out.push_back({{groups_[i + 1].get(), "its-own"}, library.name});

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/tools/bench/interleaving.h"
 #include "experiments/tools/bench/rank_group.h"
-#include "experiments/tools/bench/turns.h"
 #include "ps/protocol/partition.h"
 #include "ps/schemes/ps_options.h"
 

@@ -18,7 +18,7 @@
 #include "experiments/tools/bench/ps_values.h"
 #include "experiments/tools/bench/rank/serve.h"
 #include "experiments/tools/bench/shared_ranks.h"
-#include "ps/transport/zmq/echo.h"
+#include "ps/transport/zmq/round_trips.h"
 
 namespace ringside {
 namespace {

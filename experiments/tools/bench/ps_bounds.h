@@ -17,7 +17,7 @@ namespace ringside {
 /// tcp, unix: a process writes S bytes to a socket (127.0.0.1, a socket pair), 256 KB a call, while
 /// it reads the same S bytes, which the other process sends back as they come (tcp: in whole
 /// calls);
-/// zmq: the same bytes over TCP there and back by ZeroMQ alone (ps/transport/zmq/echo.h).
+/// zmq: the same bytes over TCP there and back by ZeroMQ alone (ps/transport/zmq/round_trips.h).
 const std::vector<std::string>& ps_bounds();
 
 /// The two processes, which must be forked while this process has one thread. The copied array is

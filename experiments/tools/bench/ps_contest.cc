@@ -62,9 +62,9 @@ std::vector<PsRow> measure(const PsBench& bench, int workers, int servers, std::
   for (Contender& bound : limits) in_turn.push_back(&bound);
   ranks.prepare(fmt::format("{}", fmt::join(names, ",")), count);
   bounds.prepare("bounds", count);
-  Turns turns = turns_for(size);
+  Interleaving turns = interleaving_for(size);
   if (bench.rounds > 0) turns.rounds = bench.rounds;
-  take_turns(in_turn, turns,
+  interleave(in_turn, turns,
              bench.one_host ? RankGroup::From::first_begin : RankGroup::From::own_begin);
   std::vector<PsRow> rows;
   for (const Way& way : ways) {

@@ -27,7 +27,7 @@ int most_streams(const PsJob& job) {
 
 }  // namespace
 
-MeetingPoint meeting_of(const PsJob& job) {
+Rendezvous meeting_of(const PsJob& job) {
   return {
       .address = job.address,
       .port = job.port,
@@ -38,7 +38,7 @@ MeetingPoint meeting_of(const PsJob& job) {
 }
 
 void check(const PsJob& job) {
-  const MeetingPoint meeting = meeting_of(job);
+  const Rendezvous meeting = meeting_of(job);
   const bool keyed = !meeting.keys.empty();
   check_address(meeting.address_option, meeting.address, keyed);
   if (!job.reach.address.empty()) check_address("DMLC_NODE_HOST", job.reach.address, keyed);

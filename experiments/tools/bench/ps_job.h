@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/named_enum.h"
-#include "experiments/runner/hosts/meeting.h"
+#include "experiments/runner/hosts/rendezvous.h"
 #include "experiments/tools/bench/ps_bench.h"
 
 namespace ringside {
@@ -33,7 +33,7 @@ struct PsJob {
 };
 
 /// Where the processes of the job meet.
-MeetingPoint meeting_of(const PsJob& job);
+Rendezvous meeting_of(const PsJob& job);
 
 /// Throws Error for an address that other hosts reach without keys, and for numbers that no job can
 /// have.

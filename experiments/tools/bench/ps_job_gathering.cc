@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
 }
 
 void Gathering::wait_for_all() {
-  Introductions newcomers(listener_, refusals_);
+  PendingConnections newcomers(listener_, refusals_);
   WaitingTime waited(seconds_now(), nap_s);
   while (!missing().empty()) {
     if (bench_.interrupted()) throw Error("interrupted");
@@ -75,7 +75,7 @@ std::vector<std::string> Gathering::missing() const {
   return names;
 }
 
-void Gathering::listen(Introductions& newcomers) {
+void Gathering::listen(PendingConnections& newcomers) {
   std::vector<int> files = newcomers.files();
   const std::size_t first = files.size();
   for (const Process& process : joined_)
@@ -85,10 +85,10 @@ void Gathering::listen(Introductions& newcomers) {
   for (std::size_t rank = 0; rank < joined_.size(); ++rank)
     if (ready[first + rank]) joined_[rank] = {};
   ready.resize(first);
-  for (Introduced& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
+  for (AcceptedConnection& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
 }
 
-void Gathering::admit(Introductions& newcomers, Introduced& newcomer) {
+void Gathering::admit(PendingConnections& newcomers, AcceptedConnection& newcomer) {
   try {
     const nlohmann::json& join = newcomer.said->at("join");
     const auto role = value_named<PsRole>(join.at("role").get<std::string>());

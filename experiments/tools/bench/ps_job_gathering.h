@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/launch/json_line.h"
-#include "experiments/runner/hosts/introductions.h"
+#include "experiments/runner/hosts/pending_connections.h"
 #include "experiments/tools/bench/ps_job.h"
 #include "experiments/tools/bench/ps_job_store.h"
 
@@ -50,8 +50,8 @@ class Gathering {
   std::vector<std::string> missing() const;
   /// Throws Error if the ranks' second connections cannot come, or do not.
   void check_connecting(const JobStore& store, double waited_s) const;
-  void listen(Introductions& newcomers);
-  void admit(Introductions& newcomers, Introduced& newcomer);
+  void listen(PendingConnections& newcomers);
+  void admit(PendingConnections& newcomers, AcceptedConnection& newcomer);
   /// Whether the connection has said enough, and so is no longer unknown.
   bool hear_ticket(Unknown& unknown);
   /// Throws Error if the process was told of another job, or has another's key.

@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
-#include "experiments/runner/hosts/introductions.h"
+#include "experiments/runner/hosts/pending_connections.h"
 
 namespace ringside {
 namespace {

@@ -7,7 +7,7 @@
 #include "core/base/nearest.h"
 #include "experiments/tools/bench/ps_values.h"
 #include "ps/protocol/parameter_server.h"
-#include "ps/protocol/service.h"
+#include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
 
 namespace ringside {

@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-std::string calibration_name(std::int64_t threads, int hosts, Between between) {
+std::string calibration_name(std::int64_t threads, int hosts, InterHostBackend between) {
   return fmt::format("{}{}, {} thread{} a rank{}",
                      hosts > 1 ? fmt::format("{} hosts: ", hosts) : "", processor_name(), threads,
                      threads == 1 ? "" : "s",

@@ -36,7 +36,8 @@ struct CalibrationSite {
   /// Gives the ranks of a run their homes, devices and environments; does nothing for the
   /// processor of one host.
   std::function<void(RunPlan&)> place = [](RunPlan&) {};
-  Between between = Between::gloo;  // several hosts: the library whose collectives are timed
+  InterHostBackend between =
+      InterHostBackend::gloo;  // several hosts: the library whose collectives are timed
 };
 
 /// Returns a cluster of the hosts of the site, whose ranks are processes of `threads` threads on
@@ -74,7 +75,8 @@ sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const Calibrati
 /// The name of a calibration's cluster. It names the machine, the threads of a rank and, of several
 /// hosts, how many there are and what moves values between them, since the figures hold for these
 /// alone. That of a GPU's is the GPU's name (DeviceRow::describe).
-std::string calibration_name(std::int64_t threads, int hosts = 1, Between between = Between::gloo);
+std::string calibration_name(std::int64_t threads, int hosts = 1,
+                             InterHostBackend between = InterHostBackend::gloo);
 
 // ---- the parts of calibrate()
 
@@ -119,10 +121,10 @@ struct Repetition {
 /// A run in which so many ranks of every host do a lone training at once, each by itself, and time
 /// what they compute. Blocks, and returns the run's row. Throws Error if the run fails or the user
 /// interrupts.
-Row timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
-              const CalibrationSite& site);
+RunRecord timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
+                    const CalibrationSite& site);
 /// Makes the run, placed on the site's hosts; blocks and throws as timed_run() does. `what` names
 /// the run in errors.
-Row made(RunPlan plan, const CalibrationSite& site, const std::string& what);
+RunRecord made(RunPlan plan, const CalibrationSite& site, const std::string& what);
 
 }  // namespace ringside

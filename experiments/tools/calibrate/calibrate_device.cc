@@ -3,7 +3,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/timed_operations.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "experiments/tools/calibrate/calibrate.h"
 #include "experiments/tools/calibrate/curves.h"
 #include "experiments/tools/calibrate/timed_training.h"

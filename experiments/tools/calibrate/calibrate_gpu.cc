@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/device/cost.h"
 #include "core/device/sim/timed_operations.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "core/plan/lone_training.h"
 #include "core/sim/cluster_check.h"
 #include "experiments/runner/registry/registry.h"

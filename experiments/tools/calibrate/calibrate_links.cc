@@ -6,9 +6,9 @@
 #include "core/base/error.h"
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
-#include "core/observe/row.h"
+#include "core/observe/run_record.h"
 #include "experiments/runner/registry/registry.h"
-#include "experiments/runner/run/echo.h"
+#include "experiments/runner/run/timed_messages.h"
 #include "experiments/tools/calibrate/calibrate.h"
 #include "peer/comm/shm/communicator.h"
 
@@ -162,7 +162,7 @@ void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const Cali
   plan.train.timeout_s = timeout_s;
   for (int r = 0; r < plan.world; ++r) plan.ranks.push_back({r, r, -1});
   plan.ranks.push_back({plan.world, -1, 0});
-  const Row row = made(std::move(plan), site, "the timing of links between hosts");
+  const RunRecord row = made(std::move(plan), site, "the timing of links between hosts");
   const LinkTimes& times = row.ranks.at(static_cast<std::size_t>(site.hosts - 1)).links.value();
   const LinkTimes& within = row.ranks.at(0).links.value();
   cluster.message.loopback_us = within.message_us;

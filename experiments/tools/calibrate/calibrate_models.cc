@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-double step_of(const Row& row) { return 1e-3 * row.step_ms.median; }
+double step_of(const RunRecord& row) { return 1e-3 * row.step_ms.median; }
 
 /// As many steps as take `seconds`, within limits.
 std::int64_t steps_in(double seconds, double step, std::int64_t least, std::int64_t most) {
@@ -29,7 +29,7 @@ struct MeanTime {
 };
 using OpTimes = std::map<OpKey, MeanTime>;
 
-OpTimes mean_times(const Row& row, std::vector<sim::TimedOperation> RankRecord::*ops) {
+OpTimes mean_times(const RunRecord& row, std::vector<sim::TimedOperation> RankRecord::*ops) {
   OpTimes out;
   for (const RankRecord& rank : row.ranks)
     for (const sim::TimedOperation& op : rank.*ops) {
@@ -47,7 +47,7 @@ OpTimes mean_times(const Row& row, std::vector<sim::TimedOperation> RankRecord::
 /// The operations of a training. In a step of many operations some are always held up, which
 /// medians of single operations do not show, and of several ranks the slowest counts: so the
 /// operations get shares of what a step of all ranks takes, `step` seconds.
-OpTimes times_in_steps(const Row& row, double step) {
+OpTimes times_in_steps(const RunRecord& row, double step) {
   OpTimes out = mean_times(row, &RankRecord::operations);
   double sum = 0;
   for (const auto& [key, mean] : out) sum += mean.count * mean.us;
@@ -56,7 +56,7 @@ OpTimes times_in_steps(const Row& row, double step) {
 }
 
 /// Copies, sums and updates of pieces, which no step counts.
-OpTimes times_of_pieces(const Row& row) {
+OpTimes times_of_pieces(const RunRecord& row) {
   OpTimes out = mean_times(row, &RankRecord::pieces);
   for (auto& [key, mean] : out) mean.count = 0;
   return out;
@@ -65,27 +65,28 @@ OpTimes times_of_pieces(const Row& row) {
 /// The run that is neither among the fastest nor among the slowest, of those that nothing
 /// disturbed: other runs of the machine find it as these runs did, at one time faster than at
 /// another.
-const Row& middle(const std::vector<Row>& rows) {
-  std::vector<const Row*> quiet, all;
-  for (const Row& row : rows) {
+const RunRecord& middle(const std::vector<RunRecord>& rows) {
+  std::vector<const RunRecord*> quiet, all;
+  for (const RunRecord& row : rows) {
     all.push_back(&row);
     if (disturbance(row).empty()) quiet.push_back(&row);
   }
   auto& chosen = quiet.empty() ? all : quiet;
   const auto at = chosen.begin() + static_cast<std::ptrdiff_t>((chosen.size() - 1) / 2);
-  std::nth_element(chosen.begin(), at, chosen.end(),
-                   [](const Row* a, const Row* b) { return step_of(*a) < step_of(*b); });
+  std::nth_element(chosen.begin(), at, chosen.end(), [](const RunRecord* a, const RunRecord* b) {
+    return step_of(*a) < step_of(*b);
+  });
   return **at;
 }
 
 /// Runs of one training on some number of ranks at once.
 struct Rounds {
-  std::vector<Row> timed, plain;  // plain: whose operations were not timed
+  std::vector<RunRecord> timed, plain;  // plain: whose operations were not timed
 };
 
 /// What was measured in them.
 OpTimes times_of(const Rounds& all) {
-  const std::vector<Row>& rounds = all.timed;
+  const std::vector<RunRecord>& rounds = all.timed;
   OpTimes out =
       times_in_steps(middle(rounds), step_of(middle(all.plain.empty() ? rounds : all.plain)));
   // What a training does itself is known better from its steps.
@@ -126,7 +127,7 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
 
 }  // namespace
 
-Row made(RunPlan plan, const CalibrationSite& site, const std::string& what) {
+RunRecord made(RunPlan plan, const CalibrationSite& site, const std::string& what) {
   plan.hosts = {.workers = WorkerPlacement::spread, .between = site.between};
   site.place(plan);
   RunOutcome outcome = run_plan(plan, site.start, [](const Step&) {});
@@ -135,8 +136,8 @@ Row made(RunPlan plan, const CalibrationSite& site, const std::string& what) {
   return std::move(outcome.row);
 }
 
-Row timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
-              const CalibrationSite& site) {
+RunRecord timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
+                    const CalibrationSite& site) {
   RunPlan plan = training;
   plan.id = "timing";
   plan.purpose = repetition.timed ? Purpose::timing : Purpose::asked;

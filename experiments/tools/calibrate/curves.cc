@@ -90,7 +90,7 @@ std::vector<std::string> complete_efficiency(sim::DeviceSpec& device) {
   const auto find = [&](const std::string& dtype, OpClass kind) -> const sim::Efficiency* {
     const auto classes = measured.find(dtype);
     if (classes == measured.end()) return nullptr;
-    for (auto one = std::optional(kind); one; one = stand_in(*one))
+    for (auto one = std::optional(kind); one; one = mpi_launch_shim(*one))
       if (const auto found = classes->second.find(std::string(name_of(*one)));
           found != classes->second.end())
         return &found->second;

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "experiments/tools/bench/comm_bench.h"
 #include "experiments/tools/bench/rank/operations.h"
-#include "experiments/tools/calibrate/fit.h"
+#include "experiments/tools/calibrate/cluster_fit.h"
 
 namespace ringside {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/models/presets.h"
 #include "core/plan/places.h"
-#include "experiments/tools/calibrate/fit.h"
+#include "experiments/tools/calibrate/cluster_fit.h"
 
 namespace ringside {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/report/text_table.h"
-#include "experiments/tools/calibrate/fit.h"
+#include "experiments/tools/calibrate/cluster_fit.h"
 
 namespace ringside {
 namespace {

@@ -140,7 +140,7 @@ int advise_command(const Arguments& arguments, const Process& process) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
-  const Simulate simulate = side_by_side(rank_start(process, errors), question.processes);
+  const Simulate simulate = parallel_simulations(rank_start(process, errors), question.processes);
   const auto say = [&errors](const Considered& one) {
     errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s", label_of(one.candidate),
                           one.candidate.world, one.samples_per_s)

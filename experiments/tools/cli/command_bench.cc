@@ -51,7 +51,7 @@ CommBench bench_of(const Arguments& arguments, const Process& process) {
     for (std::int64_t size = 1 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
   if (!arguments.cluster.empty()) bench.cluster = read_cluster(arguments.cluster);
   bench.device = arguments.device;
-  bench.beside = find_beside(arguments.beside);
+  bench.beside = find_reference_libraries(arguments.beside);
   bench.rounds = static_cast<int>(arguments.rounds);
   bench.timeout_s = arguments.timeout_s;
   bench.interrupted = process.interrupted;

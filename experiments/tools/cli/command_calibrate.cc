@@ -108,7 +108,7 @@ CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart st
                    [job](const std::string& kind) { return job->devices(kind); });
     run = std::move(runs_of_one.front());
   };
-  site.start.agents = {job->hosts(), [job](const RunPlan& run) { return job->attendant(run); }};
+  site.start.agents = {job->hosts(), [job](const RunPlan& run) { return job->sidecar(run); }};
   site.start.interrupted = [job, asked = site.start.interrupted] {
     return asked() || job->lost_idle();
   };

@@ -29,10 +29,10 @@ std::filesystem::path machine_beside(const std::filesystem::path& results) {
 
 /// This machine as it was calibrated, for the cases that ran on its CPU; in `ground` stands why
 /// there is none.
-void find_machine(const std::vector<Row>& rows, const std::filesystem::path& results,
-                  TrialGround& ground) {
+void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::path& results,
+                  WhatIfSetup& ground) {
   std::set<std::int64_t> threads;
-  for (const Row& row : rows)
+  for (const RunRecord& row : rows)
     if (!row.plan.cluster && row.plan.device.kind == "cpu") threads.insert(row.plan.device.threads);
   if (threads.empty()) return;
   const std::filesystem::path file = machine_beside(results);
@@ -55,7 +55,7 @@ void find_machine(const std::vector<Row>& rows, const std::filesystem::path& res
 }
 
 /// Says of the failed cases that are asked for why they failed.
-std::string failures_text(const std::vector<Row>& rows, const Arguments& arguments) {
+std::string failures_text(const std::vector<RunRecord>& rows, const Arguments& arguments) {
   std::string out;
   for (const CaseSummary& one : failed_cases(rows))
     if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
@@ -73,7 +73,7 @@ int explain_command(const Arguments& arguments, const Process& process) {
   std::vector<const Evidence*> chosen;
   std::string failures;
   OutputFile json;
-  TrialGround ground;
+  WhatIfSetup ground;
   try {
     results = read_results(arguments.file);
     for (const std::string& complaint : results.complaints) errors << complaint << std::endl;
@@ -85,8 +85,8 @@ int explain_command(const Arguments& arguments, const Process& process) {
     if (arguments.trials) {
       sim::require_simgrid();
       find_machine(results.rows, results.folder, ground);
-      ground.simulate =
-          side_by_side(rank_start(process, errors), std::max(1, allowed_cores().value_or(1)));
+      ground.simulate = parallel_simulations(rank_start(process, errors),
+                                             std::max(1, allowed_cores().value_or(1)));
     }
   } catch (const std::exception& error) {
     errors.finish();

@@ -10,7 +10,7 @@
 #include "core/sim/world.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/plan/planner.h"
-#include "experiments/tools/calibrate/fit.h"
+#include "experiments/tools/calibrate/cluster_fit.h"
 #include "experiments/tools/cli/commands.h"
 #include "experiments/tools/cli/output_files.h"
 

@@ -36,7 +36,7 @@ std::string text_of(const Field& field) {
 
 void list_schemes() {
   std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
-  for (const SchemeRow& row : scheme_rows()) {
+  for (const SchemeInfo& row : scheme_rows()) {
     std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
     for (const Field& option : row.defaults.fields())
       std::cout << fmt::format("             {:<22} {}\n", text_of(option), option.description);

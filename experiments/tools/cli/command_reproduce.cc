@@ -128,7 +128,7 @@ Outcome choose(const std::string& file, const Process& process) {
   try {
     const int processes = std::max(1, allowed_cores().value_or(1));
     OutputStream errors(STDERR_FILENO, process.interrupted);
-    const Simulate simulate = side_by_side(rank_start(process, errors), processes);
+    const Simulate simulate = parallel_simulations(rank_start(process, errors), processes);
     for (const PublishedChoice& choice : read_choices(file)) {
       if (process.interrupted()) break;
       errors << choice.question << std::endl;

@@ -5,18 +5,18 @@
 #include "core/base/error.h"
 #include "experiments/runner/results/read_trace.h"
 #include "experiments/runner/results/saved_results.h"
-#include "experiments/tools/chakra/files.h"
+#include "experiments/tools/chakra/trace_files.h"
 #include "experiments/tools/cli/commands.h"
 
 namespace ringside {
 namespace {
 
 /// The runs that have left a trace, in the order in which they were made.
-std::vector<const Row*> traced_rows(const SavedResults& results) {
-  std::vector<const Row*> out;
-  for (const Row& row : results.rows) {
-    const bool again = std::any_of(out.begin(), out.end(),
-                                   [&](const Row* one) { return one->plan.id == row.plan.id; });
+std::vector<const RunRecord*> traced_rows(const SavedResults& results) {
+  std::vector<const RunRecord*> out;
+  for (const RunRecord& row : results.rows) {
+    const bool again = std::any_of(
+        out.begin(), out.end(), [&](const RunRecord* one) { return one->plan.id == row.plan.id; });
     if (!again &&
         std::filesystem::exists(results.folder / "traces" / fmt::format("{}.json", row.plan.id)))
       out.push_back(&row);
@@ -27,10 +27,10 @@ std::vector<const Row*> traced_rows(const SavedResults& results) {
 /// The run of that id, or the first repeat of the one of that label. Throws Error that lists the
 /// ids from which to choose.
 std::string choose_run(const SavedResults& results, const std::string& asked) {
-  const std::vector<const Row*> rows = traced_rows(results);
+  const std::vector<const RunRecord*> rows = traced_rows(results);
   if (rows.empty()) throw Error("{} has no traces", results.folder.string());
   std::vector<std::string> ids, all;
-  for (const Row* row : rows) {
+  for (const RunRecord* row : rows) {
     if (row->plan.id == asked) return asked;
     if (row->plan.repeat > 0) continue;
     all.push_back(row->plan.id);

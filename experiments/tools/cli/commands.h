@@ -92,7 +92,7 @@ int train_command(const Arguments& arguments, const Process& process);
 /// Writes report.html of the results folders arguments.files.
 int report_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments, const Process& process);
-/// Fits a cluster to the figures of arguments.files (experiments/tools/calibrate/fit.h).
+/// Fits a cluster to the figures of arguments.files (experiments/tools/calibrate/cluster_fit.h).
 int fit_command(const Arguments& arguments, const Process& process);
 int bench_comm_command(const Arguments& arguments, const Process& process);
 int bench_ps_command(const Arguments& arguments, const Process& process);
@@ -104,7 +104,7 @@ int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
 int rank_command(const Arguments& arguments, const Process& process);
 /// Stands in for a rank where MPI's launcher starts ranks, or has the leader of a job run a command
-/// on another host, where it starts its daemons (experiments/runner/hosts/stand_in.h).
+/// on another host, where it starts its daemons (experiments/runner/hosts/mpi_launch_shim.h).
 int stand_in_command(const Arguments& arguments, const Process& process);
 int on_command(const Arguments& arguments);
 /// Reads from standard input what launch() tells a rank first, and writes to standard output what

@@ -41,7 +41,7 @@ struct Comparison {
   std::string name;
   std::vector<MeasuredSpeeds> speeds;  // from which shares of the runs follow
   std::vector<RunPlan> runs, remaining;
-  std::vector<Row> rows;  // of earlier runs that need not be repeated
+  std::vector<RunRecord> rows;  // of earlier runs that need not be repeated
   DataState data;
   int most_attempts = 1;
   std::optional<CalibratedMachine> machine;  // predicts the runs
@@ -50,7 +50,7 @@ struct Comparison {
 
   Agents agents() const {
     if (!job) return {};
-    return {job->hosts(), [job = job](const RunPlan& run) { return job->attendant(run); }};
+    return {job->hosts(), [job = job](const RunPlan& run) { return job->sidecar(run); }};
   }
 };
 
@@ -74,7 +74,7 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
   const std::string file = file_of(device);
   sim::require_simgrid();
   sim::ClusterSpec machine = read_cluster(file);
-  const Between between = found->hosts.between;
+  const InterHostBackend between = found->hosts.between;
   const bool on_processor = device.kind == "cpu";
   const auto here =
       on_processor ? calibration_name(device.threads, hosts, between) : row.describe();
@@ -142,9 +142,9 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     std::vector<RunPlan> known;
     std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
                  [](const RunPlan& run) { return !waits_for_speeds(run); });
-    std::vector<Row> of_known;
+    std::vector<RunRecord> of_known;
     std::copy_if(comparison.rows.begin(), comparison.rows.end(), std::back_inserter(of_known),
-                 [&](const Row& row) {
+                 [&](const RunRecord& row) {
                    return std::any_of(known.begin(), known.end(),
                                       [&](const RunPlan& run) { return run.id == row.plan.id; });
                  });
@@ -162,7 +162,7 @@ void settle(Comparison& comparison) {
 }
 
 /// Writes report.html. Returns one line that says why there is none; empty if there is one.
-std::string write_report(ResultsFolder& folder, const std::vector<Row>& rows,
+std::string write_report(ResultsFolder& folder, const std::vector<RunRecord>& rows,
                          const std::vector<CaseSummary>& cases, const Process& process) {
   const PageParts parts = built_in_page();
   if (!can_draw(parts)) return "No report.html: " + how_to_get_reports();
@@ -204,7 +204,7 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
   out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
   comparison.folder->check_there();
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
-                                    [](const Row& row) { return row.status != "ok"; });
+                                    [](const RunRecord& row) { return row.status != "ok"; });
   if (!outcome.obstacle.empty()) {
     out.status = run_failed;
     out.complaint = how_to_go_on_without(outcome.obstacle);

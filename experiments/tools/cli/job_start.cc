@@ -13,7 +13,7 @@
 #include "experiments/runner/hosts/addresses.h"
 #include "experiments/runner/hosts/agent.h"
 #include "experiments/runner/hosts/job_hosts.h"
-#include "experiments/runner/hosts/seat.h"
+#include "experiments/runner/hosts/launcher_env.h"
 #include "experiments/runner/hosts/ssh.h"
 #include "experiments/tools/cli/commands.h"
 #include "ps/transport/zmq/keys.h"
@@ -32,7 +32,7 @@ struct LedJob {
 };
 
 /// The address of the leader as it is known to this process.
-std::string leader_address(const Seat& seat, const JobArguments& job) {
+std::string leader_address(const LauncherEnv& seat, const JobArguments& job) {
   const std::string first = seat.leader.substr(0, seat.leader.find(','));
   const std::string address = first.empty() ? "127.0.0.1" : resolved(seat.leader_told_by, first);
   const bool here = is_own_address(address);
@@ -51,8 +51,8 @@ std::string leader_address(const Seat& seat, const JobArguments& job) {
       address, seat.leader_told_by, seat.size);
 }
 
-MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
-  MeetingPoint meeting{
+Rendezvous meeting_of(const LauncherEnv& seat, const JobArguments& job) {
+  Rendezvous meeting{
       .address = leader_address(seat, job),
       .port = seat.port == 0 ? usual_port : seat.port,
       .keys = job.keys,
@@ -75,7 +75,7 @@ MeetingPoint meeting_of(const Seat& seat, const JobArguments& job) {
 }
 
 /// How many ranks this process may start at once.
-int slots_of(const Seat& seat, const JobArguments& job) {
+int slots_of(const LauncherEnv& seat, const JobArguments& job) {
   if (job.slots > 0) return job.slots;
   if (seat.slots_as.empty()) return seat.slots;
   const auto gpus = seat.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
@@ -84,7 +84,7 @@ int slots_of(const Seat& seat, const JobArguments& job) {
   return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
 }
 
-AgentFacts facts_of(const Seat& seat, const JobTask& task, const JobArguments& job,
+AgentFacts facts_of(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
                     const Process& process) {
   AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
   facts.agent = seat.rank;
@@ -100,7 +100,7 @@ RankProgram rank_program(const Process& process) {
   return {process.program, {"rank"}, process.environment};
 }
 
-JobStart job_start(MeetingPoint meeting, AgentFacts facts, const JobArguments& job,
+JobStart job_start(Rendezvous meeting, AgentFacts facts, const JobArguments& job,
                    const Process& process) {
   if (facts.address.empty()) facts.address = meeting.address;
   facts.interface = interface_of(facts.address);
@@ -171,7 +171,7 @@ LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& p
 }
 
 /// A job whose processes a launcher has started.
-LedJob join_as_leader(const Seat& seat, const JobTask& task, const JobArguments& job,
+LedJob join_as_leader(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
                       const Process& process) {
   const JobStart start =
       job_start(meeting_of(seat, job), facts_of(seat, task, job, process), job, process);
@@ -187,7 +187,7 @@ LedJob join_as_leader(const Seat& seat, const JobTask& task, const JobArguments&
 
 /// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
 /// process is alone. Blocks until all agents have come. Throws Error.
-std::optional<LedJob> lead_job(const std::optional<Seat>& seat, const JobTask& task,
+std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& seat, const JobTask& task,
                                const JobArguments& job, const Process& process) {
   if (!job.hosts.empty()) {
     process.catch_interrupts();
@@ -199,7 +199,8 @@ std::optional<LedJob> lead_job(const std::optional<Seat>& seat, const JobTask& t
 }
 
 /// Runs this process as an agent, and returns its exit status.
-int follow(const Seat& seat, const JobTask& task, const JobArguments& job, const Process& process) {
+int follow(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
+           const Process& process) {
   try {
     process.catch_interrupts();
     run_agent({.meeting = meeting_of(seat, job),
@@ -217,7 +218,7 @@ int follow(const Seat& seat, const JobTask& task, const JobArguments& job, const
 }  // namespace
 
 void check_alone(const std::string& command, const std::string& instead, const Process& process) {
-  if (const auto seat = seat_of(process.environment))
+  if (const auto seat = launcher_env_of(process.environment))
     throw Error(
         "{}: {} say that a launcher has started this process as one of {}, and each would make the "
         "whole run by itself; {}",
@@ -228,7 +229,7 @@ int in_job(const JobTask& task, const JobArguments& job, const Process& process,
            const std::function<int(Job*)>& lead) {
   std::optional<LedJob> led;
   try {
-    const auto seat = job.hosts.empty() ? seat_of(process.environment) : std::nullopt;
+    const auto seat = job.hosts.empty() ? launcher_env_of(process.environment) : std::nullopt;
     if (seat && seat->rank > 0) return follow(*seat, task, job, process);
     led = lead_job(seat, task, job, process);
   } catch (const std::exception& error) {

@@ -21,7 +21,7 @@ constexpr double busy = 0.8;
 
 /// The cores that the workers of a run share; 0 if each has a device of its own, or if that is not
 /// known.
-double shared_cores(const Row& row) {
+double shared_cores(const RunRecord& row) {
   const RunPlan& plan = row.plan;
   if (plan.cluster)
     return sim::shares_memory(*plan.cluster)
@@ -35,7 +35,7 @@ double threads_of_workers(const RunPlan& plan) {
   return static_cast<double>(plan.world * (plan.cluster ? 1 : plan.device.threads));
 }
 
-bool too_many_threads(const Row& row) {
+bool too_many_threads(const RunRecord& row) {
   const double cores = shared_cores(row);
   // Workers that rest for a trial (device.slow) leave cores idle. What other processes used was not
   // to be had.
@@ -110,7 +110,7 @@ std::optional<Finding> disturbed_machine(const Evidence& e, const std::vector<Fi
 }
 
 std::optional<Finding> more_threads_than_cores(const Evidence& e, const std::vector<Finding>&) {
-  const Row& row = *e.row;
+  const RunRecord& row = *e.row;
   if (!too_many_threads(row)) return {};
   const RunPlan& plan = e.plan();
   const double cores = shared_cores(row), threads = threads_of_workers(plan);

@@ -26,7 +26,7 @@ struct Traffics {
   double worker = 0;
 };
 
-Traffics traffics_of(const Row& row) {
+Traffics traffics_of(const RunRecord& row) {
   Traffics out;
   std::vector<double> workers;
   for (std::size_t r = 0; r < row.ranks.size() && r < row.plan.ranks.size(); ++r) {

@@ -11,24 +11,25 @@ namespace ringside {
 namespace {
 
 template <class Figure>
-double median_of(const std::vector<const Row*>& rows, Figure figure) {
+double median_of(const std::vector<const RunRecord*>& rows, Figure figure) {
   std::vector<double> values;
-  for (const Row* row : rows) values.push_back(figure(*row));
+  for (const RunRecord* row : rows) values.push_back(figure(*row));
   return median(std::move(values));
 }
 
-StepParts parts_of(const std::vector<const Row*>& rows) {
+StepParts parts_of(const std::vector<const RunRecord*>& rows) {
   StepParts out;
-  out.step = median_of(rows, [](const Row& row) { return row.step_ms.median; });
-  out.compute = median_of(rows, [](const Row& row) { return row.time_ms.compute; });
-  out.communication = median_of(rows, [](const Row& row) { return row.time_ms.communication; });
-  out.exposed = median_of(rows, [](const Row& row) { return row.time_ms.exposed; });
-  out.optimizer = median_of(rows, [](const Row& row) { return row.time_ms.optimizer; });
-  out.data = median_of(rows, [](const Row& row) { return row.time_ms.data; });
-  out.encoding = median_of(rows, [](const Row& row) { return row.time_ms.encoding; });
-  out.idle = median_of(rows, [](const Row& row) { return row.time_ms.idle; });
+  out.step = median_of(rows, [](const RunRecord& row) { return row.step_ms.median; });
+  out.compute = median_of(rows, [](const RunRecord& row) { return row.time_ms.compute; });
+  out.communication =
+      median_of(rows, [](const RunRecord& row) { return row.time_ms.communication; });
+  out.exposed = median_of(rows, [](const RunRecord& row) { return row.time_ms.exposed; });
+  out.optimizer = median_of(rows, [](const RunRecord& row) { return row.time_ms.optimizer; });
+  out.data = median_of(rows, [](const RunRecord& row) { return row.time_ms.data; });
+  out.encoding = median_of(rows, [](const RunRecord& row) { return row.time_ms.encoding; });
+  out.idle = median_of(rows, [](const RunRecord& row) { return row.time_ms.idle; });
   out.serving_optimizer =
-      median_of(rows, [](const Row& row) { return row.time_ms.serving_optimizer; });
+      median_of(rows, [](const RunRecord& row) { return row.time_ms.serving_optimizer; });
   return out;
 }
 
@@ -79,13 +80,15 @@ void add_trace(Evidence& evidence, TracedRun trace) {
   if (!evidence.traced()) evidence.no_trace = "its trace shows no steps, or nothing within them";
 }
 
-Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Row*>& repeats,
+Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const RunRecord*>& repeats,
                           const std::filesystem::path& folder) {
   Evidence out{.summary = summary, .ms = parts_of(repeats)};
-  const auto distance = [&](const Row* row) { return std::abs(row->step_ms.median - out.ms.step); };
-  out.row = *std::min_element(repeats.begin(), repeats.end(), [&](const Row* a, const Row* b) {
-    return distance(a) < distance(b);
-  });
+  const auto distance = [&](const RunRecord* row) {
+    return std::abs(row->step_ms.median - out.ms.step);
+  };
+  out.row = *std::min_element(
+      repeats.begin(), repeats.end(),
+      [&](const RunRecord* a, const RunRecord* b) { return distance(a) < distance(b); });
   try {
     const TracedSpans trace = read_trace_file(folder / "traces" / (out.plan().id + ".json"));
     add_trace(out, traced_run(trace, out.plan()));
@@ -95,7 +98,7 @@ Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Ro
   return out;
 }
 
-std::vector<CaseSummary> failed_cases(const std::vector<Row>& rows) {
+std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows) {
   std::vector<CaseSummary> out;
   for (CaseSummary& summary : summarise(rows))
     if (summary.purpose != Purpose::reference && summary.failed == summary.repeats)
@@ -103,14 +106,14 @@ std::vector<CaseSummary> failed_cases(const std::vector<Row>& rows) {
   return out;
 }
 
-std::vector<Evidence> evidence_of(const std::vector<Row>& rows,
+std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
                                   const std::filesystem::path& folder) {
   std::vector<Evidence> out;
-  const std::vector<const Row*> counting = rows_that_count(rows);
+  const std::vector<const RunRecord*> counting = rows_that_count(rows);
   for (const CaseSummary& summary : summarise(rows)) {
     if (summary.purpose == Purpose::reference) continue;
-    std::vector<const Row*> repeats;
-    for (const Row* row : counting)
+    std::vector<const RunRecord*> repeats;
+    for (const RunRecord* row : counting)
       if (row->status == "ok" && row->plan.label == summary.label &&
           row->plan.world == summary.world && row->plan.purpose == summary.purpose)
         repeats.push_back(row);

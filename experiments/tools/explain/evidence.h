@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// Milliseconds of a step, as Row::time_ms: medians over the repeats of the case.
+/// Milliseconds of a step, as RunRecord::time_ms: medians over the repeats of the case.
 struct StepParts {
   double step = 0;  // median of the slowest worker
   double compute = 0, communication = 0, exposed = 0, optimizer = 0, data = 0, encoding = 0;
@@ -32,7 +32,7 @@ struct RankTime {
 struct Evidence {
   CaseSummary summary{};
   /// The repeat whose step is nearest to the median. Points into the rows.
-  const Row* row = nullptr;
+  const RunRecord* row = nullptr;
   StepParts ms{};
   TracedRun trace{};       // of that repeat; without steps if there is no trace
   std::string no_trace{};  // why there is none; else empty
@@ -67,12 +67,12 @@ struct Evidence {
 /// The evidence of every case of `rows` that was asked for and has a repeat that finished, in the
 /// order of the tables. `folder` is that of the results, with the traces in traces/. The evidence
 /// points into `rows`.
-std::vector<Evidence> evidence_of(const std::vector<Row>& rows,
+std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
                                   const std::filesystem::path& folder);
 /// The cases that were asked for and have no repeat that finished.
-std::vector<CaseSummary> failed_cases(const std::vector<Row>& rows);
+std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
 /// The evidence of one case. `repeats` are its rows, which finished; at least one.
-Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Row*>& repeats,
+Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const RunRecord*>& repeats,
                           const std::filesystem::path& folder);
 /// Adds what a trace tells.
 void add_trace(Evidence& evidence, TracedRun trace);

@@ -23,10 +23,10 @@ std::vector<Remedy> remedies_of(const Explanation& explanation, Detail detail) {
 }  // namespace
 
 Explanation explanation_of(const Evidence& one, const std::vector<Evidence>& all,
-                           const TrialGround& ground, Detail detail) {
+                           const WhatIfSetup& ground, Detail detail) {
   Explanation out{.evidence = one, .bounds = bounds_of(one, all)};
   for (Finding& finding : findings_of(one)) out.causes.push_back({.finding = std::move(finding)});
-  const std::vector<Trial> trials = trials_of(one.plan(), remedies_of(out, detail), ground);
+  const std::vector<WhatIf> trials = what_ifs_of(one.plan(), remedies_of(out, detail), ground);
   auto next = trials.begin();
   for (Explained& cause : out.causes) {
     const auto count = static_cast<std::ptrdiff_t>(std::min<std::size_t>(
@@ -34,7 +34,7 @@ Explanation explanation_of(const Evidence& one, const std::vector<Evidence>& all
     cause.trials.assign(next, next + count);
     next += count;
     std::stable_sort(cause.trials.begin(), cause.trials.end(),
-                     [](const Trial& a, const Trial& b) { return a.gain() > b.gain(); });
+                     [](const WhatIf& a, const WhatIf& b) { return a.gain() > b.gain(); });
   }
   return out;
 }
@@ -82,7 +82,7 @@ Fields fields_of(Remedy& remedy) {
           {"caveat", &remedy.caveat}, {"not_simulated", &remedy.not_simulated}};
 }
 
-Fields fields_of(Trial& trial) {
+Fields fields_of(WhatIf& trial) {
   return {{"remedy", fields_of(trial.remedy)},
           {"why_not", &trial.why_not},
           {"before_ms", &trial.before_ms},
@@ -109,7 +109,7 @@ nlohmann::ordered_json explanation_json(const Explanation& explanation) {
   for (const Explained& one : explanation.causes) {
     nlohmann::ordered_json cause = to_json(one.finding);
     cause["trials"] = nlohmann::ordered_json::array();
-    for (const Trial& trial : one.trials) cause["trials"].push_back(to_json(trial));
+    for (const WhatIf& trial : one.trials) cause["trials"].push_back(to_json(trial));
     causes.push_back(std::move(cause));
   }
   for (const PathPart& part : added_up(e.path)) path.push_back(to_json(part));

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "experiments/tools/explain/bounds.h"
 #include "experiments/tools/explain/cause.h"
-#include "experiments/tools/explain/trial.h"
+#include "experiments/tools/explain/lower_bounds.h"
+#include "experiments/tools/explain/what_if.h"
 
 namespace ringside {
 
 /// A cause with what the simulator expects of its remedies, the best of them first.
 struct Explained {
   Finding finding{};
-  std::vector<Trial> trials{};
+  std::vector<WhatIf> trials{};
 };
 
 struct Explanation {
@@ -29,10 +29,10 @@ enum class Detail : std::uint8_t { brief, full };
 /// Explains `one` of `all` cases of a comparison. Blocks while remedies are simulated: those of
 /// all causes, or with Detail::brief those of the first.
 Explanation explanation_of(const Evidence& one, const std::vector<Evidence>& all,
-                           const TrialGround& ground, Detail detail);
+                           const WhatIfSetup& ground, Detail detail);
 
 /// Plain sentences, with lines' ends.
-std::string explanation_text(const Explanation& explanation, const TrialGround& ground,
+std::string explanation_text(const Explanation& explanation, const WhatIfSetup& ground,
                              Detail detail);
 nlohmann::ordered_json explanation_json(const Explanation& explanation);
 
@@ -44,7 +44,7 @@ std::vector<const Evidence*> cases_called(const std::vector<Evidence>& all,
 Fields fields_of(StepParts& parts);
 Fields fields_of(PathPart& part);
 Fields fields_of(Remedy& remedy);
-Fields fields_of(Trial& trial);
+Fields fields_of(WhatIf& trial);
 Fields fields_of(Finding& finding);
 Fields fields_of(Bounds& bounds);
 

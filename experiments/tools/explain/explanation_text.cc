@@ -89,7 +89,7 @@ std::string settings_text(const Remedy& remedy) {
   return fmt::format(" ({})", fmt::join(words, ", "));
 }
 
-std::string trial_text(const Trial& trial, const TrialGround& ground) {
+std::string trial_text(const WhatIf& trial, const WhatIfSetup& ground) {
   const Remedy& remedy = trial.remedy;
   std::string out = "Try " + remedy.words + settings_text(remedy);
   if (!remedy.caveat.empty()) out += ", " + remedy.caveat;
@@ -133,14 +133,14 @@ std::string bounds_text(const Explanation& explanation) {
   return out;
 }
 
-std::string cause_text(const Evidence& e, const Explained& one, const TrialGround& ground,
+std::string cause_text(const Evidence& e, const Explained& one, const WhatIfSetup& ground,
                        const std::string& number, Detail detail) {
   std::string name = one.finding.cause;
   name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   std::string out = fmt::format("{}{}, up to {} ms ({} of the step). {}\n", number, name,
                                 milliseconds(one.finding.ms),
                                 share_text(one.finding.ms, e.ms.mean()), one.finding.sentence);
-  for (const Trial& trial : one.trials) {
+  for (const WhatIf& trial : one.trials) {
     out += "   " + trial_text(trial, ground) + "\n";
     if (detail == Detail::brief) break;
   }
@@ -149,7 +149,7 @@ std::string cause_text(const Evidence& e, const Explained& one, const TrialGroun
 
 }  // namespace
 
-std::string explanation_text(const Explanation& explanation, const TrialGround& ground,
+std::string explanation_text(const Explanation& explanation, const WhatIfSetup& ground,
                              Detail detail) {
   const Evidence& e = explanation.evidence;
   std::string out = head(e) + "\n" + step_text(e) + "\n";

@@ -32,7 +32,7 @@ std::vector<RunPlan> runs_of(const SavedResults& results, std::vector<std::strin
     runs.clear();
   }
   if (runs.empty())
-    for (const Row* row : rows_that_count(results.rows)) runs.push_back(row->plan);
+    for (const RunRecord* row : rows_that_count(results.rows)) runs.push_back(row->plan);
   std::stable_sort(runs.begin(), runs.end(),
                    [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
   return runs;
@@ -60,8 +60,8 @@ std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
     throw Error("{}: no run can be shown: {}", folder.string(),
                 complaints.empty() ? "the folder has no rows" : complaints.front());
   std::vector<ProgressEvent> out = {{time, std::move(began)}};
-  const std::vector<const Row*> counting = rows_that_count(results.rows);
-  for (const Row& row : results.rows) {
+  const std::vector<const RunRecord*> counting = rows_that_count(results.rows);
+  for (const RunRecord& row : results.rows) {
     RunEnded ended = run_ended(row);
     ended.counts = std::find(counting.begin(), counting.end(), &row) != counting.end();
     out.push_back({time, std::move(ended)});
@@ -69,7 +69,7 @@ std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
   }
   if (!missing.empty()) return out;
   const auto failed = std::count_if(counting.begin(), counting.end(),
-                                    [](const Row* row) { return row->status != "ok"; });
+                                    [](const RunRecord* row) { return row->status != "ok"; });
   ComparisonEnded end{.folder = folder.string()};
   if (failed > 0) {
     end.status = ComparisonStatus::failed;

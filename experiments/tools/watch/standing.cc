@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/observe/row_parts.h"
+#include "core/observe/run_record_parts.h"
 
 namespace ringside {
 namespace {

@@ -52,28 +52,28 @@ const AlgorithmRow& find_algorithm(Algorithm algorithm) {
                        [&](const AlgorithmRow& row) { return row.algorithm == algorithm; });
 }
 
-void run_algorithm(const AlgorithmRow& row, const Call& call, Exchange& exchange) {
+void run_algorithm(const AlgorithmRow& row, const Collective& call, Exchange& exchange) {
   switch (call.kind) {
-    case Call::Kind::all_reduce:
+    case Collective::Kind::all_reduce:
       return row.all_reduce(exchange);
-    case Call::Kind::reduce_scatter:
+    case Collective::Kind::reduce_scatter:
       return row.reduce_scatter(exchange);
-    case Call::Kind::all_gather:
+    case Collective::Kind::all_gather:
       return row.all_gather(exchange);
-    case Call::Kind::broadcast:
+    case Collective::Kind::broadcast:
       return broadcast(exchange, call.root);
-    case Call::Kind::all_to_all:
+    case Collective::Kind::all_to_all:
       return all_to_all(exchange);
-    case Call::Kind::barrier:
-    case Call::Kind::split:
-    case Call::Kind::expose:
-    case Call::Kind::share:
+    case Collective::Kind::barrier:
+    case Collective::Kind::split:
+    case Collective::Kind::expose:
+    case Collective::Kind::share:
       return barrier(exchange);
   }
 }
 
-std::int64_t scratch_of(const AlgorithmRow& row, Call::Kind kind, std::int64_t count) {
-  return kind == Call::Kind::all_reduce && row.scratch ? row.scratch(count) : 0;
+std::int64_t scratch_of(const AlgorithmRow& row, Collective::Kind kind, std::int64_t count) {
+  return kind == Collective::Kind::all_reduce && row.scratch ? row.scratch(count) : 0;
 }
 
 }  // namespace ringside::peer

@@ -8,7 +8,7 @@
 #include "core/comm/algorithm.h"
 #include "core/comm/sums.h"
 #include "peer/comm/algorithms/exchange.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 
 namespace ringside::peer {
 
@@ -22,7 +22,7 @@ struct AlgorithmRow {
   void (*all_gather)(Exchange&) = nullptr;
   /// The order in which an all_reduce or a reduce_scatter of `count` elements adds up the values of
   /// the ranks; the sums cover all elements, in order.
-  std::vector<Sum> (*sums)(Call::Kind kind, std::int64_t count,
+  std::vector<Sum> (*sums)(Collective::Kind kind, std::int64_t count,
                            const std::vector<int>& hosts) = nullptr;
   /// The number of elements of scratch memory that an all_reduce of `count` elements needs; null if
   /// it needs none.
@@ -47,9 +47,9 @@ const AlgorithmRow& find_algorithm(Algorithm algorithm);
 /// way under every algorithm, with p ranks: a broadcast by a binomial tree (ceil(log2 p) steps), an
 /// all_to_all in p - 1 rounds of pairs, a barrier by dissemination (ceil(log2 p) steps of empty
 /// messages).
-void run_algorithm(const AlgorithmRow& row, const Call& call, Exchange& exchange);
+void run_algorithm(const AlgorithmRow& row, const Collective& call, Exchange& exchange);
 
 /// The elements of scratch memory that the collective of `count` elements needs.
-std::int64_t scratch_of(const AlgorithmRow& row, Call::Kind kind, std::int64_t count);
+std::int64_t scratch_of(const AlgorithmRow& row, Collective::Kind kind, std::int64_t count);
 
 }  // namespace ringside::peer

@@ -61,7 +61,7 @@ double seconds_of(const std::vector<Round>& rounds, std::size_t element, const L
   return seconds;
 }
 
-const AlgorithmRow& Choice::row(const Call& call, std::int64_t count, std::size_t element) {
+const AlgorithmRow& Choice::row(const Collective& call, std::int64_t count, std::size_t element) {
   if (fixed_) return *fixed_;
   const AlgorithmRow*& best = known_[{call.kind, count, element}];
   if (best) return *best;

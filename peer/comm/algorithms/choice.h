@@ -38,12 +38,12 @@ class Choice {
   explicit Choice(LinkCosts costs) : costs_(std::move(costs)) {}
 
   /// `count` is the number of elements of the whole array.
-  const AlgorithmRow& row(const Call& call, std::int64_t count, std::size_t element);
+  const AlgorithmRow& row(const Collective& call, std::int64_t count, std::size_t element);
 
  private:
   const AlgorithmRow* fixed_ = nullptr;
   LinkCosts costs_;
-  std::map<std::tuple<Call::Kind, std::int64_t, std::size_t>, const AlgorithmRow*> known_;
+  std::map<std::tuple<Collective::Kind, std::int64_t, std::size_t>, const AlgorithmRow*> known_;
 };
 
 }  // namespace ringside::peer

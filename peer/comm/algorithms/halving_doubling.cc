@@ -31,7 +31,7 @@ void gather(Exchange& exchange, const Fold& fold, const Segments& segments) {
   }
 }
 
-void all_reduce(Exchange& exchange) {
+void halving_doubling_all_reduce(Exchange& exchange) {
   const Fold fold(exchange.size());
   const int rank = exchange.rank();
   const Elements whole{Array::in, 0, exchange.count(Array::in)};
@@ -47,7 +47,7 @@ void all_reduce(Exchange& exchange) {
   if (fold.leads_a_pair(rank)) exchange.step({{rank + 1, whole}}, {});
 }
 
-void reduce_scatter(Exchange& exchange) {
+void halving_doubling_reduce_scatter(Exchange& exchange) {
   const Fold fold(exchange.size());
   const int rank = exchange.rank();
   const Elements whole{Array::in, 0, exchange.count(Array::in)};
@@ -64,7 +64,7 @@ void reduce_scatter(Exchange& exchange) {
   exchange.copy(segments.of_rank(rank), own);
 }
 
-void all_gather(Exchange& exchange) {
+void halving_doubling_all_gather(Exchange& exchange) {
   const Fold fold(exchange.size());
   const int rank = exchange.rank();
   const Elements whole{Array::out, 0, exchange.count(Array::out)};
@@ -81,11 +81,12 @@ void all_gather(Exchange& exchange) {
   if (fold.leads_a_pair(rank)) exchange.step({{rank + 1, whole}}, {});
 }
 
-std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int>& hosts) {
+std::vector<Sum> halving_doubling_sums(Collective::Kind kind, std::int64_t count,
+                                       const std::vector<int>& hosts) {
   const auto ranks = static_cast<int>(hosts.size());
   const Fold fold(ranks);
-  const auto chunks = kind == Call::Kind::all_reduce ? divide({Array::in, 0, count}, ranks)
-                                                     : equal_parts(Array::in, count, ranks);
+  const auto chunks = kind == Collective::Kind::all_reduce ? divide({Array::in, 0, count}, ranks)
+                                                           : equal_parts(Array::in, count, ranks);
   const Segments segments(fold, chunks);
   std::vector<Sum> out;
   for (int owner = 0; owner < fold.players; ++owner) {
@@ -109,10 +110,10 @@ std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int
 AlgorithmRow halving_doubling_row() {
   return {.algorithm = Algorithm::halving_doubling,
           .summary = "partners exchange halves, then quarters and so on, and then gather them",
-          .all_reduce = all_reduce,
-          .reduce_scatter = reduce_scatter,
-          .all_gather = all_gather,
-          .sums = sums};
+          .all_reduce = halving_doubling_all_reduce,
+          .reduce_scatter = halving_doubling_reduce_scatter,
+          .all_gather = halving_doubling_all_gather,
+          .sums = halving_doubling_sums};
 }
 
 }  // namespace ringside::peer

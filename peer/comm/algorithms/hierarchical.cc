@@ -44,7 +44,7 @@ Chunks in_parts(const HostGrid& grid, int rank, Array array, std::int64_t count)
   return out;
 }
 
-void all_reduce(Exchange& exchange) {
+void hierarchical_all_reduce(Exchange& exchange) {
   const HostGrid grid(exchange.hosts());
   const Team within = grid.within(exchange.rank()), across = grid.across(exchange.rank());
   const Chunks chunks = divided(grid, exchange.rank(), exchange.count(Array::in));
@@ -54,7 +54,7 @@ void all_reduce(Exchange& exchange) {
   ring_gather(exchange, within, chunks.within);
 }
 
-void reduce_scatter(Exchange& exchange) {
+void hierarchical_reduce_scatter(Exchange& exchange) {
   const HostGrid grid(exchange.hosts());
   const Team within = grid.within(exchange.rank()), across = grid.across(exchange.rank());
   const auto chunks = in_parts(grid, exchange.rank(), Array::in, exchange.count(Array::in));
@@ -64,7 +64,7 @@ void reduce_scatter(Exchange& exchange) {
                 {Array::out, 0, exchange.count(Array::out)});
 }
 
-void all_gather(Exchange& exchange) {
+void hierarchical_all_gather(Exchange& exchange) {
   const HostGrid grid(exchange.hosts());
   const Team within = grid.within(exchange.rank()), across = grid.across(exchange.rank());
   const auto chunks = in_parts(grid, exchange.rank(), Array::out, exchange.count(Array::out));
@@ -74,13 +74,14 @@ void all_gather(Exchange& exchange) {
   ring_gather(exchange, within, chunks.within);
 }
 
-std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int>& hosts) {
+std::vector<Sum> hierarchical_sums(Collective::Kind kind, std::int64_t count,
+                                   const std::vector<int>& hosts) {
   const HostGrid grid(hosts);
   std::vector<Sum> out;
   for (int place = 0; place < grid.per_host(); ++place)
     for (int host = 0; host < grid.hosts(); ++host) {
       const int owner = grid.rank(host, place);
-      const Chunks chunks = kind == Call::Kind::all_reduce
+      const Chunks chunks = kind == Collective::Kind::all_reduce
                                 ? divided(grid, owner, count)
                                 : in_parts(grid, owner, Array::in, count);
       const Elements& part = chunks.across[static_cast<std::size_t>(host)][0];
@@ -96,7 +97,7 @@ std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int
   return out;
 }
 
-void check(const std::vector<int>& hosts) {
+void hierarchical_check(const std::vector<int>& hosts) {
   if (!HostGrid(hosts).even())
     throw Error(
         "algorithm hierarchical needs equally many ranks on every host; choose another algorithm, "
@@ -108,11 +109,11 @@ void check(const std::vector<int>& hosts) {
 AlgorithmRow hierarchical_row() {
   return {.algorithm = Algorithm::hierarchical,
           .summary = "rings within every host, and rings between the hosts",
-          .all_reduce = all_reduce,
-          .reduce_scatter = reduce_scatter,
-          .all_gather = all_gather,
-          .sums = sums,
-          .check = check};
+          .all_reduce = hierarchical_all_reduce,
+          .reduce_scatter = hierarchical_reduce_scatter,
+          .all_gather = hierarchical_all_gather,
+          .sums = hierarchical_sums,
+          .check = hierarchical_check};
 }
 
 }  // namespace ringside::peer

@@ -25,13 +25,13 @@ void spread(Exchange& exchange, Array array) {
   exchange.step(sends, {});
 }
 
-void all_reduce(Exchange& exchange) {
+void naive_all_reduce(Exchange& exchange) {
   reduce(exchange);
   spread(exchange, Array::in);
 }
 
 /// The root sends every rank its part of the sum.
-void reduce_scatter(Exchange& exchange) {
+void naive_reduce_scatter(Exchange& exchange) {
   const auto parts = equal_parts(Array::in, exchange.count(Array::in), exchange.size());
   const Elements own{Array::out, 0, exchange.count(Array::out)};
   reduce(exchange);
@@ -43,7 +43,7 @@ void reduce_scatter(Exchange& exchange) {
   exchange.copy(parts[0][0], own);
 }
 
-void all_gather(Exchange& exchange) {
+void naive_all_gather(Exchange& exchange) {
   const auto parts = equal_parts(Array::out, exchange.count(Array::out), exchange.size());
   const Elements own{Array::in, 0, exchange.count(Array::in)};
   if (exchange.rank() == root) {
@@ -58,7 +58,7 @@ void all_gather(Exchange& exchange) {
   spread(exchange, Array::out);
 }
 
-std::vector<Sum> sums(Call::Kind, std::int64_t count, const std::vector<int>& hosts) {
+std::vector<Sum> naive_sums(Collective::Kind, std::int64_t count, const std::vector<int>& hosts) {
   return {in_rank_order(count, static_cast<int>(hosts.size()))};
 }
 
@@ -67,10 +67,10 @@ std::vector<Sum> sums(Call::Kind, std::int64_t count, const std::vector<int>& ho
 AlgorithmRow naive_row() {
   return {.algorithm = Algorithm::naive,
           .summary = "everything through rank 0, as a classic master",
-          .all_reduce = all_reduce,
-          .reduce_scatter = reduce_scatter,
-          .all_gather = all_gather,
-          .sums = sums};
+          .all_reduce = naive_all_reduce,
+          .reduce_scatter = naive_reduce_scatter,
+          .all_gather = naive_all_gather,
+          .sums = naive_sums};
 }
 
 }  // namespace ringside::peer

@@ -12,7 +12,7 @@
 namespace ringside::peer {
 namespace {
 
-void all_reduce(Exchange& exchange) {
+void recursive_doubling_all_reduce(Exchange& exchange) {
   const Fold fold(exchange.size());
   const int rank = exchange.rank();
   const std::int64_t count = exchange.count(Array::in);
@@ -34,8 +34,10 @@ void all_reduce(Exchange& exchange) {
   if (fold.leads_a_pair(rank)) exchange.step({{rank + 1, array}}, {});
 }
 
-std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int>& hosts) {
-  if (kind == Call::Kind::reduce_scatter) return halving_doubling_row().sums(kind, count, hosts);
+std::vector<Sum> recursive_doubling_sums(Collective::Kind kind, std::int64_t count,
+                                         const std::vector<int>& hosts) {
+  if (kind == Collective::Kind::reduce_scatter)
+    return halving_doubling_row().sums(kind, count, hosts);
   const Fold fold(static_cast<int>(hosts.size()));
   Sum all{0, count, {}};
   for (int pair = 0; pair < fold.pairs; ++pair) all.additions.push_back({2 * pair, 2 * pair + 1});
@@ -45,7 +47,7 @@ std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int
   return {all};
 }
 
-std::int64_t scratch(std::int64_t count) { return count; }
+std::int64_t recursive_doubling_scratch(std::int64_t count) { return count; }
 
 }  // namespace
 
@@ -53,11 +55,11 @@ AlgorithmRow recursive_doubling_row() {
   const AlgorithmRow halving = halving_doubling_row();
   return {.algorithm = Algorithm::recursive_doubling,
           .summary = "partners exchange whole arrays, at distances 1, 2, 4 and so on",
-          .all_reduce = all_reduce,
+          .all_reduce = recursive_doubling_all_reduce,
           .reduce_scatter = halving.reduce_scatter,
           .all_gather = halving.all_gather,
-          .sums = sums,
-          .scratch = scratch};
+          .sums = recursive_doubling_sums,
+          .scratch = recursive_doubling_scratch};
 }
 
 }  // namespace ringside::peer

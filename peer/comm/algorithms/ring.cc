@@ -13,31 +13,32 @@ const Chunk& chunk(const std::vector<Chunk>& chunks, const Team& team, int place
   return chunks[static_cast<std::size_t>(team.wrapped(place))];
 }
 
-void all_reduce(Exchange& exchange) {
+void ring_all_reduce(Exchange& exchange) {
   const Team team = everyone(exchange);
   const auto chunks = divide({Array::in, 0, exchange.count(Array::in)}, team.size());
   ring_scatter(exchange, team, chunks);
   ring_gather(exchange, team, chunks);
 }
 
-void reduce_scatter(Exchange& exchange) {
+void ring_reduce_scatter(Exchange& exchange) {
   const Team team = everyone(exchange);
   const auto chunks = equal_parts(Array::in, exchange.count(Array::in), team.size());
   ring_scatter(exchange, team, chunks);
   exchange.copy(chunk(chunks, team, team.place)[0], {Array::out, 0, exchange.count(Array::out)});
 }
 
-void all_gather(Exchange& exchange) {
+void ring_all_gather(Exchange& exchange) {
   const Team team = everyone(exchange);
   const auto chunks = equal_parts(Array::out, exchange.count(Array::out), team.size());
   exchange.copy({Array::in, 0, exchange.count(Array::in)}, chunk(chunks, team, team.place)[0]);
   ring_gather(exchange, team, chunks);
 }
 
-std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int>& hosts) {
+std::vector<Sum> ring_sums(Collective::Kind kind, std::int64_t count,
+                           const std::vector<int>& hosts) {
   const auto ranks = static_cast<int>(hosts.size());
-  const auto chunks = kind == Call::Kind::all_reduce ? divide({Array::in, 0, count}, ranks)
-                                                     : equal_parts(Array::in, count, ranks);
+  const auto chunks = kind == Collective::Kind::all_reduce ? divide({Array::in, 0, count}, ranks)
+                                                           : equal_parts(Array::in, count, ranks);
   Team team{{}, 0};
   for (int r = 0; r < ranks; ++r) team.ranks.push_back(r);
   std::vector<Sum> out;
@@ -86,10 +87,10 @@ std::vector<Addition> ring_additions(const Team& team, int place) {
 AlgorithmRow ring_row() {
   return {.algorithm = Algorithm::ring,
           .summary = "reduce-scatter and all-gather round a ring",
-          .all_reduce = all_reduce,
-          .reduce_scatter = reduce_scatter,
-          .all_gather = all_gather,
-          .sums = sums};
+          .all_reduce = ring_all_reduce,
+          .reduce_scatter = ring_reduce_scatter,
+          .all_gather = ring_all_gather,
+          .sums = ring_sums};
 }
 
 }  // namespace ringside::peer

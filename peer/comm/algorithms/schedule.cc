@@ -19,10 +19,10 @@ class Recorder : public Exchange {
     bool sends;
   };
 
-  Recorder(int rank, const std::vector<int>& hosts, Call::Kind kind, std::int64_t count)
+  Recorder(int rank, const std::vector<int>& hosts, Collective::Kind kind, std::int64_t count)
       : rank_(rank), hosts_(hosts), in_(count), out_(count) {
-    if (kind == Call::Kind::reduce_scatter) out_ /= size();
-    if (kind == Call::Kind::all_gather) in_ /= size();
+    if (kind == Collective::Kind::reduce_scatter) out_ /= size();
+    if (kind == Collective::Kind::all_gather) in_ /= size();
   }
 
   int rank() const override { return rank_; }
@@ -91,7 +91,7 @@ double latency_of(const Round& round, const std::function<double(int from, int t
   return static_cast<double>(round.repeats) * slowest;
 }
 
-std::vector<Round> schedule_of(const AlgorithmRow& row, const Call& call, std::int64_t count,
+std::vector<Round> schedule_of(const AlgorithmRow& row, const Collective& call, std::int64_t count,
                                const std::vector<int>& hosts) {
   std::vector<Recorder> ranks;
   for (int r = 0; r < static_cast<int>(hosts.size()); ++r) {

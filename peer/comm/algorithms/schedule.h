@@ -32,7 +32,7 @@ double latency_of(const Round& round, const std::function<double(int from, int t
 /// `count` is the number of elements of the whole array, which is a multiple of the number of ranks
 /// unless the collective is an all_reduce or a broadcast. Throws Error if the ranks would wait for
 /// each other for ever.
-std::vector<Round> schedule_of(const AlgorithmRow& row, const Call& call, std::int64_t count,
+std::vector<Round> schedule_of(const AlgorithmRow& row, const Collective& call, std::int64_t count,
                                const std::vector<int>& hosts);
 
 }  // namespace ringside::peer

@@ -43,7 +43,7 @@ struct Blocks {
   std::int64_t count_;
 };
 
-void all_reduce(Exchange& exchange) {
+void tree_all_reduce(Exchange& exchange) {
   const int size = exchange.size(), rank = exchange.rank();
   const Blocks blocks(exchange.count(Array::in));
   // A block leaves a rank of depth d upward in step block + height - d, and downward in step
@@ -87,8 +87,9 @@ void add_up_below(const BinaryTree& tree, int rank, std::vector<Addition>& addit
   for (const int child : tree.children(rank)) additions.push_back({rank, child});
 }
 
-std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int>& hosts) {
-  if (kind == Call::Kind::reduce_scatter) return ring_row().sums(kind, count, hosts);
+std::vector<Sum> tree_sums(Collective::Kind kind, std::int64_t count,
+                           const std::vector<int>& hosts) {
+  if (kind == Collective::Kind::reduce_scatter) return ring_row().sums(kind, count, hosts);
   const Blocks blocks(count);
   std::vector<Sum> out;
   for (int t = 0; t < 2; ++t) {
@@ -100,7 +101,7 @@ std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int
   return out;
 }
 
-std::int64_t scratch(std::int64_t count) { return 2 * Blocks(count).longest(); }
+std::int64_t tree_scratch(std::int64_t count) { return 2 * Blocks(count).longest(); }
 
 }  // namespace
 
@@ -108,11 +109,11 @@ AlgorithmRow tree_row() {
   const AlgorithmRow ring = ring_row();
   return {.algorithm = Algorithm::tree,
           .summary = "sums up and down two binary trees, half the array along each",
-          .all_reduce = all_reduce,
+          .all_reduce = tree_all_reduce,
           .reduce_scatter = ring.reduce_scatter,
           .all_gather = ring.all_gather,
-          .sums = sums,
-          .scratch = scratch};
+          .sums = tree_sums,
+          .scratch = tree_scratch};
 }
 
 }  // namespace ringside::peer

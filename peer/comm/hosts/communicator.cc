@@ -6,12 +6,12 @@
 
 #include "core/base/error.h"
 #include "peer/comm/algorithms/algorithms.h"
-#include "peer/comm/calling.h"
-#include "peer/comm/hosts/chain.h"
+#include "peer/comm/checked_communicator.h"
+#include "peer/comm/hosts/copy_collectives.h"
 #include "peer/comm/hosts/exchange.h"
 #include "peer/comm/hosts/messages.h"
-#include "peer/comm/hosts/moves.h"
-#include "peer/comm/hosts/parts.h"
+#include "peer/comm/hosts/owner_reduce.h"
+#include "peer/comm/hosts/pipelined_chain.h"
 #include "peer/comm/shm/communicator.h"
 #include "peer/comm/shm/messages.h"
 #include "peer/comm/shm/work_queue.h"
@@ -19,63 +19,63 @@
 namespace ringside::peer {
 namespace {
 
-class HostsCommunicator : public CallingCommunicator {
+class HostsCommunicator : public CheckedCommunicator {
  public:
   HostsCommunicator(Device& device, Store& store, const Group& group, const Hosts& hosts)
-      : CallingCommunicator(group),
+      : CheckedCommunicator(group),
         device_(device),
         store_(store),
         algorithm_(group.algorithm == Algorithm::automatic ? Algorithm::native : group.algorithm),
-        station_(device, store, group, hosts),
-        local_messages_(device, station_.control(), station_.memory()),
-        messages_(device, station_),
+        host_group_(device, store, group, hosts),
+        local_messages_(device, host_group_.control(), host_group_.memory()),
+        messages_(device, host_group_),
         queue_(device) {}
 
   void barrier() override {
-    station_.control().throw_if_broken();
+    host_group_.control().throw_if_broken();
     ++calls_;
     Operation op;
     op.purpose = take_name();
-    queue_.run([&] { execute(op, [&] { station_.meet(); }); });
+    queue_.run([&] { execute(op, [&] { host_group_.meet(); }); });
   }
 
   void complete(const std::function<WorkPtr()>& begin) override { queue_.complete(begin); }
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
-    station_.control().throw_if_broken();
+    host_group_.control().throw_if_broken();
     ++calls_;
     Operation op;
-    op.call = {.kind = Call::Kind::split, .colour = colour, .key = key};
+    op.call = {.kind = Collective::Kind::split, .colour = colour, .key = key};
     op.purpose = take_name();
-    std::vector<Call> calls;
+    std::vector<Collective> calls;
     queue_.run([&] { execute(op, [&] { calls = calls_of_all(op.call); }); });
     Group group = group_of_colour(name(), calls_, calls, colour, rank());
     group.algorithm = algorithm_;
-    Hosts hosts = station_.hosts();
+    Hosts hosts = host_group_.hosts();
     hosts.of_ranks.clear();
     std::vector<std::pair<int, int>> members;
     for (int r = 0; r < size(); ++r)
-      if (const Call& call = calls[static_cast<std::size_t>(r)]; call.colour == colour)
+      if (const Collective& call = calls[static_cast<std::size_t>(r)]; call.colour == colour)
         members.emplace_back(call.key, r);
     std::sort(members.begin(), members.end());
     for (const auto& [its_key, r] : members)
-      hosts.of_ranks.push_back(station_.hosts().of_ranks[static_cast<std::size_t>(r)]);
+      hosts.of_ranks.push_back(host_group_.hosts().of_ranks[static_cast<std::size_t>(r)]);
     return make_hosts_communicator(device_, store_, group, hosts);
   }
 
-  Traffic traffic() const override { return station_.traffic() + local_messages_.traffic(); }
+  Traffic traffic() const override { return host_group_.traffic() + local_messages_.traffic(); }
 
  private:
   struct Operation {
-    Call call;
+    Collective call;
     Tensor in, out;
     Tensor scratch;  // for an algorithm
     shm::Address in_address, out_address;
     std::string purpose;
   };
 
-  WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
-    station_.control().throw_if_broken();
+  WorkPtr begin(const Collective& call, const Tensor& in, const Tensor& out) override {
+    host_group_.control().throw_if_broken();
     const auto what = [&] { return describe(call); };
     Operation op{
         call,       in, out, scratch_for(call, in), address_of(in, what), address_of(out, what),
@@ -85,9 +85,9 @@ class HostsCommunicator : public CallingCommunicator {
   }
 
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
-    station_.control().throw_if_broken();
+    host_group_.control().throw_if_broken();
     const shm::Address address = address_of(array, [&] { return sends ? "send" : "recv"; });
-    const Places& places = station_.places();
+    const Places& places = host_group_.places();
     if (!places.shares_host(peer)) return messages_.begin(array, peer, sends);
     const int place = places.place_of(peer);
     return sends ? local_messages_.send({array, address}, place)
@@ -98,7 +98,7 @@ class HostsCommunicator : public CallingCommunicator {
 
   shm::Address address_of(const Tensor& tensor, const auto& operation) {
     try {
-      return station_.memory().publish(tensor);
+      return host_group_.memory().publish(tensor);
     } catch (const Error& e) {
       throw Error("{}: {}: {}", name(), operation(), e.what());
     }
@@ -106,12 +106,12 @@ class HostsCommunicator : public CallingCommunicator {
 
   template <class Body>
   void execute(const Operation& op, Body body) {
-    station_.control().throw_if_broken();
+    host_group_.control().throw_if_broken();
     const std::uint64_t number = ++number_;
-    station_.run(number, op.call, op.in_address, op.out_address, op.purpose, body);
+    host_group_.run(number, op.call, op.in_address, op.out_address, op.purpose, body);
   }
 
-  Tensor scratch_for(const Call& call, const Tensor& in) const {
+  Tensor scratch_for(const Collective& call, const Tensor& in) const {
     if (!is_program_of_messages(algorithm_)) return {};
     const std::int64_t count = scratch_of(find_algorithm(algorithm_), call.kind, in.count());
     if (count == 0) return {};
@@ -119,15 +119,15 @@ class HostsCommunicator : public CallingCommunicator {
   }
 
   /// The calls of a split are few and small: they travel through the store.
-  std::vector<Call> calls_of_all(const Call& own) {
+  std::vector<Collective> calls_of_all(const Collective& own) {
     const auto key = [&](int r) { return fmt::format("split/{}/{}/{}", name(), number_, r); };
     TransferPtr none;
-    station_.wait(none, rank());  // neighbours have come, with the same operation
+    host_group_.wait(none, rank());  // neighbours have come, with the same operation
     store_.set(key(rank()), fmt::format("{} {}", own.colour, own.key));
-    std::vector<Call> calls(static_cast<std::size_t>(size()), own);
+    std::vector<Collective> calls(static_cast<std::size_t>(size()), own);
     for (int r = 0; r < size(); ++r) {
-      const std::string said = store_.get(key(r), station_.hosts().timeout_s);
-      Call& call = calls[static_cast<std::size_t>(r)];
+      const std::string said = store_.get(key(r), host_group_.hosts().timeout_s);
+      Collective& call = calls[static_cast<std::size_t>(r)];
       const char* const end = said.data() + said.size();
       const char* const space = std::from_chars(said.data(), end, call.colour).ptr;
       if (space != end) std::from_chars(space + 1, end, call.key);
@@ -138,43 +138,43 @@ class HostsCommunicator : public CallingCommunicator {
   void compute(const Operation& op) {
     if (is_program_of_messages(algorithm_)) {
       const std::array<Tensor, 3> operands{op.in, op.out, op.scratch};
-      HostExchange exchange(station_, operands);
+      HostExchange exchange(host_group_, operands);
       return run_algorithm(find_algorithm(algorithm_), op.call, exchange);
     }
     if (op.call.bytes == 0) return;
-    if (algorithm_ == Algorithm::library && op.call.kind == Call::Kind::all_reduce)
-      return station_.sum_by_library(
+    if (algorithm_ == Algorithm::library && op.call.kind == Collective::Kind::all_reduce)
+      return host_group_.sum_by_library(
           op.in.dtype(), {reinterpret_cast<std::byte*>(op.in.data<std::uint8_t>()), op.in.bytes()});
-    const Mapped in(station_, op.in, &Control::Rank::in);
-    const Mapped out(station_, op.out, &Control::Rank::out);
+    const Mapped in(host_group_, op.in, &Control::Rank::in);
+    const Mapped out(host_group_, op.out, &Control::Rank::out);
     switch (op.call.kind) {
-      case Call::Kind::all_reduce:
-      case Call::Kind::reduce_scatter:
+      case Collective::Kind::all_reduce:
+      case Collective::Kind::reduce_scatter:
         return sum(op, in.first, out.first);
-      case Call::Kind::all_gather:
-        return gather_parts(station_, {in.first, out.first}, op.in.bytes());
-      case Call::Kind::broadcast:
-        return copy_from_root(station_, {in.first, in.first}, op.in.bytes(), op.call.root);
-      case Call::Kind::all_to_all:
-        return exchange_parts(station_, {in.first, out.first},
+      case Collective::Kind::all_gather:
+        return gather_parts(host_group_, {in.first, out.first}, op.in.bytes());
+      case Collective::Kind::broadcast:
+        return copy_from_root(host_group_, {in.first, in.first}, op.in.bytes(), op.call.root);
+      case Collective::Kind::all_to_all:
+        return exchange_parts(host_group_, {in.first, out.first},
                               op.in.bytes() / static_cast<std::size_t>(size()));
-      case Call::Kind::barrier:
-      case Call::Kind::split:
-      case Call::Kind::expose:
-      case Call::Kind::share:
+      case Collective::Kind::barrier:
+      case Collective::Kind::split:
+      case Collective::Kind::expose:
+      case Collective::Kind::share:
         return;
     }
   }
 
   /// Pointers to the tensors of the ranks of this host, which stay mapped meanwhile.
   struct Mapped {
-    Mapped(Station& station, const Tensor& own, shm::Address Control::Rank::*where) {
-      const Places& places = station.places();
+    Mapped(HostGroup& host_group, const Tensor& own, shm::Address Control::Rank::*where) {
+      const Places& places = host_group.places();
       for (int i = 0; i < static_cast<int>(places.here().size()); ++i) {
         if (i == places.place()) {
           first.push_back(reinterpret_cast<std::byte*>(own.data<std::uint8_t>()));
         } else {
-          held.push_back(station.memory().find(station.control().of(i).*where));
+          held.push_back(host_group.memory().find(host_group.control().of(i).*where));
           first.push_back(held.back().get());
         }
       }
@@ -185,8 +185,8 @@ class HostsCommunicator : public CallingCommunicator {
 
   void sum(const Operation& op, const std::vector<std::byte*>& in,
            const std::vector<std::byte*>& out) {
-    const Places& places = station_.places();
-    const bool everywhere = op.call.kind == Call::Kind::all_reduce;
+    const Places& places = host_group_.places();
+    const bool everywhere = op.call.kind == Collective::Kind::all_reduce;
     const auto count = static_cast<std::size_t>(op.in.count());
     if (places.contiguous() && !places.alone_everywhere())
       return everywhere ? chain_everywhere(op, in, count) : chain_to_owners(op, in, out);
@@ -207,20 +207,20 @@ class HostsCommunicator : public CallingCommunicator {
     for (const int r : places.here())
       if (r != rank()) other_parts += sums.parts[static_cast<std::size_t>(r)].count;
     count_local(part.count * element, other_parts * element, everywhere);
-    sum_parts(station_, staging_, sums);
+    sum_parts(host_group_, staging_, sums);
   }
 
   /// Counts the bytes of sums of this host: this rank reads `own` bytes of the array of each rank
   /// of its host, which read `others` bytes of this rank's in all; with `stores` the sums go back.
   void count_local(std::size_t own, std::size_t others, bool stores) {
-    const auto peers = static_cast<std::int64_t>(station_.places().here().size()) - 1;
+    const auto peers = static_cast<std::int64_t>(host_group_.places().here().size()) - 1;
     const auto mine = static_cast<std::int64_t>(own) * peers;
     const auto theirs = static_cast<std::int64_t>(others);
-    station_.count(theirs + (stores ? mine : 0), mine + (stores ? theirs : 0));
+    host_group_.count(theirs + (stores ? mine : 0), mine + (stores ? theirs : 0));
   }
 
   void chain_everywhere(const Operation& op, const std::vector<std::byte*>& in, std::size_t count) {
-    const Places& places = station_.places();
+    const Places& places = host_group_.places();
     const std::size_t element = size_of(op.in.dtype()), whole = count * element;
     const bool alone = places.here().size() == 1;
     if (!places.has_column()) return count_local(0, whole, true);
@@ -237,12 +237,12 @@ class HostsCommunicator : public CallingCommunicator {
           piece.targets.push_back(target);
       pieces.push_back(std::move(piece));
     }
-    sum_along_chain(station_, staging_, op.in.dtype(), {in.begin(), in.end()}, pieces);
+    sum_along_chain(host_group_, staging_, op.in.dtype(), {in.begin(), in.end()}, pieces);
   }
 
   void chain_to_owners(const Operation& op, const std::vector<std::byte*>& in,
                        const std::vector<std::byte*>& out) {
-    const Places& places = station_.places();
+    const Places& places = host_group_.places();
     const auto n = static_cast<std::size_t>(op.out.count());
     const std::size_t element = size_of(op.in.dtype());
     const std::size_t most = segment_bytes / element;
@@ -263,23 +263,23 @@ class HostsCommunicator : public CallingCommunicator {
     const bool alone = places.here().size() == 1;
     count_local(summed * element, alone ? 0 : (whole - summed) * element, false);
     count_delivered(n * element);
-    sum_along_chain(station_, staging_, op.in.dtype(), {in.begin(), in.end()}, pieces);
+    sum_along_chain(host_group_, staging_, op.in.dtype(), {in.begin(), in.end()}, pieces);
   }
 
   /// Counts the parts that ranks of a column put into the memory of other ranks of their host.
   void count_delivered(std::size_t part) {
-    const Places& places = station_.places();
+    const Places& places = host_group_.places();
     const auto bytes = static_cast<std::int64_t>(part);
     for (const int owner : places.here())
       if (places.column_of(owner) != places.place_of(owner))
-        station_.count(places.column_of(owner) == places.place() ? bytes : 0,
-                       owner == rank() ? bytes : 0);
+        host_group_.count(places.column_of(owner) == places.place() ? bytes : 0,
+                          owner == rank() ? bytes : 0);
   }
 
   Device& device_;
   Store& store_;
   Algorithm algorithm_;
-  Station station_;
+  HostGroup host_group_;
   Staging staging_;
   std::uint64_t number_ = 0;  // of the last operation that has begun
   std::uint64_t calls_ = 0;   // of the last operation that this rank has called

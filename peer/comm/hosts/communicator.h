@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/comm/between.h"
 #include "core/comm/communicator.h"
+#include "core/comm/inter_host_backend.h"
 #include "core/comm/store.h"
 #include "peer/comm/hosts/staging.h"
 
@@ -16,7 +16,7 @@ namespace ringside::peer {
 struct Hosts {
   /// The host of every rank of the group: ranks with the same number share a host.
   std::vector<int> of_ranks;
-  Between between = Between::gloo;
+  InterHostBackend between = InterHostBackend::gloo;
   /// The IPv4 address at which other hosts reach this rank. For Gloo alone: MPI knows its own.
   std::string address;
   double timeout_s = 60;

@@ -7,7 +7,7 @@
 namespace ringside::peer {
 namespace {
 
-struct Pending {
+struct PendingTransfer {
   TransferPtr transfer;
   int peer = 0;
 };
@@ -28,19 +28,19 @@ void HostExchange::step(const std::vector<Sending>& sends, const std::vector<Rec
   for (const Receiving& one : receives)
     if (one.plus) added += memory(one.into).size();
   if (arrived_.size() < added) arrived_.resize(added);
-  std::vector<Pending> receiving, sending;
+  std::vector<PendingTransfer> receiving, sending;
   std::byte* place = arrived_.data();
   for (const Receiving& one : receives) {
     const std::span<std::byte> into = memory(one.into);
     const std::span<std::byte> here = one.plus ? std::span(place, into.size()) : into;
     if (one.plus) place += into.size();
-    receiving.push_back({station_.receive(one.from, Wire::Lane::steps, here), one.from});
+    receiving.push_back({host_group_.receive(one.from, Wire::Lane::steps, here), one.from});
   }
   for (const Sending& one : sends)
-    sending.push_back({station_.send(one.to, Wire::Lane::steps, memory(one.from)), one.to});
+    sending.push_back({host_group_.send(one.to, Wire::Lane::steps, memory(one.from)), one.to});
   place = arrived_.data();
   for (std::size_t i = 0; i < receives.size(); ++i) {
-    station_.wait(receiving[i].transfer, receiving[i].peer);
+    host_group_.wait(receiving[i].transfer, receiving[i].peer);
     if (!receives[i].plus) continue;
     const std::span<std::byte> into = memory(receives[i].into);
     std::byte* const target = into.data();
@@ -50,7 +50,7 @@ void HostExchange::step(const std::vector<Sending>& sends, const std::vector<Rec
                    static_cast<std::size_t>(receives[i].into.count));
     place += into.size();
   }
-  for (Pending& one : sending) station_.wait(one.transfer, one.peer);
+  for (PendingTransfer& one : sending) host_group_.wait(one.transfer, one.peer);
 }
 
 void HostExchange::copy(const Elements& from, const Elements& to) {

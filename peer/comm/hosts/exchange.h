@@ -6,21 +6,21 @@
 
 #include "core/tensor/tensor.h"
 #include "peer/comm/algorithms/exchange.h"
-#include "peer/comm/hosts/station.h"
+#include "peer/comm/hosts/host_group.h"
 
 namespace ringside::peer {
 
-/// Runs within a collective of the station. Every message goes over the wire, those between ranks
-/// of a host too. What is to be added to other values lies in memory of this object's own
+/// Runs within a collective of the host_group. Every message goes over the wire, those between
+/// ranks of a host too. What is to be added to other values lies in memory of this object's own
 /// meanwhile.
 class HostExchange : public Exchange {
  public:
   /// `operands` are in the order of the values of Array. All arguments outlive this object.
-  HostExchange(Station& station, const std::array<Tensor, 3>& operands)
-      : station_(station), operands_(operands) {}
+  HostExchange(HostGroup& host_group, const std::array<Tensor, 3>& operands)
+      : host_group_(host_group), operands_(operands) {}
 
-  int rank() const override { return station_.group().rank; }
-  const std::vector<int>& hosts() const override { return station_.hosts().of_ranks; }
+  int rank() const override { return host_group_.group().rank; }
+  const std::vector<int>& hosts() const override { return host_group_.hosts().of_ranks; }
   std::int64_t count(Array array) const override { return of(array).count(); }
   void step(const std::vector<Sending>& sends, const std::vector<Receiving>& receives) override;
   void copy(const Elements& from, const Elements& to) override;
@@ -30,7 +30,7 @@ class HostExchange : public Exchange {
   const Tensor& of(Array array) const { return operands_[static_cast<std::size_t>(array)]; }
   std::span<std::byte> memory(const Elements& elements) const;
 
-  Station& station_;
+  HostGroup& host_group_;
   const std::array<Tensor, 3>& operands_;
   std::vector<std::byte> arrived_;
 };

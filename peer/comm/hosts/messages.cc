@@ -40,7 +40,7 @@ void HostMessages::start(const Lane& lane, Message& message) {
   using Where = Wire::Lane;
   auto* const body = reinterpret_cast<std::byte*>(message.array.data<std::uint8_t>());
   std::byte* const head = reinterpret_cast<std::byte*>(&message.bytes);
-  Wire& wire = station_.wire();
+  Wire& wire = host_group_.wire();
   try {
     if (lane.sends) {
       message.bytes = message.own_bytes;
@@ -58,21 +58,21 @@ void HostMessages::start(const Lane& lane, Message& message) {
 }
 
 void HostMessages::finish(const Lane& lane, Message& message) {
-  const Group& group = station_.group();
+  const Group& group = host_group_.group();
   const MessageName name{message.number, lane.sends ? group.rank : lane.peer,
                          lane.sends ? lane.peer : group.rank};
   const auto missed = [&](bool gone) {
     return missed_message(group.name, group.size, name, message.own_bytes, lane.peer, gone,
-                          station_.hosts().timeout_s);
+                          host_group_.hosts().timeout_s);
   };
-  station_.control().throw_if_broken();
-  if (!message.error.empty()) station_.fail_gone({lane.peer}, message.error, missed(true));
-  station_.wait(*message.head, lane.peer, missed);
+  host_group_.control().throw_if_broken();
+  if (!message.error.empty()) host_group_.fail_gone({lane.peer}, message.error, missed(true));
+  host_group_.wait(*message.head, lane.peer, missed);
   if (message.bytes != message.own_bytes)
-    station_.fail(unequal_message(group.name, name, message.bytes, message.own_bytes));
-  if (message.body) station_.wait(*message.body, lane.peer, missed);
+    host_group_.fail(unequal_message(group.name, name, message.bytes, message.own_bytes));
+  if (message.body) host_group_.wait(*message.body, lane.peer, missed);
   const auto bytes = static_cast<std::int64_t>(message.bytes);
-  station_.count(lane.sends ? bytes : 0, lane.sends ? 0 : bytes);
+  host_group_.count(lane.sends ? bytes : 0, lane.sends ? 0 : bytes);
 }
 
 void HostMessages::work(Lane& lane) {

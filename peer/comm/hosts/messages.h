@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/comm/communicator.h"
-#include "peer/comm/hosts/station.h"
+#include "peer/comm/hosts/host_group.h"
 #include "peer/comm/shm/pending_work.h"
 
 namespace ringside::peer {
@@ -22,7 +22,7 @@ namespace ringside::peer {
 class HostMessages {
  public:
   /// The arguments must outlive this object.
-  HostMessages(Device& device, Station& station) : device_(device), station_(station) {}
+  HostMessages(Device& device, HostGroup& host_group) : device_(device), host_group_(host_group) {}
   /// Waits for all messages.
   ~HostMessages();
 
@@ -50,7 +50,7 @@ class HostMessages {
   void work(Lane& lane);
 
   Device& device_;
-  Station& station_;
+  HostGroup& host_group_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<int, bool>, Lane> lanes_;  // by peer and whether this rank sends

@@ -6,8 +6,8 @@ namespace ringside::peer {
 namespace {
 
 template <class Function>
-Function* load(Between library, const char* symbol) {
-  const bool open = library == Between::openmpi;
+Function* load(InterHostBackend library, const char* symbol) {
+  const bool open = library == InterHostBackend::openmpi;
   try {
     return reinterpret_cast<Function*>(
         module_symbol(open ? openmpi_module_name : mpich_module_name, symbol));
@@ -21,18 +21,18 @@ Function* load(Between library, const char* symbol) {
 
 }  // namespace
 
-std::unique_ptr<Wire> make_mpi_wire(Between library, Store& store, const Group& group,
+std::unique_ptr<Wire> make_mpi_wire(InterHostBackend library, Store& store, const Group& group,
                                     double timeout_s) {
   std::unique_ptr<Wire> wire;
   (*load<MakeMpi>(library, mpi_module_make))({store, group, timeout_s}, wire);
   return wire;
 }
 
-void begin_mpi(Between library) { (*load<BeginMpi>(library, mpi_module_begin))(); }
+void begin_mpi(InterHostBackend library) { (*load<BeginMpi>(library, mpi_module_begin))(); }
 
-void end_mpi(Between library) { (*load<EndMpi>(library, mpi_module_end))(); }
+void end_mpi(InterHostBackend library) { (*load<EndMpi>(library, mpi_module_end))(); }
 
-std::string why_no_mpi(Between library) {
+std::string why_no_mpi(InterHostBackend library) {
   try {
     load<MakeMpi>(library, mpi_module_make);
   } catch (const Error& error) {

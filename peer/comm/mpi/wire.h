@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "core/comm/between.h"
 #include "core/comm/communicator.h"
+#include "core/comm/inter_host_backend.h"
 #include "core/comm/store.h"
 #include "peer/comm/wire.h"
 
@@ -19,20 +19,20 @@ namespace ringside::peer {
 /// their numbers in MPI_COMM_WORLD, which travel through the store, and get a communicator of MPI
 /// of their own. Waits poll, and yield and nap between, since MPI has no other wait that ends when
 /// the group breaks. Throws Error that says what to install if the library is missing.
-std::unique_ptr<Wire> make_mpi_wire(Between library, Store& store, const Group& group,
+std::unique_ptr<Wire> make_mpi_wire(InterHostBackend library, Store& store, const Group& group,
                                     double timeout_s);
 
 /// Initialises MPI in this process, and waits for all processes of the launcher to do the same.
 /// Where only some ranks make wires, the others call this, or those would wait for ever. Throws as
 /// above.
-void begin_mpi(Between library);
+void begin_mpi(InterHostBackend library);
 
 /// Ends MPI in this process, if a wire has initialised it: waits for all processes of the launcher
 /// to do the same. A process that ends without this call has failed, as its launcher sees it, which
 /// then ends the others. All wires have been destroyed.
-void end_mpi(Between library);
+void end_mpi(InterHostBackend library);
 
 /// Why the library cannot be used; empty if it can.
-std::string why_no_mpi(Between library);
+std::string why_no_mpi(InterHostBackend library);
 
 }  // namespace ringside::peer

@@ -8,11 +8,11 @@
 
 #include "core/base/error.h"
 #include "core/shm/peer_memory.h"
-#include "peer/comm/access.h"
 #include "peer/comm/algorithms/algorithms.h"
-#include "peer/comm/calling.h"
+#include "peer/comm/checked_communicator.h"
 #include "peer/comm/local.h"
 #include "peer/comm/part.h"
+#include "peer/comm/rma.h"
 #include "peer/comm/shared_array.h"
 #include "peer/comm/shm/control.h"
 #include "peer/comm/shm/exchange.h"
@@ -24,15 +24,15 @@ namespace ringside::peer {
 namespace {
 
 /// Operations run on the thread of the communicator, in order with its collectives.
-class ShmWindow : public AccessWindow {
+class ShmWindow : public RmaWindow {
  public:
   ShmWindow(const Control& control, WorkQueue& queue, const Tensor& own, std::vector<Exposed> all)
-      : AccessWindow(control.name(), control.rank(), own, std::move(all)),
+      : RmaWindow(control.name(), control.rank(), own, std::move(all)),
         control_(control),
         queue_(queue) {}
 
  private:
-  WorkPtr begin(const Access& access) override {
+  WorkPtr begin(const RmaOperation& access) override {
     control_.throw_if_broken();
     return queue_.submit([access] { carry_out(access); });
   }
@@ -41,10 +41,10 @@ class ShmWindow : public AccessWindow {
   WorkQueue& queue_;
 };
 
-class ShmCommunicator : public CallingCommunicator {
+class ShmCommunicator : public CheckedCommunicator {
  public:
   ShmCommunicator(Device& device, Store& store, const Group& group, double timeout_s)
-      : CallingCommunicator(group),
+      : CheckedCommunicator(group),
         device_(device),
         store_(store),
         algorithm_(is_program_of_messages(group.algorithm) ? group.algorithm : Algorithm::native),
@@ -66,11 +66,11 @@ class ShmCommunicator : public CallingCommunicator {
     control_.throw_if_broken();
     ++calls_;
     Operation op;
-    op.call = {.kind = Call::Kind::split, .colour = colour, .key = key};
+    op.call = {.kind = Collective::Kind::split, .colour = colour, .key = key};
     Group group;
     queue_.run([&] {
       execute(op, [&] {
-        std::vector<Call> calls;
+        std::vector<Collective> calls;
         for (int r = 0; r < size(); ++r) calls.push_back(control_.of(r).call);
         group = group_of_colour(name(), number_, calls, colour, rank());
       });
@@ -82,7 +82,7 @@ class ShmCommunicator : public CallingCommunicator {
   std::unique_ptr<Window> expose(const Tensor& tensor) override {
     control_.throw_if_broken();
     Operation op;
-    op.call.kind = Call::Kind::expose;
+    op.call.kind = Collective::Kind::expose;
     op.purpose = take_name();
     op.address = address_of(tensor, [] { return "expose"; });
     ++calls_;
@@ -104,7 +104,7 @@ class ShmCommunicator : public CallingCommunicator {
     control_.throw_if_broken();
     const std::size_t bytes = static_cast<std::size_t>(count * size()) * size_of(dtype);
     Operation op;
-    op.call = {.kind = Call::Kind::share, .bytes = bytes};
+    op.call = {.kind = Collective::Kind::share, .bytes = bytes};
     op.purpose = take_name();
     shm::File file;  // rank 0 has it open until all ranks have mapped it
     if (rank() == 0 && bytes > 0) {
@@ -127,14 +127,14 @@ class ShmCommunicator : public CallingCommunicator {
 
  private:
   struct Operation {
-    Call call;
+    Collective call;
     shm::Address address;  // of `in`
     Tensor in, out;        // this rank's
     Tensor scratch;        // for an algorithm
     std::string purpose;
   };
 
-  WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
+  WorkPtr begin(const Collective& call, const Tensor& in, const Tensor& out) override {
     control_.throw_if_broken();
     Operation op{
         call,       address_of(in, [&] { return describe(call); }), in, out, scratch_for(call, in),
@@ -178,7 +178,7 @@ class ShmCommunicator : public CallingCommunicator {
 
   /// Taken here, on the caller's thread, so that the ledger of memory changes at the same point of
   /// every run.
-  Tensor scratch_for(const Call& call, const Tensor& in) const {
+  Tensor scratch_for(const Collective& call, const Tensor& in) const {
     if (algorithm_ == Algorithm::native) return {};
     const std::int64_t count = scratch_of(find_algorithm(algorithm_), call.kind, in.count());
     if (count == 0) return {};
@@ -188,20 +188,20 @@ class ShmCommunicator : public CallingCommunicator {
   void compute(const Operation& op) {
     if (algorithm_ != Algorithm::native) return follow_algorithm(op);
     switch (op.call.kind) {
-      case Call::Kind::all_reduce:
+      case Collective::Kind::all_reduce:
         return sum_everywhere(op);
-      case Call::Kind::reduce_scatter:
+      case Collective::Kind::reduce_scatter:
         return sum_own_part(op);
-      case Call::Kind::all_gather:
+      case Collective::Kind::all_gather:
         return gather(op);
-      case Call::Kind::broadcast:
+      case Collective::Kind::broadcast:
         return copy_from_root(op);
-      case Call::Kind::all_to_all:
+      case Collective::Kind::all_to_all:
         return exchange(op);
-      case Call::Kind::barrier:
-      case Call::Kind::split:
-      case Call::Kind::expose:
-      case Call::Kind::share:
+      case Collective::Kind::barrier:
+      case Collective::Kind::split:
+      case Collective::Kind::expose:
+      case Collective::Kind::share:
         return;
     }
   }
@@ -209,7 +209,8 @@ class ShmCommunicator : public CallingCommunicator {
   void follow_algorithm(const Operation& op) {
     const std::vector<ShmExchange::Operand> operands = {
         {op.in, op.address},
-        {op.out, op.call.kind == Call::Kind::all_gather ? memory_.publish(op.out) : shm::Address{}},
+        {op.out,
+         op.call.kind == Collective::Kind::all_gather ? memory_.publish(op.out) : shm::Address{}},
         {op.scratch, memory_.publish(op.scratch)}};
     ShmExchange exchange(control_, memory_, number_, op.call, operands);
     run_algorithm(find_algorithm(algorithm_), op.call, exchange);
@@ -313,7 +314,7 @@ class ShmCommunicator : public CallingCommunicator {
     }
     std::memcpy(target, memory_.find(control_.of(r).in).get() + from, bytes);
     received_ += static_cast<std::int64_t>(bytes);
-    if (control_.of(r).call.kind != Call::Kind::broadcast)
+    if (control_.of(r).call.kind != Collective::Kind::broadcast)
       sent_ += static_cast<std::int64_t>(bytes);
   }
 

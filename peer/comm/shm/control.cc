@@ -131,7 +131,7 @@ SharedRecords& Control::records(int rank) const {
   return reinterpret_cast<SharedRecords*>(lanes + pairs)[rank];
 }
 
-void Control::arrive(std::uint64_t number, const Call& call, const shm::Address& in,
+void Control::arrive(std::uint64_t number, const Collective& call, const shm::Address& in,
                      std::string_view purpose, const shm::Address& out) {
   records(rank()).begin(number, call, purpose, now());
   of(rank()).call = call;
@@ -192,9 +192,9 @@ std::string Control::missing(std::uint32_t phase, bool only_gone) const {
 }
 
 void Control::check_agreement(std::uint64_t number) {
-  const Call& first = of(0).call;
+  const Collective& first = of(0).call;
   for (int r = 1; r < size(); ++r)
-    if (const Call& other = of(r).call; !agree(first, other))
+    if (const Collective& other = of(r).call; !agree(first, other))
       fail(disagreement(name(), number, number_of(0), first, number_of(r), other));
 }
 

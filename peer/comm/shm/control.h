@@ -12,7 +12,7 @@
 #include "core/shm/flag.h"
 #include "core/shm/mapping.h"
 #include "core/shm/peer_memory.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 #include "peer/comm/shm/shared_records.h"
 
 namespace ringside::peer {
@@ -31,7 +31,7 @@ class Control {
     /// Flag::longest_sleep_s that it lives.
     std::atomic<std::int32_t> waits_for;
     std::atomic<double> seen_alive;  // in seconds of the clock
-    Call call;
+    Collective call;
     shm::Address in;   // peers read this tensor, and in an all_reduce write it
     shm::Address out;  // only in groups of several hosts: peers write this tensor
   };
@@ -80,7 +80,7 @@ class Control {
   /// Announces that this rank has come to operation `number`, and waits for the others; `purpose`
   /// stands in the record of the operation. Throws Error on every rank if a rank did not come in
   /// time, left, or called another operation.
-  void arrive(std::uint64_t number, const Call& call, const shm::Address& in,
+  void arrive(std::uint64_t number, const Collective& call, const shm::Address& in,
               std::string_view purpose, const shm::Address& out = {});
   /// Ends operation `number`: waits until no rank uses the operation's tensors any more. Ranks that
   /// may wait for others within the operation get `patience_s` longer than the deadline.

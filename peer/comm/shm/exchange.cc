@@ -8,7 +8,7 @@
 namespace ringside::peer {
 
 ShmExchange::ShmExchange(Control& control, shm::PeerMemory& memory, std::uint64_t number,
-                         const Call& call, const std::vector<Operand>& operands)
+                         const Collective& call, const std::vector<Operand>& operands)
     : control_(control),
       memory_(memory),
       number_(number),

@@ -23,8 +23,8 @@ class ShmExchange : public Exchange {
   };
   /// The steps of collective `number` of the group. `operands` are in the order of the values of
   /// Array. All arguments outlive this object.
-  ShmExchange(Control& control, shm::PeerMemory& memory, std::uint64_t number, const Call& call,
-              const std::vector<Operand>& operands);
+  ShmExchange(Control& control, shm::PeerMemory& memory, std::uint64_t number,
+              const Collective& call, const std::vector<Operand>& operands);
 
   int rank() const override { return control_.rank(); }
   const std::vector<int>& hosts() const override { return hosts_; }
@@ -59,7 +59,7 @@ class ShmExchange : public Exchange {
   Control& control_;
   shm::PeerMemory& memory_;
   std::uint64_t number_;
-  const Call& call_;
+  const Collective& call_;
   const std::vector<Operand>& operands_;
   std::vector<int> hosts_;
   Traffic traffic_;

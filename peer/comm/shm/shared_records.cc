@@ -8,7 +8,7 @@ namespace ringside::peer {
 // Whoever reads a word of a later record (acquire) also sees the 0 that its writer stored before
 // that word (release), and so sees that `number` has changed.
 
-void SharedRecords::begin(std::uint64_t number, const Call& call, std::string_view purpose,
+void SharedRecords::begin(std::uint64_t number, const Collective& call, std::string_view purpose,
                           double now) {
   const auto words = std::bit_cast<Words>(record_of(number, call, purpose, now));
   Slot& slot = slots_[(number - 1) % kept];

@@ -18,7 +18,7 @@ class SharedRecords {
   static constexpr std::uint64_t kept = Records::most;
 
   /// The rank comes to collective `number`, the next one, or is through with it.
-  void begin(std::uint64_t number, const Call& call, std::string_view purpose, double now);
+  void begin(std::uint64_t number, const Collective& call, std::string_view purpose, double now);
   void end(std::uint64_t number, double now);
   /// From the earliest to the latest, without those that the rank overwrites meanwhile.
   std::vector<Record> list() const;

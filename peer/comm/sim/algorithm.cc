@@ -109,7 +109,7 @@ class Rounds {
 
  private:
   /// The schedule of the collective; kept, because a training run repeats its collectives.
-  const std::vector<Round>& rounds(const Call& call, const Tensor& whole) {
+  const std::vector<Round>& rounds(const Collective& call, const Tensor& whole) {
     const AlgorithmRow& row = group_.row_of(call, whole);
     const auto [entry, fresh] = known_.try_emplace({&row, call.kind, call.root, whole.count()});
     if (fresh) entry->second = schedule_of(row, call, whole.count(), group_.hosts());
@@ -147,7 +147,7 @@ class Rounds {
 
   SimGroup& group_;
   sim::World& world_;
-  std::map<std::tuple<const AlgorithmRow*, Call::Kind, int, std::int64_t>, std::vector<Round>>
+  std::map<std::tuple<const AlgorithmRow*, Collective::Kind, int, std::int64_t>, std::vector<Round>>
       known_;
 };
 

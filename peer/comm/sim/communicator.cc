@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "peer/comm/algorithms/algorithms.h"
-#include "peer/comm/calling.h"
+#include "peer/comm/checked_communicator.h"
 #include "peer/comm/local.h"
 #include "peer/comm/shared_array.h"
 #include "peer/comm/sim/algorithm.h"
@@ -109,10 +109,10 @@ class MessageWork : public Work {
   SimMessages::MessagePtr message_;
 };
 
-class SimCommunicator : public CallingCommunicator {
+class SimCommunicator : public CheckedCommunicator {
  public:
   SimCommunicator(sim::SimDevice& device, const Group& group, const SimOptions& options)
-      : CallingCommunicator(group),
+      : CheckedCommunicator(group),
         device_(device),
         group_(SimGroup::join(device, group, options, start_services)) {}
   ~SimCommunicator() override { group_->leave(rank(), unwinding_.now()); }
@@ -122,12 +122,12 @@ class SimCommunicator : public CallingCommunicator {
   void barrier() override { begin({}, {}, {})->wait(); }
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
-    const Call call{.kind = Call::Kind::split, .colour = colour, .key = key};
+    const Collective call{.kind = Collective::Kind::split, .colour = colour, .key = key};
     device_.catch_up();
     const auto operation = group_->call(rank(), call, {}, {}, {}, {});
     last_call_ = operation->number;
     group_->await(*operation, rank());
-    std::vector<Call> calls;
+    std::vector<Collective> calls;
     for (const SimGroup::Entry& entry : operation->entries) calls.push_back(entry.call);
     Group group = group_of_colour(name(), operation->number, calls, colour, rank());
     group.algorithm = group_->algorithm();
@@ -148,18 +148,18 @@ class SimCommunicator : public CallingCommunicator {
     const std::int64_t all = count * size();
     const std::size_t bytes = static_cast<std::size_t>(all) * size_of(dtype);
     auto first = group_->accesses().share(rank(), bytes, device_.has_values());
-    begin({.kind = Call::Kind::share, .bytes = bytes}, {}, {})->wait();
+    begin({.kind = Collective::Kind::share, .bytes = bytes}, {}, {})->wait();
     return shared_array(device_, std::move(first), all, size(), kind, dtype);
   }
 
   Traffic traffic() const override { return group_->traffic(rank()); }
 
  private:
-  WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
+  WorkPtr begin(const Collective& call, const Tensor& in, const Tensor& out) override {
     group_->throw_if_broken();
     check_tensor(describe(call), in);
     // Under an algorithm ranks pass on what they have gathered.
-    if (group_->algorithm() != Algorithm::native && call.kind == Call::Kind::all_gather)
+    if (group_->algorithm() != Algorithm::native && call.kind == Collective::Kind::all_gather)
       check_tensor(describe(call), out);
     device_.catch_up();
     const Tensor& whole = out.count() > in.count() ? out : in;
@@ -179,7 +179,7 @@ class SimCommunicator : public CallingCommunicator {
         group_->messages().post(array, sends, sends ? rank() : peer, sends ? peer : rank()));
   }
 
-  Tensor scratch_for(const Call& call, const Tensor& whole) const {
+  Tensor scratch_for(const Collective& call, const Tensor& whole) const {
     if (group_->algorithm() == Algorithm::native) return {};
     const std::int64_t count = scratch_of(group_->row_of(call, whole), call.kind, whole.count());
     if (count == 0) return {};

@@ -19,12 +19,12 @@ class Flows {
   }
 
  private:
-  void run(const Call& call) {
+  void run(const Collective& call) {
     const double bytes = rings_.bytes(call);
-    if (call.kind == Call::Kind::broadcast)
+    if (call.kind == Collective::Kind::broadcast)
       return move_flows(world_, rings_.latency_of_chain(call.root),
                         rings_.flows_of_chain(call.root), bytes / rings_.channels());
-    if (call.kind != Call::Kind::all_to_all) {
+    if (call.kind != Collective::Kind::all_to_all) {
       const Way& way = rings_.way(call);
       return move_flows(world_, way.latency, rings_.flows(), way.over_hop * bytes);
     }

@@ -54,7 +54,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
   member.joined = true;
   member.place = device.place();
   member.has_values = device.has_values();
-  member.beside = device.beside();
+  member.contention = device.contention();
   if (++group->joined_ == size) {
     std::string refusal;
     try {
@@ -102,7 +102,7 @@ void SimGroup::wait_for_members(int rank) {
   }
 }
 
-SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const std::string& purpose,
+SimGroup::OperationPtr SimGroup::call(int rank, const Collective& call, const std::string& purpose,
                                       const Tensor& in, const Tensor& out, const Tensor& scratch) {
   throw_if_broken();
   const std::uint64_t number = ++progress(rank).called;
@@ -127,7 +127,8 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const std::str
   if (++operation->arrived == size()) {
     if (moves_data(operation->call))
       for (int r = 0; r < size(); ++r)
-        if (const auto& beside = member(r).beside) beside->begin_collective(world().now());
+        if (const auto& contention = member(r).contention)
+          contention->begin_collective(world().now());
     bool any = false;
     for (int r = 0; operation->finished > 0 && r < size(); ++r) any |= advance(r);
     if (any) operation->changed->notify_all();
@@ -138,7 +139,7 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const std::str
 }
 
 void SimGroup::check_agreement(Operation& operation, int rank) const {
-  const auto call = [&](int r) -> const Call& {
+  const auto call = [&](int r) -> const Collective& {
     return operation.entries[static_cast<std::size_t>(r)].call;
   };
   if (agree(call(rank), operation.call) || !operation.mismatch.empty()) return;
@@ -221,8 +222,8 @@ void SimGroup::end(Operation& operation, int rank) {
   move(operation, rank);
   entry.in = entry.out = entry.scratch = {};
   entry.end = world().now();
-  if (const auto& beside = member(rank).beside; beside && moves_data(operation.call))
-    beside->end_collective(entry.end);
+  if (const auto& contention = member(rank).contention; contention && moves_data(operation.call))
+    contention->end_collective(entry.end);
   progress.ended = operation.number;
   progress.last_end = entry.end;
   records(rank).end(operation.number, entry.end);

@@ -12,10 +12,10 @@
 
 #include "core/device/sim/sim_device.h"
 #include "peer/comm/algorithms/choice.h"
-#include "peer/comm/call.h"
-#include "peer/comm/sim/accesses.h"
+#include "peer/comm/collective.h"
 #include "peer/comm/sim/members.h"
 #include "peer/comm/sim/messages.h"
+#include "peer/comm/sim/rma_operations.h"
 
 namespace ringside::peer {
 
@@ -30,7 +30,7 @@ class SimGroup : public SimMembers {
  public:
   /// A collective as one rank called it.
   struct Entry {
-    Call call;
+    Collective call;
     Tensor in, out;         // kept until the operation's end
     Tensor scratch;         // for an algorithm
     double arrival = 0;     // when the rank came, in seconds of the world's clock
@@ -43,7 +43,7 @@ class SimGroup : public SimMembers {
   };
   struct Operation {
     std::uint64_t number = 0;
-    Call call;                   // of the first rank that came
+    Collective call;             // of the first rank that came
     std::vector<Entry> entries;  // by rank
     int arrived = 0, finished = 0, ended = 0;
     std::string mismatch;  // the error if ranks called different operations; else empty
@@ -63,7 +63,7 @@ class SimGroup : public SimMembers {
   SimAccesses& accesses() { return accesses_; }
   Algorithm algorithm() const { return algorithm_; }
   /// The algorithm of a collective, in a group with an algorithm of messages.
-  const AlgorithmRow& row_of(const Call& call, const Tensor& whole) {
+  const AlgorithmRow& row_of(const Collective& call, const Tensor& whole) {
     return choice_->row(call, whole.count(), whole ? size_of(whole.dtype()) : 1);
   }
   /// Whether collectives are simulated message by message.
@@ -72,7 +72,7 @@ class SimGroup : public SimMembers {
   // ---- for ranks
 
   /// Announces that the rank has come to its next operation. Throws Error if the group is broken.
-  OperationPtr call(int rank, const Call& call, const std::string& purpose, const Tensor& in,
+  OperationPtr call(int rank, const Collective& call, const std::string& purpose, const Tensor& in,
                     const Tensor& out, const Tensor& scratch);
   /// Blocks until the operation has ended for the rank (see finish()). Throws Error if the group
   /// breaks.

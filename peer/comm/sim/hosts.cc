@@ -13,12 +13,12 @@
 namespace ringside::peer {
 namespace {
 
-using Kind = Call::Kind;
+using Kind = Collective::Kind;
 
 /// The moves of one collective as peer/comm/hosts makes them.
 class Moves {
  public:
-  Moves(const Call& call, const std::vector<int>& machines)
+  Moves(const Collective& call, const std::vector<int>& machines)
       : places_(machines, 0),
         call_(call),
         whole_(static_cast<double>(call.bytes)),
@@ -55,7 +55,7 @@ class Moves {
 
  private:
   bool everywhere() const { return call_.kind == Kind::all_reduce; }
-  int beside(int host, int column) const {
+  int contention(int host, int column) const {
     return places_.ranks(host)[static_cast<std::size_t>(column)];
   }
   double& memory_of(int rank) { return out_.in_memory[static_cast<std::size_t>(rank)]; }
@@ -97,12 +97,12 @@ class Moves {
       const double alone = (out_.steps - 1) * segment;
       for (int host = 0; host < hosts_; ++host) {
         const auto here = static_cast<double>(places_.ranks(host).size());
-        memory_of(beside(host, column)) = bytes * (1 + (everywhere() ? 2 : 1) * here);
+        memory_of(contention(host, column)) = bytes * (1 + (everywhere() ? 2 : 1) * here);
         if (host == hops) continue;
-        send(beside(host, column), beside(host + 1, column), bytes + alone);
+        send(contention(host, column), contention(host + 1, column), bytes + alone);
         // Sums that have an owner come back as far as him.
         const double back = everywhere() ? bytes : bytes * owned_below(host + 1);
-        send(beside(host + 1, column), beside(host, column), back + alone);
+        send(contention(host + 1, column), contention(host, column), back + alone);
       }
     }
   }
@@ -124,7 +124,7 @@ class Moves {
       // The rank copies the parts of its host, and hands on what comes from others.
       memory_of(rank) = 2 * own * here + 2 * (whole_ - own * here) * (here - 1) / here;
       for (int other = 0; other < hosts_; ++other)
-        if (other != host) send(beside(host, column), beside(other, column), own);
+        if (other != host) send(contention(host, column), contention(other, column), own);
     }
   }
 
@@ -136,8 +136,8 @@ class Moves {
       const double bytes = part(column, places_.columns());
       const double alone = (hops - 1) * std::min(bytes, static_cast<double>(segment_bytes));
       for (int hop = 0; hop < hops; ++hop)
-        send(beside((root + hop) % hosts_, column), beside((root + hop + 1) % hosts_, column),
-             bytes + alone);
+        send(contention((root + hop) % hosts_, column),
+             contention((root + hop + 1) % hosts_, column), bytes + alone);
     }
   }
 
@@ -151,13 +151,13 @@ class Moves {
   }
 
   const Places places_;
-  const Call call_;
+  const Collective call_;
   const double whole_;
   const int ranks_, hosts_;
   HostsMoves out_;
 };
 
-void run(SimGroup& group, const Call& call) {
+void run(SimGroup& group, const Collective& call) {
   sim::World& world = group.world();
   const sim::ClusterSpec& cluster = world.cluster();
   const std::vector<int> machines = group.hosts();
@@ -184,7 +184,7 @@ void run(SimGroup& group, const Call& call) {
 
 }  // namespace
 
-HostsMoves moves_between_hosts(const Call& call, const std::vector<int>& machines) {
+HostsMoves moves_between_hosts(const Collective& call, const std::vector<int>& machines) {
   return Moves(call, machines).run();
 }
 

@@ -24,7 +24,7 @@ struct HostsMoves {
 
 /// `machines` has the machine of every rank. Of segments that pass several machines one after the
 /// other, the first and the last come alone: that is counted as bytes of each message.
-HostsMoves moves_between_hosts(const Call& call, const std::vector<int>& machines);
+HostsMoves moves_between_hosts(const Collective& call, const std::vector<int>& machines);
 
 /// Simulates collectives between ranks on cores of several machines: once all ranks have come, the
 /// latencies of the steps pass (LinkSpec::step_us of the network card). Then all bytes between two

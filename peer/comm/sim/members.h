@@ -8,7 +8,7 @@
 
 #include "core/base/traffic.h"
 #include "core/comm/store.h"
-#include "core/sim/beside.h"
+#include "core/sim/comm_compute_contention.h"
 #include "core/sim/world.h"
 #include "peer/comm/records.h"
 
@@ -62,7 +62,7 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
     bool joined = false;
     sim::Place place{};
     bool has_values = false;
-    std::shared_ptr<sim::Beside> beside{};  // of the rank's device; may be null
+    std::shared_ptr<sim::CommComputeContention> contention{};  // of the rank's device; may be null
     Traffic traffic{};
     bool gone = false;
   };

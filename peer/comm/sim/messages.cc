@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 #include "peer/comm/sim/routes.h"
 #include "peer/comm/sum.h"
 

@@ -10,10 +10,10 @@
 namespace ringside::peer {
 namespace {
 
-using Kind = Call::Kind;
+using Kind = Collective::Kind;
 
 /// Bytes that a rank reads and writes on its core in one operation.
-double bytes_of(const Call& call, int rank, int size) {
+double bytes_of(const Collective& call, int rank, int size) {
   const auto whole = static_cast<double>(call.bytes);
   const std::size_t count = call.bytes / sizeof(float);
   switch (call.kind) {
@@ -37,8 +37,8 @@ double bytes_of(const Call& call, int rank, int size) {
   return 0;
 }
 
-double seconds_of(const sim::ClusterSpec& cluster, sim::Place place, const Call& call, int rank,
-                  int size) {
+double seconds_of(const sim::ClusterSpec& cluster, sim::Place place, const Collective& call,
+                  int rank, int size) {
   const bool sums = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
   return seconds_in_memory(cluster, place, bytes_of(call, rank, size), sums);
 }

@@ -35,7 +35,7 @@ Rings::Rings(const SimGroup& group) : world_(group.world()), latencies_(tuning_r
   for (int channel = 0; channel < this->channels(); ++channel)
     for (int r = 0; r < size(); ++r) hops.push_back(flow(r, next(channel, r)));
   flows_ = merged(std::move(hops));
-  pace_ = pace_of(world_.cluster(), flows_);
+  slowdown_ = pace_of(world_.cluster(), flows_);
   if (group.options().machines > 0)
     flows_ = representatives(world_.cluster(), places_, flows_, group.options().machines);
   add_ways(channels, several);
@@ -79,10 +79,10 @@ void Rings::add_ways(const std::vector<Channel>& channels, bool several_machines
   for (const TuningRow& row : tuning_rows()) {
     if (&row != &tuning_rows().front() && !by_size) return;
     Way way{.row = &row, .base = row.base_us.value_or(collective.base_us) * micro};
-    if (row.shape == Shape::ring) {
-      if (pace_ > 0) way.gbs = this->channels() / pace_ / giga;
+    if (row.shape == NcclTopology::ring) {
+      if (slowdown_ > 0) way.gbs = this->channels() / slowdown_ / giga;
       way.over_hop = hops / each;
-      way.per_byte = way.over_hop * pace_;
+      way.per_byte = way.over_hop * slowdown_;
       way.latency = latencies(row).once;
       round_once_.push_back(way);
       way.over_hop *= 2;
@@ -91,8 +91,8 @@ void Rings::add_ways(const std::vector<Channel>& channels, bool several_machines
       all_reduce_.push_back(way);
     } else if (several_machines) {
       const Trees trees(world_, places_, channels);
-      way.per_byte = trees.pace() / this->channels();
-      way.over_hop = way.per_byte / pace_;
+      way.per_byte = trees.slowdown() / this->channels();
+      way.over_hop = way.per_byte / slowdown_;
       way.gbs = 2 / way.per_byte / giga;
       way.latency = trees.latency(row);
       all_reduce_.push_back(way);
@@ -100,11 +100,11 @@ void Rings::add_ways(const std::vector<Channel>& channels, bool several_machines
   }
 }
 
-bool Rings::chooses(const Call& call) const {
-  return call.kind != Call::Kind::broadcast && call.kind != Call::Kind::all_to_all;
+bool Rings::chooses(const Collective& call) const {
+  return call.kind != Collective::Kind::broadcast && call.kind != Collective::Kind::all_to_all;
 }
 
-const Way& Rings::way(const Call& call) const {
+const Way& Rings::way(const Collective& call) const {
   const std::vector<Way>& ways = goes_round_twice(call.kind) ? all_reduce_ : round_once_;
   if (ways.size() == 1) return ways.front();
   const auto whole = static_cast<double>(call.bytes);
@@ -112,16 +112,17 @@ const Way& Rings::way(const Call& call) const {
   return fastest(ways, whole, 1 / (queue_share_ * (curve ? by_mb_->at(whole / mega) : 1)));
 }
 
-double Rings::bytes(const Call& call) const {
+double Rings::bytes(const Collective& call) const {
   const auto whole = static_cast<double>(call.bytes);
   if (whole == 0) return 0;
   const double share = chooses(call) ? share_of(way(call), whole) : 1;
   return whole / (share * queue_share_) / (by_mb_->points.empty() ? 1 : by_mb_->at(whole / mega));
 }
 
-double Rings::once(const Call& call) const {
+double Rings::once(const Collective& call) const {
   const sim::CollectiveSpec& collective = world_.cluster().collective;
-  const bool copies = call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::all_gather;
+  const bool copies =
+      call.kind == Collective::Kind::all_reduce || call.kind == Collective::Kind::all_gather;
   const double base = chooses(call) ? way(call).base : collective.base_us * micro;
   if (!copies || collective.copy_out_gbs == 0) return base;
   return base + static_cast<double>(call.bytes) / size() / (collective.copy_out_gbs * giga);

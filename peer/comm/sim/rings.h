@@ -15,8 +15,9 @@ namespace ringside::peer {
 
 /// Whether the operation is a reduce-scatter and then an all-gather: 2 * p - 2 steps of a ring of p
 /// ranks.
-constexpr bool goes_round_twice(Call::Kind kind) {
-  return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
+constexpr bool goes_round_twice(Collective::Kind kind) {
+  return kind == Collective::Kind::all_reduce || kind == Collective::Kind::barrier ||
+         kind == Collective::Kind::split;
 }
 
 /// The rings (channels) of a group. In one machine whose devices are a mesh they are those of
@@ -39,7 +40,7 @@ class Rings {
   }
   /// How the operation's data moves; not for broadcasts and all-to-alls, which always move over
   /// rings with the protocol Simple.
-  const Way& way(const Call& call) const;
+  const Way& way(const Collective& call) const;
   /// fastest_step(): seconds of the fastest step of all rings. step(): seconds of a step between
   /// two ranks.
   double fastest_step(const TuningRow& row) const { return latencies(row).fastest; }
@@ -49,9 +50,9 @@ class Rings {
 
   /// The bytes of the operation's array, multiplied so that their flows take as long as the link's
   /// curve by size, its queue and the operation's way say.
-  double bytes(const Call& call) const;
+  double bytes(const Collective& call) const;
   /// Seconds that an operation takes once: the base latency, and copying out what arrives last.
-  double once(const Call& call) const;
+  double once(const Collective& call) const;
   /// Seconds of latency of a broadcast in a group of p ranks: the slowest way from the root to the
   /// rank before it. That of other operations stands in their way: of a reduce-scatter or
   /// all-gather the slowest way once round a ring (p - 1 hops), of an all-reduce twice round a ring
@@ -73,7 +74,7 @@ class Rings {
   /// other traffic. A ring moves at the pace of its slowest link, because a fast link gets its
   /// bytes slice by slice from slower links and cannot pass them on earlier. pace_of_chain() and
   /// pace_of_round() are the same for the hops of a broadcast and of an all-to-all's round.
-  double pace() const { return pace_; }
+  double slowdown() const { return slowdown_; }
   double pace_of_chain(int root) const { return pace_of(world_.cluster(), flows_of_chain(root)); }
   double pace_of_round(int round) const { return pace_of(world_.cluster(), flows_of_round(round)); }
 
@@ -93,7 +94,7 @@ class Rings {
   void add_ring(const std::vector<int>& order);
   void add_ways(const std::vector<Channel>& channels, bool several_machines);
   Flow flow(int from, int to) const { return flow_between(world_, place(from), place(to)); }
-  bool chooses(const Call& call) const;
+  bool chooses(const Collective& call) const;
 
   sim::World& world_;
   std::vector<sim::Place> places_;  // indexed by rank
@@ -103,7 +104,7 @@ class Rings {
   std::vector<Latencies> latencies_;          // of the rows of the tuning
   std::vector<Way> round_once_, all_reduce_;  // their ways
   std::vector<Flow> flows_;
-  double pace_ = 0;
+  double slowdown_ = 0;
 };
 
 /// These functions start the services that run a group's operations. serve_messages() simulates

@@ -15,7 +15,7 @@
 namespace ringside::peer {
 namespace {
 
-using Kind = Call::Kind;
+using Kind = Collective::Kind;
 
 /// The bytes of one step of one ring. A rank passes a broadcast on while the bytes still come in,
 /// so a broadcast has three packets on each hop: the head (the receiver may begin to pass on), the
@@ -29,7 +29,7 @@ struct Packet {
   /// All in seconds. latency: the latency of the route. step_time: the time of the step, with this
   /// latency but without its bytes. pace: the time that the bytes take on the slowest of the links
   /// that the hops of the rings (or of the all-to-all's round) cross, if all hops send at once.
-  double latency = 0, step_time = 0, pace = 0;
+  double latency = 0, step_time = 0, slowdown = 0;
   const TuningRow* row = &tuning_rows().front();
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
@@ -62,7 +62,7 @@ class Streams {
     for (std::uint64_t number = 1;; ++number) {
       const SimGroup::OperationPtr operation = group_.next(rank, number);
       if (!operation) return;
-      const Call& call = operation->entries[static_cast<std::size_t>(rank)].call;
+      const Collective& call = operation->entries[static_cast<std::size_t>(rank)].call;
       if (goes_over_trees(call)) {
         run_trees(operation);
         continue;
@@ -88,7 +88,7 @@ class Streams {
     int under_way = 0;
   };
   struct Round {
-    double latency, pace;
+    double latency, slowdown;
   };
 
   int size() const { return rings_.size(); }
@@ -102,13 +102,13 @@ class Streams {
   /// Whether the streams of ring `channel` have nothing to do. An all-to-all does not follow the
   /// rings: the streams of ring 0 do all its work.
   bool idle(Kind kind, int channel) const { return kind == Kind::all_to_all && channel > 0; }
-  int packets_to(const Call& call, int rank, int channel) const {
+  int packets_to(const Collective& call, int rank, int channel) const {
     if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root == rank)) return 0;
     return steps(call.kind);
   }
 
-  bool goes_over_trees(const Call& call) const {
-    return goes_round_twice(call.kind) && rings_.way(call).row->shape == Shape::tree;
+  bool goes_over_trees(const Collective& call) const {
+    return goes_round_twice(call.kind) && rings_.way(call).row->shape == NcclTopology::tree;
   }
 
   /// Blocks until the operation is over. The last stream that comes runs it.
@@ -143,18 +143,18 @@ class Streams {
       const auto& packet = *std::any_cast<Packet>(&*message);
       free_hop(packet);
       pending.emplace(std::max(world_.now() + packet.step_time - packet.latency,
-                               packet.posted + packet.step_time + packet.pace),
+                               packet.posted + packet.step_time + packet.slowdown),
                       packet);
     }
   }
 
-  void begin(const SimGroup::Operation& operation, const Call& call, int rank, int channel) {
+  void begin(const SimGroup::Operation& operation, const Collective& call, int rank, int channel) {
     if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root != rank)) return;
     const int first = call.kind == Kind::broadcast ? broadcast_steps : 1;
     for (int step = 0; step < first; ++step) send(operation, call, channel, step, rank);
   }
 
-  void send(const SimGroup::Operation& operation, const Call& call, int channel, int step,
+  void send(const SimGroup::Operation& operation, const Collective& call, int channel, int step,
             int rank) {
     const bool all_to_all = call.kind == Kind::all_to_all;
     Packet packet{.operation = operation.number, .channel = channel, .step = step, .from = rank};
@@ -165,14 +165,14 @@ class Streams {
       const Round& round = rounds_[static_cast<std::size_t>(step)];
       packet.bytes = whole / size();
       packet.step_time = round.latency;
-      packet.pace = packet.bytes * round.pace;
+      packet.slowdown = packet.bytes * round.slowdown;
     } else {
       const bool broadcast = call.kind == Kind::broadcast;
       packet.bytes = whole / channels() / (broadcast ? 1 : size());
       if (broadcast && step != body) packet.bytes = 0;
       packet.row = broadcast ? &tuning_rows().front() : rings_.way(call).row;
       packet.step_time = rings_.step(packet.from, packet.to, *packet.row);
-      packet.pace = packet.bytes * (broadcast ? pace_of_chain(call.root) : rings_.pace());
+      packet.slowdown = packet.bytes * (broadcast ? pace_of_chain(call.root) : rings_.slowdown());
     }
     if (packet.bytes > 0) {
       Hop& hop = hops_[{packet.from, packet.to, channel}];
@@ -196,8 +196,9 @@ class Streams {
   /// starts `between` seconds after it. Further packets wait; otherwise the ring would take more
   /// than its share of the links.
   int most_under_way(const Packet& packet) const {
-    const double between = rings_.fastest_step(*packet.row) + packet.pace;
-    return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.pace) / between)) : 1;
+    const double between = rings_.fastest_step(*packet.row) + packet.slowdown;
+    return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.slowdown) / between))
+                       : 1;
   }
 
   void post(Packet packet) {
@@ -218,7 +219,8 @@ class Streams {
     post(packet);
   }
 
-  void pass_on(const SimGroup::OperationPtr& operation, const Call& call, const Packet& packet) {
+  void pass_on(const SimGroup::OperationPtr& operation, const Collective& call,
+               const Packet& packet) {
     const int rank = packet.to, channel = packet.channel;
     if (call.kind != Kind::broadcast) {
       if (packet.step + 1 < steps(call.kind))

@@ -37,7 +37,7 @@ Trees::Trees(sim::World& world, const std::vector<sim::Place>& places,
       }
     }
   }
-  pace_ = pace_of(world_.cluster(), flows);
+  slowdown_ = pace_of(world_.cluster(), flows);
 }
 
 double Trees::latency(const TuningRow& row) const {

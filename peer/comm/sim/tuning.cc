@@ -28,10 +28,10 @@ constexpr double tree_simple[] = {0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0
 
 constexpr TuningRow rows[] = {
     // shape, protocol, base, {NVLink, PCIe, network}, share, most, by size
-    {Shape::ring, "Simple", {}, {3.4, 5.7, 9.6}, 1},
-    {Shape::ring, "LL", 6.6, {0.6, 1.0, 2.7}, 0.25, most_of_ll},
-    {Shape::tree, "Simple", {}, {4.0, 4.0, 14.0}, 0.92, 0, tree_simple},
-    {Shape::tree, "LL", 6.8, {0.6, 1.0, 5.0}, 0.92 / 3.8, most_of_ll, tree_ll},
+    {NcclTopology::ring, "Simple", {}, {3.4, 5.7, 9.6}, 1},
+    {NcclTopology::ring, "LL", 6.6, {0.6, 1.0, 2.7}, 0.25, most_of_ll},
+    {NcclTopology::tree, "Simple", {}, {4.0, 4.0, 14.0}, 0.92, 0, tree_simple},
+    {NcclTopology::tree, "LL", 6.8, {0.6, 1.0, 5.0}, 0.92 / 3.8, most_of_ll, tree_ll},
 };
 
 double seconds_of(const Way& way, double bytes, double longer) {

@@ -11,7 +11,7 @@ namespace ringside::peer {
 
 /// How the data of a collective moves: round the rings; or, between machines, up and down a double
 /// binary tree, and within each machine up and down a chain.
-enum class Shape : std::uint8_t { ring, tree };
+enum class NcclTopology : std::uint8_t { ring, tree };
 
 /// A figure for each kind of link: NVLink, PCIe, network.
 enum class LinkKind : std::uint8_t { nvlink, pcie, network };
@@ -21,7 +21,7 @@ using ByLink = std::array<double, 3>;
 /// that data has come. Simple: by a counter behind a fence, once a chunk. LL ("low latency"): by a
 /// flag beside every 4 bytes of data, which takes half of the bandwidth and more.
 struct TuningRow {
-  Shape shape = Shape::ring;
+  NcclTopology shape = NcclTopology::ring;
   std::string_view protocol;
   /// Microseconds of a collective besides steps and bytes. None: CollectiveSpec::base_us.
   std::optional<double> base_us;

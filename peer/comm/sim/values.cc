@@ -48,7 +48,7 @@ std::vector<std::byte> added_up(const std::vector<Entry>& entries, const Sum& su
 /// Carries out an all_reduce or a reduce_scatter in the order of an algorithm.
 void sum_by(const AlgorithmRow& row, const std::vector<Entry>& entries,
             const std::vector<int>& hosts) {
-  const Call& call = entries.front().call;
+  const Collective& call = entries.front().call;
   std::vector<std::byte> whole;
   for (const Sum& sum : row.sums(call.kind, entries.front().in.count(), hosts)) {
     const std::vector<std::byte> part = added_up(entries, sum);
@@ -57,7 +57,7 @@ void sum_by(const AlgorithmRow& row, const std::vector<Entry>& entries,
   std::size_t begin = 0;
   for (const Entry& entry : entries) {
     std::memcpy(first_byte(entry.out), whole.data() + begin, entry.out.bytes());
-    if (call.kind == Call::Kind::reduce_scatter) begin += entry.out.bytes();
+    if (call.kind == Collective::Kind::reduce_scatter) begin += entry.out.bytes();
   }
 }
 
@@ -72,38 +72,39 @@ void copy(const Tensor& from, std::size_t from_byte, const Tensor& to, std::size
 
 void move_values(const std::vector<Entry>& entries, const AlgorithmRow* algorithm,
                  const std::vector<int>& hosts) {
-  const Call& call = entries.front().call;
+  const Collective& call = entries.front().call;
   if (call.bytes == 0) return;
-  const bool sums = call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::reduce_scatter;
+  const bool sums =
+      call.kind == Collective::Kind::all_reduce || call.kind == Collective::Kind::reduce_scatter;
   if (sums && algorithm) return sum_by(*algorithm, entries, hosts);
   const std::size_t p = entries.size(), bytes = call.bytes, n = bytes / p;
   const std::size_t element = size_of(entries.front().in.dtype());
   switch (call.kind) {
-    case Call::Kind::all_reduce: {
+    case Collective::Kind::all_reduce: {
       std::vector<std::byte*> targets;
       for (const Entry& entry : entries) targets.push_back(first_byte(entry.in));
       return sum(entries, 0, bytes / element, targets);
     }
-    case Call::Kind::reduce_scatter:
+    case Collective::Kind::reduce_scatter:
       for (std::size_t r = 0; r < p; ++r)
         sum(entries, r * n / element, n / element, {first_byte(entries[r].out)});
       return;
-    case Call::Kind::all_gather:
+    case Collective::Kind::all_gather:
       for (const Entry& to : entries)
         for (std::size_t r = 0; r < p; ++r) copy(entries[r].in, 0, to.out, r * n, n);
       return;
-    case Call::Kind::broadcast:
+    case Collective::Kind::broadcast:
       for (const Entry& to : entries)
         copy(entries[static_cast<std::size_t>(call.root)].in, 0, to.out, 0, bytes);
       return;
-    case Call::Kind::all_to_all:
+    case Collective::Kind::all_to_all:
       for (std::size_t to = 0; to < p; ++to)
         for (std::size_t r = 0; r < p; ++r) copy(entries[r].in, to * n, entries[to].out, r * n, n);
       return;
-    case Call::Kind::barrier:
-    case Call::Kind::split:
-    case Call::Kind::expose:
-    case Call::Kind::share:
+    case Collective::Kind::barrier:
+    case Collective::Kind::split:
+    case Collective::Kind::expose:
+    case Collective::Kind::share:
       return;
   }
 }

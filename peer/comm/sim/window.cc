@@ -36,17 +36,17 @@ class TransferWork : public Work {
   SimAccesses::TransferPtr transfer_;
 };
 
-class SimWindow : public AccessWindow {
+class SimWindow : public RmaWindow {
  public:
   SimWindow(sim::SimDevice& device, std::shared_ptr<SimGroup> group, int rank, std::size_t number,
             const Tensor& own)
-      : AccessWindow(group->name(), rank, own, group->accesses().memory(number)),
+      : RmaWindow(group->name(), rank, own, group->accesses().memory(number)),
         device_(device),
         group_(std::move(group)),
         rank_(rank) {}
 
  private:
-  WorkPtr begin(const Access& access) override {
+  WorkPtr begin(const RmaOperation& access) override {
     group_->throw_if_broken();
     if (group_->gone(access.owner))
       throw Error("{}: rank {} of {} has left, and its memory with it", group_->name(),

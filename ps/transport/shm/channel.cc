@@ -23,21 +23,21 @@ constexpr std::size_t most_held = Ring::releases - high_water_mark;
 /// Sets a release word when the last view of a message's frames is gone.
 class Release {
  public:
-  Release(std::shared_ptr<Board> board, std::atomic<std::uint32_t>& word)
+  Release(std::shared_ptr<SharedRegion> board, std::atomic<std::uint32_t>& word)
       : board_(std::move(board)), word_(word) {}
   ~Release() { word_.store(1, std::memory_order_release); }
   Release(const Release&) = delete;
   Release& operator=(const Release&) = delete;
 
  private:
-  std::shared_ptr<Board> board_;  // keeps the word mapped
+  std::shared_ptr<SharedRegion> board_;  // keeps the word mapped
   std::atomic<std::uint32_t>& word_;
 };
 
 }  // namespace
 
-ShmChannel::ShmChannel(Device& device, std::shared_ptr<Board> board, Board::End& own,
-                       std::shared_ptr<Inside> inside, const TransportOptions& options)
+ShmChannel::ShmChannel(Device& device, std::shared_ptr<SharedRegion> board, SharedRegion::End& own,
+                       std::shared_ptr<InProcessQueues> inside, const TransportOptions& options)
     : device_(device),
       board_(std::move(board)),
       own_(own),
@@ -61,7 +61,7 @@ ShmChannel::~ShmChannel() {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-Peer& ShmChannel::add_peer(Board::End& end, Ring& in, Ring& out) {
+Peer& ShmChannel::add_peer(SharedRegion::End& end, Ring& in, Ring& out) {
   const auto number = static_cast<int>(peers_.size());
   auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
   peer.number = number;
@@ -74,7 +74,7 @@ Peer& ShmChannel::add_peer(Board::End& end, Ring& in, Ring& out) {
   return peer;
 }
 
-Peer& ShmChannel::add_inside_peer(Board::End& end, InsideLine& in, InsideLine& out) {
+Peer& ShmChannel::add_inside_peer(SharedRegion::End& end, InProcessQueue& in, InProcessQueue& out) {
   const auto number = static_cast<int>(peers_.size());
   auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
   peer.number = number;

@@ -12,8 +12,8 @@
 #include "core/shm/peer_memory.h"
 #include "ps/protocol/inbox.h"
 #include "ps/protocol/transport.h"
-#include "ps/transport/shm/board.h"
-#include "ps/transport/shm/inside.h"
+#include "ps/transport/shm/in_process_queue.h"
+#include "ps/transport/shm/shared_region.h"
 
 namespace ringside::ps {
 
@@ -27,9 +27,9 @@ struct Outbound {
 /// lines.
 struct Peer {
   int number = 0;  // of the worker or the server
-  Board::End* end = nullptr;
+  SharedRegion::End* end = nullptr;
   Ring *in = nullptr, *out = nullptr;
-  InsideLine *line_in = nullptr, *line_out = nullptr;
+  InProcessQueue *line_in = nullptr, *line_out = nullptr;
   EndWatch watch{};
   std::int32_t process = 0;  // whose memory frames lie in; 0 before the first message
   bool came = false;         // has sent a message
@@ -48,20 +48,20 @@ class ShmChannel : public Channel {
   Traffic traffic() const override { return traffic_; }
 
  protected:
-  ShmChannel(Device& device, std::shared_ptr<Board> board, Board::End& own,
-             std::shared_ptr<Inside> inside, const TransportOptions& options);
+  ShmChannel(Device& device, std::shared_ptr<SharedRegion> board, SharedRegion::End& own,
+             std::shared_ptr<InProcessQueues> inside, const TransportOptions& options);
   /// Says that this end is gone, then waits, at most a second, until the peers need no frames of
   /// this end any more.
   ~ShmChannel() override;
   ShmChannel(const ShmChannel&) = delete;
   ShmChannel& operator=(const ShmChannel&) = delete;
 
-  Peer& add_peer(Board::End& end, Ring& in, Ring& out);
-  Peer& add_inside_peer(Board::End& end, InsideLine& in, InsideLine& out);
+  Peer& add_peer(SharedRegion::End& end, Ring& in, Ring& out);
+  Peer& add_inside_peer(SharedRegion::End& end, InProcessQueue& in, InProcessQueue& out);
   Peer& peer(int index) { return *peers_[static_cast<std::size_t>(index)]; }
   int peers() const { return static_cast<int>(peers_.size()); }
   const TransportOptions& options() const { return options_; }
-  Inside& inside() const { return *inside_; }
+  InProcessQueues& inside() const { return *inside_; }
 
   static Outbound pack(const Peer& peer, Message message);
   /// Hands the message to the peer. Returns false if the peer takes none now.
@@ -108,9 +108,9 @@ class ShmChannel : public Channel {
   Tensor symmetric(const Tensor& frame) const;
 
   Device& device_;
-  std::shared_ptr<Board> board_;
-  Board::End& own_;
-  std::shared_ptr<Inside> inside_;
+  std::shared_ptr<SharedRegion> board_;
+  SharedRegion::End& own_;
+  std::shared_ptr<InProcessQueues> inside_;
   TransportOptions options_;
   mutable shm::PeerMemory memory_;
   std::vector<std::unique_ptr<Peer>> peers_;

@@ -9,12 +9,13 @@ namespace {
 
 class WorkerChannel : public ShmChannel {
  public:
-  WorkerChannel(Device& device, const std::shared_ptr<Board>& board, int worker, int server,
-                std::shared_ptr<Inside> inside, const TransportOptions& options, Timeline& timeline)
+  WorkerChannel(Device& device, const std::shared_ptr<SharedRegion>& board, int worker, int server,
+                std::shared_ptr<InProcessQueues> inside, const TransportOptions& options,
+                Timeline& timeline)
       : ShmChannel(device, board, board->worker(worker), std::move(inside), options),
         timeline_(timeline) {
     for (int s = 0; s < board->servers(); ++s) {
-      Board::Lane& lane = board->lane(worker, s);
+      SharedRegion::Lane& lane = board->lane(worker, s);
       if (s == server)
         add_inside_peer(board->server(s), this->inside().to_worker, this->inside().to_server);
       else
@@ -73,8 +74,9 @@ class WorkerChannel : public ShmChannel {
 
 }  // namespace
 
-std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Board> board, int worker,
-                                        int server, std::shared_ptr<Inside> inside,
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<SharedRegion> board,
+                                        int worker, int server,
+                                        std::shared_ptr<InProcessQueues> inside,
                                         const TransportOptions& options, Timeline& timeline) {
   return std::make_unique<WorkerChannel>(device, board, worker, server, std::move(inside), options,
                                          timeline);

@@ -9,12 +9,12 @@ namespace {
 
 class ServerChannel : public ShmChannel {
  public:
-  ServerChannel(Device& device, const std::shared_ptr<Board>& board, int server, int worker,
-                std::shared_ptr<Inside> inside, const TransportOptions& options)
+  ServerChannel(Device& device, const std::shared_ptr<SharedRegion>& board, int server, int worker,
+                std::shared_ptr<InProcessQueues> inside, const TransportOptions& options)
       : ShmChannel(device, board, board->server(server), std::move(inside), options),
         server_(server) {
     for (int w = 0; w < board->workers(); ++w) {
-      Board::Lane& lane = board->lane(w, server);
+      SharedRegion::Lane& lane = board->lane(w, server);
       if (w == worker)
         add_inside_peer(board->worker(w), this->inside().to_server, this->inside().to_worker);
       else
@@ -83,8 +83,9 @@ class ServerChannel : public ShmChannel {
 
 }  // namespace
 
-std::unique_ptr<Channel> open_server(Device& device, std::shared_ptr<Board> board, int server,
-                                     int worker, std::shared_ptr<Inside> inside,
+std::unique_ptr<Channel> open_server(Device& device, std::shared_ptr<SharedRegion> board,
+                                     int server, int worker,
+                                     std::shared_ptr<InProcessQueues> inside,
                                      const TransportOptions& options) {
   return std::make_unique<ServerChannel>(device, board, server, worker, std::move(inside), options);
 }

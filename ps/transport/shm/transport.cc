@@ -9,8 +9,9 @@ namespace {
 
 constexpr const char* board_key = "ps.board";
 
-std::shared_ptr<Inside> inside_of(const RankContext& context) {
-  return context.shared ? context.shared->get<Inside>() : std::make_shared<Inside>();
+std::shared_ptr<InProcessQueues> inside_of(const RankContext& context) {
+  return context.shared ? context.shared->get<InProcessQueues>()
+                        : std::make_shared<InProcessQueues>();
 }
 
 void check_device(Device& device) {
@@ -27,13 +28,13 @@ class ShmTransport : public Transport {
     check_device(context.device);
     const RankPlan& self = context.self();
     const int workers = context.plan.world, servers = context.plan.servers;
-    std::shared_ptr<Board> board;
+    std::shared_ptr<SharedRegion> board;
     if (self.server == 0) {
-      board = Board::create(workers, servers);
+      board = SharedRegion::create(workers, servers);
       context.store.set(token_key, draw_token());
       context.store.set(board_key, board->address());
     } else {
-      board = Board::join(context.store.get(board_key, options.timeout_s), workers, servers);
+      board = SharedRegion::join(context.store.get(board_key, options.timeout_s), workers, servers);
     }
     const std::uint64_t token = shared_token(context.store, options.timeout_s);
     const int beside = context.shared ? self.worker : -1;
@@ -48,8 +49,8 @@ class ShmTransport : public Transport {
     const RankPlan& self = context.self();
     const int beside = context.shared ? self.server : -1;
     const std::uint64_t token = shared_token(context.store, options.timeout_s);
-    auto board = Board::join(context.store.get(board_key, options.timeout_s), context.plan.world,
-                             context.plan.servers);
+    auto board = SharedRegion::join(context.store.get(board_key, options.timeout_s),
+                                    context.plan.world, context.plan.servers);
     for (int server = 0; server < context.plan.servers; ++server)
       context.store.get(endpoint_key(server), options.timeout_s);
     return {connect_worker(context.device, std::move(board), self.worker, beside,

@@ -31,7 +31,7 @@ class SimChannel : public Channel {
 
   void send(int peer, Message message) override {
     device_.catch_up();
-    Line& line = line_to(peer, message.header.kind);
+    SimConnection& line = line_to(peer, message.header.kind);
     for (const Tensor& frame : message.frames)
       if (static_cast<std::int64_t>(frame.bytes()) > options_.max_frame_bytes)
         throw Error("a {} has a frame of {} bytes; at most {} are allowed",
@@ -45,7 +45,7 @@ class SimChannel : public Channel {
 
   bool try_send(int peer, Message message) override {
     device_.catch_up();
-    Line* line = find_line(peer);
+    SimConnection* line = find_line(peer);
     if (!line || !takes(*line)) return false;
     // Last words cost no processor time, for which this end would have to wait.
     const double bytes = count(*line, message);
@@ -62,7 +62,7 @@ class SimChannel : public Channel {
   Traffic traffic() const override { return traffic_; }
 
  protected:
-  static bool takes(const Line& line) { return line.under_way() < high_water_mark; }
+  static bool takes(const SimConnection& line) { return line.under_way() < high_water_mark; }
 
   /// Blocks until `done()` is true or the timeout is over. Tests `done()` again when a message
   /// arrives and when a peer takes a message.
@@ -77,7 +77,7 @@ class SimChannel : public Channel {
     if (end_.received.empty()) return {};
     const std::unique_ptr<Parcel> parcel = std::move(end_.received.front());
     end_.received.pop_front();
-    Line& line = *parcel->line;
+    SimConnection& line = *parcel->line;
     line.taken();
     const sim::MessageSpec& cost = device_.world().cluster().message;
     spend(line, cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
@@ -94,7 +94,7 @@ class SimChannel : public Channel {
   }
 
   void add_line(int peer, End& to) { lines_[peer] = &wire_.line(end_, to); }
-  Line* find_line(int peer) const {
+  SimConnection* find_line(int peer) const {
     const auto line = lines_.find(peer);
     return line == lines_.end() ? nullptr : line->second;
   }
@@ -105,11 +105,11 @@ class SimChannel : public Channel {
 
  private:
   /// Returns the connection to the peer. Throws Error if the peer never connected or has ended.
-  virtual Line& line_to(int peer, Kind kind) = 0;
-  virtual void wait_until_it_takes(Line& line, Kind kind) = 0;
+  virtual SimConnection& line_to(int peer, Kind kind) = 0;
+  virtual void wait_until_it_takes(SimConnection& line, Kind kind) = 0;
 
   /// Counts the message as sent, and returns its bytes: 0 within a rank.
-  double count(const Line& line, const Message& message) {
+  double count(const SimConnection& line, const Message& message) {
     if (line.within_rank()) return 0;
     double bytes = static_cast<double>(encode(message).size());
     for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
@@ -119,7 +119,7 @@ class SimChannel : public Channel {
 
   /// This end's own time on its core for a message through shared memory. Threads of one rank pass
   /// each other the message itself, but wake each other up as ends of a CPU's ranks do.
-  void spend(const Line& line, double us, double us_per_mb, double bytes) {
+  void spend(const SimConnection& line, double us, double us_per_mb, double bytes) {
     sim::World& world = device_.world();
     if (line.through_memory() || (line.within_rank() && sim::shares_memory(world.cluster())))
       world.work(device_.place(), 1e-6 * (us + us_per_mb * bytes * 1e-6));
@@ -129,7 +129,7 @@ class SimChannel : public Channel {
   Wire& wire_;
   End& end_;
   TransportOptions options_;
-  std::map<int, Line*> lines_;  // to peers
+  std::map<int, SimConnection*> lines_;  // to peers
   Traffic traffic_;
   Inbox inbox_;
 };
@@ -143,14 +143,14 @@ class WorkerChannel : public SimChannel {
   }
 
  private:
-  Line& line_to(int server, Kind) override {
-    if (Line* line = find_line(server)) return *line;
+  SimConnection& line_to(int server, Kind) override {
+    if (SimConnection* line = find_line(server)) return *line;
     throw Error("worker {}: there is no server {}", end().id, server);
   }
 
   /// Receives messages while it waits. A server that takes no message may have sent an error that
   /// says why, or may itself be waiting until this worker receives.
-  void wait_until_it_takes(Line& line, Kind kind) override {
+  void wait_until_it_takes(SimConnection& line, Kind kind) override {
     const double deadline = clock().now() + options().timeout_s;
     const auto span = timeline_.scope(
         Activity::exposed, fmt::format("send {} to server {}", name_of(kind), line.to().id));
@@ -174,8 +174,8 @@ class ServerChannel : public SimChannel {
   using SimChannel::SimChannel;
 
  private:
-  Line& line_to(int worker, Kind kind) override {
-    Line* line = find_line(worker);
+  SimConnection& line_to(int worker, Kind kind) override {
+    SimConnection* line = find_line(worker);
     if (!line) throw Error("server {}: worker {} never connected", end().id, worker);
     if (!line->to().open)
       throw PeerGone(worker, fmt::format("server {}: worker {} has ended before it received the "
@@ -184,7 +184,7 @@ class ServerChannel : public SimChannel {
     return *line;
   }
 
-  void wait_until_it_takes(Line& line, Kind kind) override {
+  void wait_until_it_takes(SimConnection& line, Kind kind) override {
     wait_for_change(options().timeout_s, [&] { return takes(line); });
     if (!takes(line))
       throw Error(

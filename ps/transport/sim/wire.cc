@@ -47,7 +47,7 @@ void land(Parcel& parcel, bool has_values) {
 
 }  // namespace
 
-void Line::send(Message message, double bytes) {
+void SimConnection::send(Message message, double bytes) {
   ++under_way_;
   auto parcel = std::make_unique<Parcel>(Parcel{this, std::move(message), bytes});
   if (within_rank()) return deliver(std::move(parcel));
@@ -56,14 +56,14 @@ void Line::send(Message message, double bytes) {
   from_.io->prepare(*this, bytes);
 }
 
-void Line::ready() {
+void SimConnection::ready() {
   parcels_[ready_++]->ready_at = from_.io->now();
   if (ready_ == 1) start_next();
 }
 
-void Line::start_next() { from_.io->start(*to_.io, *parcels_.front()); }
+void SimConnection::start_next() { from_.io->start(*to_.io, *parcels_.front()); }
 
-std::unique_ptr<Parcel> Line::arrive() {
+std::unique_ptr<Parcel> SimConnection::arrive() {
   std::unique_ptr<Parcel> parcel = std::move(parcels_.front());
   parcels_.pop_front();
   land(*parcel, to_.has_values);
@@ -71,18 +71,18 @@ std::unique_ptr<Parcel> Line::arrive() {
   return parcel;
 }
 
-void Line::deliver(std::unique_ptr<Parcel> parcel) {
+void SimConnection::deliver(std::unique_ptr<Parcel> parcel) {
   if (!to_.open) return;
   to_.received.push_back(std::move(parcel));
   to_.changed->notify_all();
 }
 
-void Line::taken() {
+void SimConnection::taken() {
   --under_way_;
   if (under_way_ == high_water_mark - 1) from_.changed->notify_all();
 }
 
-void Line::let_go_of_frames() {
+void SimConnection::let_go_of_frames() {
   for (const auto& parcel : parcels_) land(*parcel, to_.has_values);
 }
 
@@ -106,7 +106,7 @@ void Io::wait_for_start() {
   while (!inbox_) started_->wait(for_ever);
 }
 
-void Io::prepare(Line& line, double bytes) {
+void Io::prepare(SimConnection& line, double bytes) {
   to_send_.push_back({&line, bytes});
   to_send_changed_->notify_all();
 }
@@ -136,7 +136,7 @@ void Io::run_arriving() {
   started_->notify_all();
   for (;;) {
     const auto* parcel = std::any_cast<Parcel*>(*inbox_->receive(for_ever));
-    Line& line = *parcel->line;
+    SimConnection& line = *parcel->line;
     if (line.through_memory()) {
       line.deliver(line.arrive());
       continue;
@@ -152,7 +152,7 @@ void Io::run_receiving() {
     while (arrived_.empty()) arrived_changed_->wait(for_ever);
     std::unique_ptr<Parcel> parcel = std::move(arrived_.front());
     arrived_.pop_front();
-    Line& line = *parcel->line;
+    SimConnection& line = *parcel->line;
     const double spent = seconds(world_.cluster(), line.from().io->place_, place_, cost.receive_us,
                                  cost.receive_us_per_mb, parcel->bytes);
     world_.work(cpu_, spent);
@@ -176,9 +176,9 @@ End& Wire::open(sim::World& world, sim::Place place, int rank, int id, bool has_
   return end;
 }
 
-Line& Wire::line(End& from, End& to) {
+SimConnection& Wire::line(End& from, End& to) {
   auto& line = lines_[{&from, &to}];
-  if (!line) line = std::make_unique<Line>(from, to);
+  if (!line) line = std::make_unique<SimConnection>(from, to);
   return *line;
 }
 

@@ -12,12 +12,12 @@
 
 namespace ringside::ps {
 
-class Line;
+class SimConnection;
 class Io;
 
 /// A message on its way.
 struct Parcel {
-  Line* line = nullptr;
+  SimConnection* line = nullptr;
   Message message;
   double bytes = 0;     // header and frames, as they travel
   double ready_at = 0;  // when the sender's CPU had finished its part
@@ -42,9 +42,9 @@ struct End {
 };
 
 /// One direction of the connection between two ends. Only one message travels on it at a time.
-class Line {
+class SimConnection {
  public:
-  Line(End& from, End& to) : from_(from), to_(to) {}
+  SimConnection(End& from, End& to) : from_(from), to_(to) {}
 
   End& from() const { return from_; }
   End& to() const { return to_; }
@@ -95,7 +95,7 @@ class Io {
   double now() const { return world_.now(); }
 
   /// Queues the CPU's part of sending; when it is done the next message of `line` is ready.
-  void prepare(Line& line, double bytes);
+  void prepare(SimConnection& line, double bytes);
   /// Starts the flow of a message to `receiver`. The message's latency counts from the moment when
   /// it was ready.
   void start(Io& receiver, Parcel& parcel);
@@ -106,7 +106,7 @@ class Io {
   void run_receiving();
 
   struct Task {
-    Line* line;
+    SimConnection* line;
     double bytes;
   };
 
@@ -127,7 +127,7 @@ class Wire {
   /// Makes a new end; blocks as Io::wait_for_start() does.
   End& open(sim::World& world, sim::Place place, int rank, int id, bool has_values,
             bool maps_memory);
-  Line& line(End& from, End& to);
+  SimConnection& line(End& from, End& to);
 
   /// From now on find() finds server `id`.
   void announce(End& server);
@@ -137,7 +137,7 @@ class Wire {
  private:
   std::map<int, std::unique_ptr<Io>> ios_;  // by rank
   std::vector<std::unique_ptr<End>> ends_;
-  std::map<std::pair<End*, End*>, std::unique_ptr<Line>> lines_;
+  std::map<std::pair<End*, End*>, std::unique_ptr<SimConnection>> lines_;
   std::map<int, End*> servers_;
   std::unique_ptr<sim::Event> announced_;
 };

@@ -12,7 +12,7 @@
 namespace ringside::ps {
 namespace {
 
-constexpr auto last_words = std::chrono::milliseconds(1000);
+constexpr auto channel_linger = std::chrono::milliseconds(1000);
 /// By so much an encrypted message is longer (CURVE, ZeroMQ RFC 26), and ZeroMQ limits the length
 /// of what comes.
 constexpr std::int64_t encryption_bytes = 33;
@@ -45,9 +45,12 @@ Parts pack(Message message) {
 
 }  // namespace
 
-ZmqChannel::ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const Run& run,
+ZmqChannel::ZmqChannel(Device& device, std::shared_ptr<ZmqContext> zmq_context, const Run& run,
                        const TransportOptions& options)
-    : device_(device), hub_(std::move(hub)), options_(options), has_cores_(run.has_cores) {
+    : device_(device),
+      zmq_context_(std::move(zmq_context)),
+      options_(options),
+      has_cores_(run.has_cores) {
   if (auto staging = device.staging()) staged_.emplace(std::move(staging));
 }
 
@@ -60,9 +63,10 @@ std::optional<Received> ZmqChannel::receive(double timeout_s) {
 }
 
 Socket& ZmqChannel::add_socket(zmq::socket_type type, bool inside) {
-  Socket& socket = sockets_.emplace_back(Socket{zmq::socket_t(hub_->context(), type), inside});
+  Socket& socket =
+      sockets_.emplace_back(Socket{zmq::socket_t(zmq_context_->context(), type), inside});
   namespace opt = zmq::sockopt;
-  socket.zmq.set(opt::linger, static_cast<int>(last_words.count()));
+  socket.zmq.set(opt::linger, static_cast<int>(channel_linger.count()));
   socket.zmq.set(opt::sndhwm, high_water_mark);
   socket.zmq.set(opt::rcvhwm, high_water_mark);
   socket.zmq.set(opt::sndtimeo, static_cast<int>(options_.timeout_s * 1e3));
@@ -206,7 +210,7 @@ void ZmqChannel::drop(int peer) {
 void ZmqChannel::finish() {
   if (!staged_) return;
   const Clock& clock = device_.clock();
-  const double deadline = clock.now() + std::chrono::duration<double>(last_words).count();
+  const double deadline = clock.now() + std::chrono::duration<double>(channel_linger).count();
   for (double slice = shortest_slice_s;; slice = std::min(2 * slice, longest_slice_s)) {
     try {
       send_ready();

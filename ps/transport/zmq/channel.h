@@ -7,8 +7,8 @@
 
 #include "ps/protocol/archive.h"
 #include "ps/protocol/transport.h"
-#include "ps/transport/zmq/ends.h"
-#include "ps/transport/zmq/hub.h"
+#include "ps/transport/zmq/channels.h"
+#include "ps/transport/zmq/context.h"
 #include "ps/transport/zmq/staging.h"
 
 namespace ringside::ps {
@@ -23,7 +23,7 @@ struct Socket {
 /// the channel sends them.
 class ZmqChannel : public Channel {
  public:
-  ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const Run& run,
+  ZmqChannel(Device& device, std::shared_ptr<ZmqContext> zmq_context, const Run& run,
              const TransportOptions& options);
 
   std::optional<Received> receive(double timeout_s) override;
@@ -74,7 +74,7 @@ class ZmqChannel : public Channel {
   std::vector<Socket>& sockets() { return sockets_; }
   const TransportOptions& options() const { return options_; }
   Device& device() const { return device_; }
-  Hub& hub() const { return *hub_; }
+  ZmqContext& zmq_context() const { return *zmq_context_; }
 
  private:
   virtual std::optional<Received> receive_now() = 0;
@@ -86,7 +86,7 @@ class ZmqChannel : public Channel {
   Tensor adopt(zmq::message_t part, const FrameShape& frame);
 
   Device& device_;
-  std::shared_ptr<Hub> hub_;  // outlives the sockets
+  std::shared_ptr<ZmqContext> zmq_context_;  // outlives the sockets
   TransportOptions options_;
   bool has_cores_;
   std::vector<Socket> sockets_;

@@ -4,7 +4,7 @@
 #include "core/base/waiting_time.h"
 #include "ps/protocol/inbox.h"
 #include "ps/transport/zmq/channel.h"
-#include "ps/transport/zmq/ends.h"
+#include "ps/transport/zmq/channels.h"
 #include "ps/transport/zmq/handshake.h"
 #include "ps/transport/zmq/keys.h"
 #include "ps/transport/zmq/listener.h"
@@ -14,10 +14,10 @@ namespace {
 
 class WorkerChannel : public ZmqChannel {
  public:
-  WorkerChannel(Device& device, std::shared_ptr<Hub> hub, const Run& run, int worker,
+  WorkerChannel(Device& device, std::shared_ptr<ZmqContext> zmq_context, const Run& run, int worker,
                 const std::vector<std::string>& endpoints, const TransportOptions& options,
                 Timeline& timeline)
-      : ZmqChannel(device, std::move(hub), run, options), timeline_(timeline) {
+      : ZmqChannel(device, std::move(zmq_context), run, options), timeline_(timeline) {
     constexpr int of_a_server = 3;  // the connection, what wakes its socket, and its handshake
     require_descriptors(fmt::format("worker {}", worker), of_a_server * std::ssize(endpoints), 1);
     for (std::size_t server = 0; server < endpoints.size(); ++server) {
@@ -80,8 +80,8 @@ class WorkerChannel : public ZmqChannel {
 
   void introduce(zmq::socket_t& socket, const Run& run, int worker, int server,
                  const std::string& endpoint) {
-    handshakes_.push_back(
-        std::make_unique<Handshake>(hub().context(), socket, worker, server, endpoint, options()));
+    handshakes_.push_back(std::make_unique<Handshake>(zmq_context().context(), socket, worker,
+                                                      server, endpoint, options()));
     // A server may begin to accept connections long after it listens.
     socket.set(zmq::sockopt::handshake_ivl, 0);
     if (!keyed(options())) {
@@ -164,11 +164,12 @@ class WorkerChannel : public ZmqChannel {
 
 }  // namespace
 
-std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub, const Run& run,
-                                        int worker, const std::vector<std::string>& endpoints,
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<ZmqContext> zmq_context,
+                                        const Run& run, int worker,
+                                        const std::vector<std::string>& endpoints,
                                         const TransportOptions& options, Timeline& timeline) {
-  return std::make_unique<WorkerChannel>(device, std::move(hub), run, worker, endpoints, options,
-                                         timeline);
+  return std::make_unique<WorkerChannel>(device, std::move(zmq_context), run, worker, endpoints,
+                                         options, timeline);
 }
 
 }  // namespace ringside::ps

@@ -7,8 +7,9 @@
 namespace ringside::ps {
 namespace {
 
-constexpr int wanted = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+constexpr int handshake_events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 /// A server that has no keys, or another key than the worker believes, cannot read what the worker
 /// says, and may end the connection without a word. A connection may break for other reasons, so a
 /// few are forgiven; ZeroMQ connects again after a tenth of a second.
@@ -18,7 +19,7 @@ constexpr int forgiven = 5;
 
 Handshake::Handshake(zmq::context_t& context, zmq::socket_t& socket, int worker, int server,
                      std::string endpoint, const TransportOptions& options)
-    : events_(context, socket, wanted),
+    : events_(context, socket, handshake_events),
       worker_(worker),
       server_(server),
       endpoint_(std::move(endpoint)),

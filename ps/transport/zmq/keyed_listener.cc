@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "ps/transport/zmq/hub.h"
+#include "ps/transport/zmq/context.h"
 #include "ps/transport/zmq/keyed_streams.h"
 #include "ps/transport/zmq/keys.h"
-#include "ps/transport/zmq/relay.h"
+#include "ps/transport/zmq/stream_bridge.h"
 #include "ps/transport/zmq/unproven.h"
 
 namespace ringside::ps {
@@ -29,7 +29,7 @@ constexpr auto handshake = std::chrono::seconds(5);
 constexpr auto look = std::chrono::milliseconds(10);
 /// ZeroMQ says that a peer is gone only to whoever sends to it.
 constexpr auto probe_every = std::chrono::milliseconds(100);
-constexpr auto last_words = std::chrono::seconds(2);
+constexpr auto listener_linger = std::chrono::seconds(2);
 /// How long bytes of a stream that has ended are kept for a process that does not read them.
 constexpr auto kept = std::chrono::seconds(1);
 
@@ -60,9 +60,9 @@ class KeyedListener::Carrier {
         listener_(options_of(address), address.listener),
         port_(port_of(listener_.endpoint())),
         waits_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
-        router_(hub_.context(), zmq::socket_type::router) {
+        router_(zmq_context_.context(), zmq::socket_type::router) {
     const Keyring keys(address.keys, address.drawn_keys);
-    hub_.admit({.workers = workers, .keys = keys.members(workers, true)});
+    zmq_context_.admit({.workers = workers, .keys = keys.members(workers, true)});
     namespace opt = zmq::sockopt;
     set_up(router_, address.unheard_s);
     router_.set(opt::router_mandatory, true);
@@ -70,7 +70,7 @@ class KeyedListener::Carrier {
     router_.set(opt::zap_domain, "ringside");
     router_.set(opt::curve_server, true);
     router_.set(opt::curve_secretkey, keys.pair(server_key).secret_key);
-    unproven_.emplace(hub_.context(), router_, listener_);
+    unproven_.emplace(zmq_context_.context(), router_, listener_);
     listener_.accept_for(router_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
@@ -132,7 +132,7 @@ class KeyedListener::Carrier {
     std::optional<Clock::time_point> end;
     for (;;) {
       if (stop.stop_requested()) {
-        if (!end) end = Clock::now() + last_words;
+        if (!end) end = Clock::now() + listener_linger;
         if (!busy() || Clock::now() > *end) return;
       }
       if (closed_ && listener_.open()) listener_.close();
@@ -278,7 +278,7 @@ class KeyedListener::Carrier {
   Listener listener_;
   int port_;
   Descriptor waits_;  // counts newcomers
-  Hub hub_;
+  ZmqContext zmq_context_;
   zmq::socket_t router_;
   std::optional<UnprovenConnections> unproven_;
   std::atomic<std::size_t> strangers_ = 0;

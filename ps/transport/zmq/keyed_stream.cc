@@ -7,8 +7,8 @@
 #include "core/base/error.h"
 #include "ps/transport/zmq/keyed_streams.h"
 #include "ps/transport/zmq/keys.h"
-#include "ps/transport/zmq/relay.h"
 #include "ps/transport/zmq/socket_events.h"
+#include "ps/transport/zmq/stream_bridge.h"
 
 namespace ringside::ps {
 namespace {
@@ -16,13 +16,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto nap = std::chrono::milliseconds(100);
-constexpr auto last_words = std::chrono::seconds(1);
+constexpr auto stream_linger = std::chrono::seconds(1);
 /// How often a connection may end before it is made: a listener that is about to end takes one.
 constexpr int most_failures = 3;
 
-constexpr int wanted = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr int stream_events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                              ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                              ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
 void poll(std::vector<zmq::pollitem_t> items, std::chrono::milliseconds longest) {
   // The system says of every file that its other end is closed, asked or not.
@@ -39,7 +39,7 @@ void poll(std::vector<zmq::pollitem_t> items, std::chrono::milliseconds longest)
 class KeyedStream::Carrier {
  public:
   Carrier(const KeyedAddress& address, const std::string& name, double timeout_s)
-      : dealer_(context_, zmq::socket_type::dealer), events_(context_, dealer_, wanted) {
+      : dealer_(context_, zmq::socket_type::dealer), events_(context_, dealer_, stream_events) {
     namespace opt = zmq::sockopt;
     set_up(dealer_, address.unheard_s);
     dealer_.set(opt::handshake_ivl, 0);  // a listener may begin late to accept
@@ -97,7 +97,7 @@ class KeyedStream::Carrier {
     std::optional<std::string> unsent(std::string(1, begin_word));
     std::optional<Clock::time_point> end;
     for (bool over = false; !over;) {
-      if (stop.stop_requested() && !end) end = Clock::now() + last_words;
+      if (stop.stop_requested() && !end) end = Clock::now() + stream_linger;
       if (end && Clock::now() > *end) break;
       const int wanted = ZMQ_POLLIN | (unsent ? ZMQ_POLLOUT : 0);
       poll({{dealer_.handle(), 0, static_cast<short>(wanted), 0},
@@ -118,7 +118,8 @@ class KeyedStream::Carrier {
         unsent.reset();
       }
     }
-    for (const auto last = Clock::now() + last_words; !local_->flushed() && Clock::now() < last;) {
+    for (const auto last = Clock::now() + stream_linger;
+         !local_->flushed() && Clock::now() < last;) {
       poll({local_->item(false)}, nap);
       local_->flush();
     }

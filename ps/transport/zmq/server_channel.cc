@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "ps/protocol/inbox.h"
 #include "ps/transport/zmq/channel.h"
-#include "ps/transport/zmq/ends.h"
+#include "ps/transport/zmq/channels.h"
 #include "ps/transport/zmq/keys.h"
 #include "ps/transport/zmq/listener.h"
 #include "ps/transport/zmq/unproven.h"
@@ -20,9 +20,9 @@ constexpr double look_s = 0.01;
 
 class ServerChannel : public ZmqChannel {
  public:
-  ServerChannel(Device& device, const std::shared_ptr<Hub>& hub, const Run& run, int workers,
-                int server, const TransportOptions& options)
-      : ZmqChannel(device, hub, run, options),
+  ServerChannel(Device& device, const std::shared_ptr<ZmqContext>& zmq_context, const Run& run,
+                int workers, int server, const TransportOptions& options)
+      : ZmqChannel(device, zmq_context, run, options),
         workers_(workers),
         server_(server),
         missing_(run.outside) {
@@ -43,10 +43,10 @@ class ServerChannel : public ZmqChannel {
       outside.set(zmq::sockopt::curve_server, true);
       outside.set(zmq::sockopt::curve_secretkey, keys.pair(server_key).secret_key);
     }
-    hub->admit(std::move(admission));
+    zmq_context->admit(std::move(admission));
     listener_.emplace(options, server);
     if (options.transport == TransportKind::tcp)
-      unproven_.emplace(hub->context(), outside, *listener_);
+      unproven_.emplace(zmq_context->context(), outside, *listener_);
     require_descriptors(fmt::format("server {}", server), missing_, scarce_share);
   }
 
@@ -221,9 +221,10 @@ class ServerChannel : public ZmqChannel {
 
 }  // namespace
 
-ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, const Run& run, int workers,
-                      int server, const TransportOptions& options) {
-  auto channel = std::make_unique<ServerChannel>(device, hub, run, workers, server, options);
+ServerEnd open_server(Device& device, std::shared_ptr<ZmqContext> zmq_context, const Run& run,
+                      int workers, int server, const TransportOptions& options) {
+  auto channel =
+      std::make_unique<ServerChannel>(device, zmq_context, run, workers, server, options);
   std::string endpoint = channel->endpoint();
   return {std::move(channel), std::move(endpoint)};
 }

@@ -3,7 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "ps/protocol/rendezvous.h"
-#include "ps/transport/zmq/ends.h"
+#include "ps/transport/zmq/channels.h"
 #include "ps/transport/zmq/keys.h"
 
 namespace ringside::ps {
@@ -12,10 +12,12 @@ namespace {
 constexpr const char* secret_key = "ps.secret";
 constexpr const char* drawn_key = "ps.keys";
 
-std::shared_ptr<Hub> hub_of(const RankContext& context, const TransportOptions& options) {
-  auto hub = context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
-  hub->use_threads(static_cast<int>(options.io_threads));
-  return hub;
+std::shared_ptr<ZmqContext> zmq_context_of(const RankContext& context,
+                                           const TransportOptions& options) {
+  auto zmq_context =
+      context.shared ? context.shared->get<ZmqContext>() : std::make_shared<ZmqContext>();
+  zmq_context->use_threads(static_cast<int>(options.io_threads));
+  return zmq_context;
 }
 
 /// Draws 256 random bits, which nobody outside of the run can know.
@@ -64,8 +66,8 @@ class ZmqTransport : public Transport {
     }
     const TransportOptions options = settled(context, asked);
     const Run run = shared_run(context, options);
-    ServerEnd end = open_server(context.device, hub_of(context, options), run, context.plan.world,
-                                server, options);
+    ServerEnd end = open_server(context.device, zmq_context_of(context, options), run,
+                                context.plan.world, server, options);
     context.store.set(endpoint_key(server), end.endpoint);
     return {std::move(end.channel), run.token};
   }
@@ -79,8 +81,8 @@ class ZmqTransport : public Transport {
       endpoints.push_back(beside ? local_endpoint(server)
                                  : context.store.get(endpoint_key(server), options.timeout_s));
     }
-    return {connect_worker(context.device, hub_of(context, options), run, context.self().worker,
-                           endpoints, options, context.timeline),
+    return {connect_worker(context.device, zmq_context_of(context, options), run,
+                           context.self().worker, endpoints, options, context.timeline),
             run.token};
   }
 };

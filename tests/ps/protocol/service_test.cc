@@ -1,4 +1,4 @@
-#include "ps/protocol/service.h"
+#include "ps/protocol/server_loop.h"
 
 #include <gtest/gtest.h>
 

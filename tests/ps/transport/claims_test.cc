@@ -6,7 +6,7 @@
 
 #include "core/comm/store.h"
 #include "ps/protocol/greeting.h"
-#include "ps/protocol/service.h"
+#include "ps/protocol/server_loop.h"
 #include "ps/transport/zmq/keys.h"
 #include "tests/ps/host.h"
 #include "tests/ps/server_fixture.h"
@@ -29,7 +29,7 @@ class ClaimsTest : public ServerTest {
     plan_.train.steps = 10;
     plan_.train.timeout_s = patience_s;
     plan_.ranks = {{.rank = 0, .worker = -1, .server = 0}};
-    ServerEnd end = open_server(*device_, std::make_shared<Hub>(), run_, 2, 0, options_);
+    ServerEnd end = open_server(*device_, std::make_shared<ZmqContext>(), run_, 2, 0, options_);
     endpoint_ = end.endpoint;
     served_ = std::move(end.channel);
     thread_ = std::jthread([this] {
@@ -57,8 +57,8 @@ class ClaimsTest : public ServerTest {
     return decoded.header.kind == Kind::error ? decoded.header.text : "";
   }
   std::unique_ptr<Channel> join(int worker) {
-    auto channel = connect_worker(*own_device_, std::make_shared<Hub>(), run_, worker, {endpoint_},
-                                  options_, own_timeline_);
+    auto channel = connect_worker(*own_device_, std::make_shared<ZmqContext>(), run_, worker,
+                                  {endpoint_}, options_, own_timeline_);
     Message hello = testing::message_of(token, Kind::hello, worker, 0);
     hello.header.text = greeting_of(plan_);
     channel->send(0, std::move(hello));

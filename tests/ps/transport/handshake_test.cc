@@ -37,7 +37,7 @@ class HandshakeTest : public ::testing::Test {
   std::string told(const Host& host, const TransportOptions& options,
                    const ps::Run& its_run = run) {
     return complaint([&] {
-      const auto worker = connect_worker(*device_, std::make_shared<Hub>(), its_run, 1,
+      const auto worker = connect_worker(*device_, std::make_shared<ZmqContext>(), its_run, 1,
                                          {host.endpoint()}, options, timeline_);
       worker->send(0, testing::message_of(run.token, Kind::alive, 1, 0));
       worker->receive(patience_s);

@@ -133,7 +133,7 @@ TEST(Strangers, NoServerListensForOtherMachinesWithoutKeys) {
   const auto device = make_cpu_device(1);
   const TransportOptions options{.transport = TransportKind::tcp, .address = "0.0.0.0"};
   EXPECT_NE(complaint([&] {
-              open_server(*device, std::make_shared<Hub>(), run, 1, 0, options);
+              open_server(*device, std::make_shared<ZmqContext>(), run, 1, 0, options);
             }).find("there are no keys"),
             std::string::npos);
 }
@@ -179,7 +179,7 @@ TEST(Strangers, ALocalSocketIsGoneOnceAllWorkersHaveCome) {
 TEST(Strangers, TooManyConnectionsOfThisUserAreAnErrorAndNoAbort) {
   const FewDescriptors few(512);
   const auto device = make_cpu_device(1);
-  const ServerEnd server = open_server(*device, std::make_shared<Hub>(), run, 1, 0, {});
+  const ServerEnd server = open_server(*device, std::make_shared<ZmqContext>(), run, 1, 0, {});
   std::vector<Descriptor> own;
   for (int i = 0; i < 300; ++i) own.emplace_back(dup(0));
   EXPECT_NE(complaint([&] { server.channel->receive(1); }).find("half of its 512 file descriptors"),

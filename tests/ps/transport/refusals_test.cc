@@ -5,8 +5,8 @@
 
 #include "core/comm/store.h"
 #include "ps/protocol/greeting.h"
-#include "ps/protocol/service.h"
-#include "ps/transport/zmq/ends.h"
+#include "ps/protocol/server_loop.h"
+#include "ps/transport/zmq/channels.h"
 #include "tests/ps/server_fixture.h"
 
 namespace ringside::ps {
@@ -23,13 +23,13 @@ class RefusalsTest : public ServerTest {
     plan_.train.steps = 10;
     plan_.train.timeout_s = patience_s;
     plan_.ranks = {{.rank = 0, .worker = 0, .server = 0}};
-    ServerEnd end = open_server(*device_, std::make_shared<Hub>(), run_, 1, 0, {});
+    ServerEnd end = open_server(*device_, std::make_shared<ZmqContext>(), run_, 1, 0, {});
     served_ = std::move(end.channel);
     thread_ = std::jthread([this] {
       serve({plan_, 0, *device_, store_, timeline_}, *served_, server_, 60);
     });
-    worker_ = connect_worker(*own_device_, std::make_shared<Hub>(), run_, 0, {end.endpoint}, {},
-                             own_timeline_);
+    worker_ = connect_worker(*own_device_, std::make_shared<ZmqContext>(), run_, 0, {end.endpoint},
+                             {}, own_timeline_);
   }
   ~RefusalsTest() override { send(testing::message_of(token, Kind::done, 0, 0)); }
 

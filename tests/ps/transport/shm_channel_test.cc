@@ -32,9 +32,10 @@ constexpr double patience_s = 20;
 struct Pair {
   explicit Pair(double timeout_s = patience_s)
       : options{.max_frame_bytes = 1 << 20, .timeout_s = timeout_s},
-        server(open_server(*server_device, board, 0, -1, std::make_shared<Inside>(), options)),
-        worker(connect_worker(*worker_device, board, 0, -1, std::make_shared<Inside>(), options,
-                              timeline)) {}
+        server(open_server(*server_device, board, 0, -1, std::make_shared<InProcessQueues>(),
+                           options)),
+        worker(connect_worker(*worker_device, board, 0, -1, std::make_shared<InProcessQueues>(),
+                              options, timeline)) {}
 
   /// What the server takes, after it was told where the values lie.
   std::optional<Received> sent_to_server(Message message) {
@@ -49,7 +50,7 @@ struct Pair {
   std::unique_ptr<Device> server_device = make_cpu_device(1), worker_device = make_cpu_device(1);
   Timeline timeline{*worker_device};
   TransportOptions options;
-  std::shared_ptr<Board> board = Board::create(1, 1);
+  std::shared_ptr<SharedRegion> board = SharedRegion::create(1, 1);
   std::unique_ptr<Channel> server, worker;
 };
 
@@ -274,19 +275,19 @@ TEST(ShmChannel, WhoHasEndedIsNamed) {
 }
 
 TEST(ShmChannel, AKilledWorkerIsNamed) {
-  const std::shared_ptr<Board> board = Board::create(1, 1);
+  const std::shared_ptr<SharedRegion> board = SharedRegion::create(1, 1);
   const pid_t child = fork();
   if (child == 0) {
     const auto device = make_cpu_device(1);
     Timeline timeline(*device);
-    const auto own = Board::join(board->address(), 1, 1);
+    const auto own = SharedRegion::join(board->address(), 1, 1);
     const auto channel =
-        connect_worker(*device, own, 0, -1, std::make_shared<Inside>(), {}, timeline);
+        connect_worker(*device, own, 0, -1, std::make_shared<InProcessQueues>(), {}, timeline);
     channel->send(0, question({counting(*device, {1000})}));
     for (;;) pause();
   }
   const auto device = make_cpu_device(1);
-  const auto server = open_server(*device, board, 0, -1, std::make_shared<Inside>(),
+  const auto server = open_server(*device, board, 0, -1, std::make_shared<InProcessQueues>(),
                                   {.max_frame_bytes = 4000, .timeout_s = patience_s});
   const auto asked = server->receive(patience_s);
   kill(child, SIGKILL);

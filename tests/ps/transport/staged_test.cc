@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "ps/transport/zmq/ends.h"
+#include "ps/transport/zmq/channels.h"
 #include "tests/ps/frames.h"
 #include "tests/support/staged_device.h"
 
@@ -29,21 +29,21 @@ Message about(Kind kind, std::int64_t step, std::vector<Tensor> frames = {}) {
 }
 
 /// Servers, and a worker that has another device than they. If `inside` is true, all of them share
-/// one hub; otherwise the worker has a hub of its own.
+/// one zmq_context; otherwise the worker has a zmq_context of its own.
 struct Ends {
   Ends(StagedDevice& worker_device, StagedDevice& server_device, int servers = 1,
        bool inside = false)
       : timeline(worker_device) {
     options.timeout_s = patience_s;
-    auto hub = std::make_shared<Hub>();
+    auto zmq_context = std::make_shared<ZmqContext>();
     std::vector<std::string> endpoints;
     for (int s = 0; s < servers; ++s) {
-      ServerEnd end = open_server(server_device, hub, run, 1, s, options);
+      ServerEnd end = open_server(server_device, zmq_context, run, 1, s, options);
       endpoints.push_back(inside ? local_endpoint(s) : end.endpoint);
       this->servers.push_back(std::move(end.channel));
     }
-    worker = connect_worker(worker_device, inside ? hub : std::make_shared<Hub>(), run, 0,
-                            endpoints, options, timeline);
+    worker = connect_worker(worker_device, inside ? zmq_context : std::make_shared<ZmqContext>(),
+                            run, 0, endpoints, options, timeline);
   }
   /// Server 0 receives a message from the worker; before that it cannot send to the worker.
   void meet() {
@@ -251,11 +251,11 @@ TEST_F(StagedTest, AWorkerThatWentIsToldOnceByTheNextCall) {
 TEST_F(StagedTest, AWorkerThatWentDisturbsNoMessageToAnother) {
   const ps::Run two{.token = token, .secret = run.secret, .outside = 2};
   const TransportOptions options{.timeout_s = patience_s};
-  ServerEnd server = open_server(device_, std::make_shared<Hub>(), two, 2, 0, options);
+  ServerEnd server = open_server(device_, std::make_shared<ZmqContext>(), two, 2, 0, options);
   Timeline timeline(server_device_);
   std::vector<std::unique_ptr<Channel>> workers;
   for (int w = 0; w < 2; ++w) {
-    workers.push_back(connect_worker(server_device_, std::make_shared<Hub>(), two, w,
+    workers.push_back(connect_worker(server_device_, std::make_shared<ZmqContext>(), two, w,
                                      {server.endpoint}, options, timeline));
     workers.back()->send(0, about(Kind::alive, 0));
     EXPECT_TRUE(server.channel->receive(patience_s));

@@ -148,7 +148,8 @@ TEST_F(Keys, WithoutAKeyAndWithAnotherKeyNobodyIsAdmitted) {
 
 TEST_F(Keys, TheKeyTellsTheRankWhateverTheWorkerSays) {
   const auto device = make_cpu_device(1);
-  const ServerEnd server = open_server(*device, std::make_shared<Hub>(), run, 2, 0, options_);
+  const ServerEnd server =
+      open_server(*device, std::make_shared<ZmqContext>(), run, 2, 0, options_);
   zmq::context_t context;
   zmq::socket_t socket(context, zmq::socket_type::dealer);
   with(folder_, worker_key(1))(socket);  // and with the name of worker 0
@@ -170,7 +171,7 @@ TEST_F(Keys, WorkersWithKeysAreServed) {
 
 TEST(Strangers, AWorkerOfAnotherVersionEndsTheRun) {
   const auto device = make_cpu_device(1);
-  const ServerEnd server = open_server(*device, std::make_shared<Hub>(), run, 2, 0, {});
+  const ServerEnd server = open_server(*device, std::make_shared<ZmqContext>(), run, 2, 0, {});
   zmq::context_t context;
   zmq::socket_t socket(context, zmq::socket_type::dealer);
   socket.set(zmq::sockopt::plain_username, "1");

@@ -1,6 +1,6 @@
 // Both ends of a channel over ZeroMQ, on a device whose memory the host shares and on a device
 // whose memory the host does not share.
-#include "ps/transport/zmq/ends.h"
+#include "ps/transport/zmq/channels.h"
 
 #include <gtest/gtest.h>
 
@@ -32,9 +32,9 @@ std::unique_ptr<Device> make_device(bool staged) {
   return std::make_unique<testing::StagedDevice>(1);
 }
 
-/// Where a test runs. Ends that share a hub reach each other within the process (inproc).
+/// Where a test runs. Ends that share a zmq_context reach each other within the process (inproc).
 struct Place {
-  std::optional<TransportKind> transport;  // none: the ends share a hub
+  std::optional<TransportKind> transport;  // none: the ends share a zmq_context
   bool staged = false;
 };
 
@@ -45,16 +45,17 @@ struct Pair {
       : server_device(make_device(place.staged)),
         worker_device(make_device(place.staged)),
         timeline(std::make_unique<Timeline>(*worker_device)) {
-    const auto hub = std::make_shared<Hub>();
+    const auto zmq_context = std::make_shared<ZmqContext>();
     const bool inside = !place.transport;
     TransportOptions options;
     if (place.transport) options.transport = *place.transport;
     options.timeout_s = timeout_s;
-    ServerEnd end = open_server(*server_device, hub, run, 2, 0, options);
+    ServerEnd end = open_server(*server_device, zmq_context, run, 2, 0, options);
     server = std::move(end.channel);
     endpoint = end.endpoint;
-    client = connect_worker(*worker_device, inside ? hub : std::make_shared<Hub>(), worker_run,
-                            worker, {inside ? local_endpoint(0) : endpoint}, options, *timeline);
+    client = connect_worker(*worker_device, inside ? zmq_context : std::make_shared<ZmqContext>(),
+                            worker_run, worker, {inside ? local_endpoint(0) : endpoint}, options,
+                            *timeline);
   }
 
   std::unique_ptr<Device> server_device, worker_device;
@@ -235,11 +236,11 @@ TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
 TEST(ZmqChannel, ATakenPortIsOneClearError) {
   const auto device = make_cpu_device(1);
   TransportOptions options{.transport = TransportKind::tcp, .port_option = "scheme.ps.port"};
-  const ServerEnd first = open_server(*device, std::make_shared<Hub>(), run, 1, 0, options);
+  const ServerEnd first = open_server(*device, std::make_shared<ZmqContext>(), run, 1, 0, options);
   EXPECT_EQ(first.endpoint.rfind("tcp://127.0.0.1:", 0), 0u) << "listens on loopback alone";
   options.port = std::stoll(first.endpoint.substr(first.endpoint.rfind(':') + 1));
   try {
-    open_server(*device, std::make_shared<Hub>(), run, 1, 0, options);
+    open_server(*device, std::make_shared<ZmqContext>(), run, 1, 0, options);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -253,12 +254,12 @@ TEST(ZmqChannel, OneWorkerTalksToSeveralServers) {
   std::vector<ServerEnd> servers;
   std::vector<std::string> endpoints;
   for (int s = 0; s < 3; ++s) {
-    servers.push_back(open_server(*device, std::make_shared<Hub>(), run, 1, s, {}));
+    servers.push_back(open_server(*device, std::make_shared<ZmqContext>(), run, 1, s, {}));
     endpoints.push_back(servers.back().endpoint);
   }
   Timeline timeline(*device);
   const auto client =
-      connect_worker(*device, std::make_shared<Hub>(), run, 0, endpoints, {}, timeline);
+      connect_worker(*device, std::make_shared<ZmqContext>(), run, 0, endpoints, {}, timeline);
   for (int s = 0; s < 3; ++s) client->send(s, question());
   for (auto& server : servers) {
     ASSERT_TRUE(server.channel->receive(patience_s));
@@ -277,15 +278,15 @@ std::ptrdiff_t threads_of_process() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-TEST(Hub, HasAsManyThreadsAsItIsAskedFor) {
-  const auto threads_of_hub = [](int asked) {
-    Hub hub;
-    hub.use_threads(asked);
+TEST(ZmqContext, HasAsManyThreadsAsItIsAskedFor) {
+  const auto threads_of_context = [](int asked) {
+    ZmqContext zmq_context;
+    zmq_context.use_threads(asked);
     const std::ptrdiff_t before = threads_of_process();
-    const zmq::socket_t socket(hub.context(), zmq::socket_type::dealer);
+    const zmq::socket_t socket(zmq_context.context(), zmq::socket_type::dealer);
     return threads_of_process() - before;
   };
-  EXPECT_EQ(threads_of_hub(3) - threads_of_hub(1), 2);
+  EXPECT_EQ(threads_of_context(3) - threads_of_context(1), 2);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/device/cuda/runtime/events.h"
+#include "core/device/cuda/runtime/event_pool.h"
 #include "core/device/cuda/runtime/waits.h"
 #include "core/device/steady_clock.h"
 

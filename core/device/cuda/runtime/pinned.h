@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/device/cuda/runtime/events.h"
+#include "core/device/cuda/runtime/event_pool.h"
 
 namespace ringside::cuda {
 

@@ -1,4 +1,4 @@
-#include "experiments/tools/chakra/files.h"
+#include "experiments/tools/chakra/trace_files.h"
 
 #include "core/base/error.h"
 

@@ -14,7 +14,7 @@
 #include "core/base/batch_scheduling.h"
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 #include "peer/comm/sum.h"
 
 namespace ringside::peer {

@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
-#include "peer/comm/call.h"
+#include "peer/comm/collective.h"
 #include "peer/comm/sum.h"
 
 namespace ringside::peer {

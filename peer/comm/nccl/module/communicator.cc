@@ -46,7 +46,7 @@ class NcclCommunicator::NcclWork final : public Work {
 
 NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle,
                                    double timeout_s)
-    : CallingCommunicator(handle.self()),
+    : CheckedCommunicator(handle.self()),
       device_(device),
       store_(store),
       timeout_s_(timeout_s),
@@ -68,7 +68,7 @@ NcclCommunicator::~NcclCommunicator() {
   if (messages_.finish()) lane_.finish();
 }
 
-WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor& out) {
+WorkPtr NcclCommunicator::begin(const Collective& call, const Tensor& in, const Tensor& out) {
   const std::lock_guard lock(mutex_);
   return guarded([&] {
     const auto operation =
@@ -86,28 +86,29 @@ WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor
   });
 }
 
-ncclResult_t NcclCommunicator::enqueue(const Call& call, const Tensor& in, const Tensor& out) {
+ncclResult_t NcclCommunicator::enqueue(const Collective& call, const Tensor& in,
+                                       const Tensor& out) {
   const ncclComm_t comm = lane_.handle().get();
   const cudaStream_t stream = lane_.stream();
   const ncclDataType_t type = type_of_sum(in.dtype());
   switch (call.kind) {
-    case Call::Kind::all_reduce:
-    case Call::Kind::barrier:
+    case Collective::Kind::all_reduce:
+    case Collective::Kind::barrier:
       return ncclAllReduce(data_of(in), data_of(out), static_cast<std::size_t>(in.count()), type,
                            ncclSum, comm, stream);
-    case Call::Kind::reduce_scatter:
+    case Collective::Kind::reduce_scatter:
       return ncclReduceScatter(data_of(in), data_of(out), static_cast<std::size_t>(out.count()),
                                type, ncclSum, comm, stream);
-    case Call::Kind::all_gather:
+    case Collective::Kind::all_gather:
       return ncclAllGather(data_of(in), data_of(out), in.bytes(), ncclUint8, comm, stream);
-    case Call::Kind::broadcast:
+    case Collective::Kind::broadcast:
       return ncclBroadcast(data_of(in), data_of(out), in.bytes(), ncclUint8, call.root, comm,
                            stream);
-    case Call::Kind::all_to_all:
+    case Collective::Kind::all_to_all:
       return enqueue_exchange(in, out);
-    case Call::Kind::split:
-    case Call::Kind::expose:
-    case Call::Kind::share:
+    case Collective::Kind::split:
+    case Collective::Kind::expose:
+    case Collective::Kind::share:
       break;  // split() calls Handle::split() instead
   }
   return ncclInvalidUsage;
@@ -161,7 +162,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
   const std::lock_guard lock(mutex_);
   return guarded([&]() -> std::unique_ptr<Communicator> {
     const std::string group = fmt::format("{}/{}.{}", name(), ++number_, colour);
-    records_.begin(number_, {.kind = Call::Kind::split}, {}, device_.clock().now());
+    records_.begin(number_, {.kind = Collective::Kind::split}, {}, device_.clock().now());
     Handle handle = lane_.handle().split(colour, key, group, device_.clock(), timeout_s_);
     return std::make_unique<NcclCommunicator>(device_, store_, std::move(handle), timeout_s_);
   });

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cuda/cuda.h"
-#include "peer/comm/calling.h"
+#include "peer/comm/checked_communicator.h"
 #include "peer/comm/nccl/module/handle.h"
 #include "peer/comm/nccl/module/lane.h"
 #include "peer/comm/nccl/module/messages.h"
@@ -18,7 +18,7 @@ namespace ringside::peer {
 
 /// Only barrier() and split() wait for the device. Every thread that waits for the device calls
 /// check(), which aborts the group for good if NCCL failed or an operation is past its deadline.
-class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
+class NcclCommunicator final : public CheckedCommunicator, public cuda::Watch {
  public:
   /// `handle` is connected. The device and the store outlive the communicator.
   NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle, double timeout_s);
@@ -36,11 +36,11 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
  private:
   class NcclWork;
 
-  WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override;
+  WorkPtr begin(const Collective& call, const Tensor& in, const Tensor& out) override;
   std::uint64_t last_call() const override;
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override;
   /// Makes NCCL enqueue the operation, and returns NCCL's result.
-  ncclResult_t enqueue(const Call& call, const Tensor& in, const Tensor& out);
+  ncclResult_t enqueue(const Collective& call, const Tensor& in, const Tensor& out);
   ncclResult_t enqueue_exchange(const Tensor& in, const Tensor& out);
 
   /// Makes later compute wait for the operation. If the operation is a message that has not been

@@ -1,0 +1,133 @@
+#include "core/observe/rank_record.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringside {
+namespace {
+
+constexpr std::size_t most_updates = 1024, most_times = 1400;
+constexpr double first_time_s = 1e-6, growth = 1.02;
+
+void count(std::vector<std::int64_t>& counts, std::size_t at, std::size_t most,
+           std::int64_t number = 1) {
+  at = std::min(at, most - 1);
+  if (counts.size() <= at) counts.resize(at + 1);
+  counts[at] += number;
+}
+
+}  // namespace
+
+void Staleness::add(std::int64_t stale_updates, double seconds) {
+  count(updates, static_cast<std::size_t>(std::max<std::int64_t>(0, stale_updates)), most_updates);
+  const double bin = std::log(std::max(seconds, first_time_s) / first_time_s) / std::log(growth);
+  count(times, static_cast<std::size_t>(std::lround(bin)), most_times);
+}
+
+void Staleness::add(const Staleness& other) {
+  for (std::size_t i = 0; i < other.updates.size(); ++i)
+    count(updates, i, most_updates, other.updates[i]);
+  for (std::size_t i = 0; i < other.times.size(); ++i) count(times, i, most_times, other.times[i]);
+  dropped += other.dropped;
+}
+
+double Staleness::time_of_bin(std::size_t bin) {
+  return first_time_s * std::pow(growth, static_cast<double>(bin));
+}
+
+Fields fields_of(StepTime& step) {
+  Fields fields = {{"total", &step.total}};
+  for (std::size_t a = 0; a < activities; ++a)
+    fields.push_back({name_of(static_cast<Activity>(a)), &step.by_activity[a]});
+  return fields;
+}
+
+Fields fields_of(MemoryUse& use) {
+  Fields fields;
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    fields.push_back({name_of(kind), &use[kind]});
+  }
+  return fields;
+}
+
+Fields fields_of(DeviceMemory& memory) {
+  return {
+      {"reserved", &memory.reserved}, {"outside", &memory.outside}, {"capacity", &memory.capacity}};
+}
+
+Fields fields_of(HostMemory& memory) { return {{"at_peak", fields_of(memory.at_peak)}}; }
+
+Fields fields_of(Staleness& staleness) {
+  return {{"updates", &staleness.updates},
+          {"times", &staleness.times},
+          {"dropped", &staleness.dropped}};
+}
+
+Fields fields_of(SchemeFigure& figure) {
+  return {{"name", &figure.name}, {"unit", &figure.unit}, {"value", &figure.value}};
+}
+
+Fields fields_of(RankRecord::Evaluation& evaluation) {
+  return {{"step", &evaluation.step},
+          {"first", &evaluation.first},
+          {"shares", Structs(&evaluation.shares)},
+          {"seconds", &evaluation.seconds}};
+}
+
+Fields fields_of(LinkTimes& times) {
+  return {{"gbs", &times.gbs},
+          {"step_us", &times.step_us},
+          {"collective_us_per_mb", &times.collective_us_per_mb},
+          {"message_wall_us", &times.message_wall_us},
+          {"message_us", &times.message_us},
+          {"message_us_per_mb", &times.message_us_per_mb}};
+}
+
+Fields row_fields_of(RankRecord& r) {
+  return {{"rank", &r.rank},
+          {"role", &r.role},
+          {"host", &r.host},
+          {"bytes_sent_per_step", &r.bytes_sent_per_step},
+          {"bytes_received_per_step", &r.bytes_received_per_step},
+          {"bytes_computed", &r.bytes_computed},
+          {"evaluation", Fields{{"seconds", &r.evaluation_s},
+                                {"bytes_sent", &r.evaluation_bytes.sent},
+                                {"bytes_received", &r.evaluation_bytes.received}}},
+          {"serving_optimizer_ms", &r.serving_optimizer_ms},
+          {"memory", Fields{{"at_peak", fields_of(r.at_peak)},
+                            {"rss", &r.rss},
+                            {"rss_of_peers", &r.rss_of_peers},
+                            {"device", Structs(&r.device_memory)},
+                            {"host", Structs(&r.host_memory)}}}};
+}
+
+Fields fields_of(RankRecord& r) {
+  Fields fields = row_fields_of(r);
+  for (Field& field : Fields{{"losses", &r.losses},
+                             {"loss_places", &r.loss_places},
+                             {"steps", Structs(&r.steps)},
+                             {"skipped_steps", &r.skipped_steps},
+                             {"processor_s", &r.processor_s},
+                             {"tokens_per_sample", &r.tokens_per_sample},
+                             {"parameters", &r.parameters},
+                             {"minimum_bytes_per_step", &r.minimum_bytes_per_step},
+                             {"work", Structs(&r.work)},
+                             {"parameter_hashes", &r.parameter_hashes},
+                             {"first_replica", &r.first_replica},
+                             {"parameter_blocks", &r.parameter_blocks},
+                             {"kept", &r.kept},
+                             {"evaluations", Structs(&r.evaluations)},
+                             {"staleness", Structs(&r.staleness)},
+                             {"history", Structs(&r.history)},
+                             {"figures", Structs(&r.figures)},
+                             {"operations", Structs(&r.operations)},
+                             {"pieces", Structs(&r.pieces)},
+                             {"links", Structs(&r.links)},
+                             {"slices", Structs(&r.slices)},
+                             {"memory_samples", Structs(&r.memory)}})
+    fields.push_back(std::move(field));
+  return fields;
+}
+
+}  // namespace ringside

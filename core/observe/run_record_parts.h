@@ -1,0 +1,101 @@
+// The parts of a RunRecord that are structs of their own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+/// The interval in which the step of a simulated run lies if the errors that its cluster states
+/// are the largest ones (core/sim/stated_errors.h), in milliseconds.
+struct StepBounds {
+  double low_ms = 0, high_ms = 0;
+};
+
+Fields fields_of(StepBounds& bounds);
+
+/// What a simulation of this machine predicts for a run.
+struct Prediction {
+  double step_ms = 0;
+  std::optional<StepBounds> bounds{};
+  std::int64_t memory_peak = 0;  // bytes, of the rank with the largest peak
+  std::string error{};           // why there is no prediction; the other members are then 0
+};
+
+Fields fields_of(Prediction& predicted);
+
+struct Quantiles {
+  double median = 0, p10 = 0, p90 = 0;
+};
+
+/// Quantiles by nearest rank among the sorted values. Each is one of the values: the median of an
+/// even number of values is the lower of the two in the middle. All are 0 if there are no values.
+Quantiles quantiles(std::vector<double> values);
+/// In the same way, what a quarter of the values do not exceed. Other work on the machine makes
+/// measurements slower, never faster, so low values are the truer ones.
+double lower_quartile(std::vector<double> values);
+
+/// One evaluation of a run: figures of the held-out samples of all workers.
+struct Evaluation {
+  std::int64_t step = 0;
+  double loss = 0;        // the sum of all terms of the loss
+  double first_term = 0;  // the loss of the first term alone
+  double accuracy = 0;    // of the first term: share of rows whose largest logit is at the target
+  double seconds = 0;     // since the beginning of the first step, of the slowest worker
+  /// The time of all steps up to this evaluation, of the slowest worker: without the time that
+  /// evaluations took.
+  double training_s = 0;
+};
+
+Fields fields_of(Evaluation& evaluation);
+
+/// A figure that a scheme reports of itself, over the workers that report it.
+struct RunFigure {
+  std::string name, unit;
+  double mean = 0, max = 0;
+};
+
+Fields fields_of(RunFigure& figure);
+
+/// The staleness of all gradients that servers applied: in updates and in milliseconds (to 1%).
+struct RunStaleness {
+  double p50 = 0, p95 = 0, max = 0;
+  struct {
+    double p50 = 0, p95 = 0, max = 0;
+  } ms;
+  std::vector<std::int64_t> histogram;  // how many had staleness 0, 1, ... updates
+  std::int64_t dropped = 0;             // gradients that came too late and were applied nowhere
+};
+
+Fields fields_of(RunStaleness& staleness);
+
+/// Which workers showed parameters at the end, and where to look if these are wrong.
+struct RunParameters {
+  std::int64_t shown_by = 0;  // number of workers; 0 in rows that do not say so
+  /// Ranks of workers whose parameters differ from those of the first worker, though all promise
+  /// the same.
+  std::vector<std::int64_t> differing{};
+  /// Hashes of blocks of the parameters (core/observe/parameter_digest.h); empty if workers end
+  /// with replicas of their own.
+  std::string blocks{};
+  /// Of each block the rank that keeps all of it, or -1. Empty if workers keep whole replicas.
+  std::vector<std::int64_t> keepers{};
+};
+
+Fields fields_of(RunParameters& parameters);
+
+/// What the replay of a run computed (Promise::replayed).
+struct Replay {
+  std::vector<std::string> parameter_hashes;
+  std::vector<double> loss;
+  std::vector<Evaluation> evaluations;
+  std::string error;  // why there is no replay; the other members are then empty
+};
+
+Fields fields_of(Replay& replay);
+
+}  // namespace ringside

@@ -1,0 +1,35 @@
+#include "core/train/slowdown.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/sim/uneven.h"
+
+namespace ringside {
+
+Slowdown::Slowdown(const RunPlan& plan, int worker, Device& device)
+    : plan_(plan), worker_(worker), device_(device) {
+  const std::vector<double>& slow = plan.device.slow;
+  if (plan.world > 1 && static_cast<std::size_t>(worker) < slow.size())
+    slow_ = slow[static_cast<std::size_t>(worker)];
+}
+
+void Slowdown::begin_step(std::int64_t step) {
+  factor_ = slow_;
+  if (plan_.device.jitter > 0 && plan_.world > 1)
+    factor_ *= sim::jitter_factor(plan_.device.jitter, static_cast<std::uint64_t>(plan_.train.seed),
+                                  worker_, step);
+}
+
+void Slowdown::rest(double begin) const {
+  if (factor_ <= 1) return;
+  const double end = begin + factor_ * (now() - begin);
+  // The last part is spent awake: a sleep ends late.
+  constexpr double awake_s = 100e-6;
+  if (const double asleep = end - now() - awake_s; asleep > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double>(asleep));
+  while (now() < end) std::this_thread::yield();
+}
+
+}  // namespace ringside

@@ -1,0 +1,42 @@
+// Slowdown: makes a worker slower than its processor.
+#pragma once
+
+#include <cstdint>
+
+#include "core/observe/timeline.h"
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// The pace of one worker (DeviceConfig::slow and jitter): after each part of its computation the
+/// worker rests until the part has taken a multiple of its time. For devices that compute while the
+/// host waits.
+class Slowdown {
+ public:
+  Slowdown(const RunPlan& plan, int worker, Device& device);
+  void begin_step(std::int64_t step);
+
+  /// Rests at its end, as long as the pace says for the time since its construction.
+  class Part {
+   public:
+    explicit Part(const Slowdown& slowdown) : slowdown_(slowdown), begin_(slowdown.now()) {}
+    ~Part() { slowdown_.rest(begin_); }
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+   private:
+    const Slowdown& slowdown_;
+    double begin_;
+  };
+
+ private:
+  double now() const { return factor_ > 1 ? device_.clock().now() : 0; }
+  void rest(double begin) const;
+
+  const RunPlan& plan_;
+  int worker_;
+  Device& device_;
+  double slow_ = 1, factor_ = 1;
+};
+
+}  // namespace ringside

@@ -1,0 +1,62 @@
+// Connections with the leader of a job that have not said yet who they are.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/launch/json_line.h"
+#include "experiments/runner/hosts/refusals.h"
+#include "experiments/runner/hosts/rendezvous.h"
+
+namespace ringside {
+
+/// Waits a moment, until one of the files can be read or has ended; says which. -1: none.
+std::vector<bool> poll_files(const std::vector<int>& files);
+
+/// Who has said in one line who it is.
+struct AcceptedConnection {
+  std::unique_ptr<JsonLine> line;
+  std::optional<KeyHolder> holder;
+  std::unique_ptr<nlohmann::json> said;
+};
+
+/// Listens to newcomers. Whoever says something that is no line of JSON, more than one line, or
+/// nothing for `introduction_s`, is dropped, and so is the oldest of more than `most_unknown`.
+class PendingConnections {
+ public:
+  /// `listener` and `refusals`, which hears of every connection that is dropped, outlive this
+  /// object.
+  PendingConnections(JobListener& listener, Refusals& refusals)
+      : listener_(listener), refusals_(refusals) {}
+
+  /// What to poll for news.
+  std::vector<int> files() const;
+  /// Those who have said by now who they are; does not block. `ready` says which of files() can be
+  /// read.
+  std::vector<AcceptedConnection> hear(const std::vector<bool>& ready);
+  /// Tells a newcomer why it is refused, and drops it.
+  void refuse(const AcceptedConnection& newcomer, const std::string& cause) const;
+
+ private:
+  struct Unknown {
+    std::unique_ptr<JsonLine> line;
+    std::optional<KeyHolder> holder;
+    double since = 0;
+  };
+
+  void accept();
+  /// Returns false if nobody waits any more.
+  bool accept_one();
+  /// Whether the connection is no longer unknown: it is `introduced`, or dropped.
+  bool hear(Unknown& unknown, std::vector<AcceptedConnection>& introduced) const;
+
+  JobListener& listener_;
+  Refusals& refusals_;
+  std::size_t strangers_ = 0;  // of the listener, that have been counted
+  std::vector<Unknown> unknown_;
+};
+
+}  // namespace ringside

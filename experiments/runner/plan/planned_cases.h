@@ -1,0 +1,41 @@
+// The lines of a comparison, before their worlds, seeds and repeats.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/runner/config/config.h"
+#include "experiments/runner/registry/registry.h"
+
+namespace ringside {
+
+/// The most lines of a table, counted with their worlds.
+inline constexpr std::int64_t most_cases = 256;
+
+/// A scheme, or a case, at one point of the sweep.
+struct PlannedCase {
+  const SchemeInfo* scheme = nullptr;
+  std::string label;                // of the case; empty: made of the scheme and what it sets
+  std::vector<Setting> set, swept;  // of the case; of the sweep
+  std::vector<int> worlds;
+  std::map<int, std::vector<Published>> published{};  // by world
+  ExperimentConfig config;
+  std::string place;  // where the case stands; empty for a scheme of compare.schemes
+};
+
+/// All lines: the schemes of compare.schemes, then the cases, each at every point of the sweep. A
+/// scheme that allows only worlds up to a limit gets those of compare.worlds, or its limit if all
+/// of them are larger. Throws Error for an unknown scheme, for a value that cannot be bound, for a
+/// world that a case asks for and its scheme does not allow, for published figures that are not
+/// those of its worlds, and for more than most_cases lines.
+std::vector<PlannedCase> cases_of(const Experiment& experiment);
+
+/// Gives a run of the line its label, family, settings and published figures.
+void name_run(RunPlan& plan, const PlannedCase& line);
+
+/// How errors about the line begin: "trial.toml:12: case 'ps (servers=1)': "; empty for a scheme
+/// without settings.
+std::string describe(const PlannedCase& line);
+
+}  // namespace ringside

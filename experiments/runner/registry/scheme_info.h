@@ -1,0 +1,83 @@
+// What the program knows of a scheme.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/observe/rank_record.h"
+#include "core/scheme/scheme.h"
+#include "core/scheme/step_shape.h"
+
+namespace ringside {
+
+/// What the planner may know about a scheme's servers without knowing the scheme's options.
+struct Servers {
+  int count = 0;
+  int beside = 0;        // servers 0 to beside - 1 run in processes of workers (workers_beside())
+  int group = 1;         // so many consecutive workers push as one
+  std::string device{};  // device kind of dedicated servers; empty: the run's device kind
+};
+
+/// Among how many ranks a scheme divides each part of a model's state.
+struct StateDivision {
+  int parameters = 1, gradients = 1, optimizer = 1;
+};
+
+struct SchemeInfo {
+  std::string_view name;
+  std::string_view summary;
+  /// The scheme's own options with their defaults. `check`, and the functions below, take options
+  /// of this type; `check` throws Error for a bad value.
+  Options defaults;
+  /// Throws Error for a bad value of an option, and for a plan with which the scheme cannot do what
+  /// it promises. Called before the plan has ranks.
+  std::function<void(const Options&, const RunPlan&)> check;
+  std::function<Servers(const Options&, int world)> servers;
+  /// What a run with these options promises; reports give a speed-up for the same run alone.
+  std::function<Promise(const Options&)> promise;
+  /// The largest number of workers; 0 if any number will do.
+  int max_world = 0;
+  /// How much of what its workers keep the scheme can offload to the host (train.offload).
+  Offload offloads = Offload::none;
+  /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
+  /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
+  /// than if each rank added up its own gradients first.
+  bool reduces_each_micro_batch = false;
+  /// Whether the scheme knows train.reduce_precision.
+  bool converts_gradients = false;
+  std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
+  /// Of a scheme whose ranks another program runs: that program, and how the environment of each
+  /// rank's process differs from the launcher's (RankPlan::environment). Such a scheme has no
+  /// `make`. Null for schemes of our own.
+  std::function<OtherProgram(const Options&)> program;
+  std::function<std::vector<std::string>(const RunPlan&)> environment;
+  /// In which order a run of the plan that promises the same run as `single` adds gradients up: if
+  /// that is an order of its own, `define` adds them up in the same order. Called for plans that
+  /// are complete but for their ranks.
+  std::function<SumOrder(const Options&, const RunPlan&)> order;
+  /// Makes the definition of a scheme that has an algorithm, or an order of sums, of its own. One
+  /// rank runs the definition in place of RunPlan::defines workers. With Promise::replayed it
+  /// repeats RunPlan::history. Null for schemes whose definition is always `single`.
+  std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
+  /// How many of its workers a run can lose and still go on.
+  std::function<int(const Options&, int world)> expendable;
+  /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
+  std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
+  /// The fewest bytes that the busiest rank must send in a step.
+  std::function<double(const Options&, const StepShape&)> minimum_bytes;
+  /// Among how many of its workers the scheme divides the state of the model, as Rajbhandari et al.
+  /// (SC'20, section 5) count it. Null for schemes of which the paper says nothing.
+  std::function<StateDivision(const Options&, int world)> divides;
+};
+
+/// What a run of the scheme with its default options promises.
+inline Promise default_promise(const SchemeInfo& row) { return row.promise(row.defaults); }
+
+/// A row for a scheme whose options are all valid, which has no servers, and which promises the
+/// same run as `single`.
+SchemeInfo plain_row(std::string_view name, std::string_view summary, Options defaults);
+
+}  // namespace ringside

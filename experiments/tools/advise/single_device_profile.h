@@ -1,0 +1,39 @@
+// What one device alone needs for micro-batches: its time and its memory.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "experiments/runner/run/parallel_simulations.h"
+#include "experiments/tools/advise/candidate.h"
+
+namespace ringside {
+
+/// Simulates candidates' micro-batches on one device with memory for anything. Nothing is known of
+/// a micro-batch before measure() was called for it.
+class SingleDeviceProfile {
+ public:
+  SingleDeviceProfile(const Question& question, const Simulate& simulate);
+
+  /// Simulates those of these micro-batches that are not known yet. Blocks. Throws Error if a
+  /// simulation fails; returns false if the user interrupts.
+  bool measure(const std::vector<MicroBatch>& micro_batches);
+
+  /// Milliseconds of forward and backward; the micro-batch must be known.
+  double compute_ms(const MicroBatch& micro_batch) const;
+  /// Bytes of a device beside parameters, gradients and optimizer state, extrapolated from
+  /// micro-batches of one and of two samples, which must be known.
+  double activation_bytes(const MicroBatch& micro_batch) const;
+
+ private:
+  struct Measured {
+    double compute_ms = 0;
+    double activation_bytes = 0;
+  };
+
+  const Question& question_;
+  const Simulate& simulate_;
+  std::map<MicroBatch, Measured> known_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,179 @@
+#include "experiments/tools/bench/subprocess_group.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/seconds_now.h"
+#include "core/launch/process_end.h"
+
+namespace ringside {
+namespace {
+
+constexpr double grace_s = 2;    // from SIGTERM to SIGKILL
+constexpr double hearing_s = 1;  // from the failure of a program to the end of the others
+constexpr std::size_t longest_words = 400;
+
+// ---- The keeper's process. Its standard output and error are the bench's pipe.
+
+/// The processes below this one, with those whose parents have ended: a subreaper inherits them.
+std::vector<pid_t> children() {
+  std::vector<pid_t> out;
+  std::ifstream list("/proc/thread-self/children");
+  for (pid_t child = 0; list >> child;) out.push_back(child);
+  return out;
+}
+
+void signal_children(int number) {
+  for (const pid_t child : children()) kill(child, number);
+}
+
+/// Reaps what has ended. Returns false if there are no children. Sets `failure` to the first status
+/// that is not 0.
+bool reap(int& failure) {
+  for (;;) {
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended == 0) return true;
+    if (ended < 0 && errno != EINTR) return false;
+    if (ended > 0 && failure == 0)
+      failure = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+}
+
+/// Blocks until one of the `signals`, which are blocked, comes; at most so many seconds.
+int next_signal(const sigset_t& signals, double timeout_s) {
+  const timespec limit{static_cast<time_t>(timeout_s),
+                       static_cast<long>(1e9 * (timeout_s - static_cast<int>(timeout_s)))};
+  return sigtimedwait(&signals, nullptr, &limit);
+}
+
+void start(const CommandLine& command) {
+  const pid_t keeper = getpid(), process = fork();
+  if (process < 0) fmt::print(stderr, "no process: {}\n", std::strerror(errno));
+  if (process != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != keeper) _exit(1);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  fmt::print(stderr, "{}: {}\n", command[0], std::strerror(errno));
+  _exit(127);
+}
+
+/// `signals`, which are blocked, end the keeper or tell of an end.
+[[noreturn]] void keep(const std::vector<CommandLine>& programs,
+                       const std::filesystem::path& folder, pid_t bench, const sigset_t& signals) {
+  setpgid(0, 0);  // Ctrl-C is for the bench alone
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  int failure = getppid() == bench ? 0 : 1;
+  if (failure == 0)
+    for (const CommandLine& command : programs) start(command);
+  bool left = true, told = false;
+  for (; left && failure == 0 && !told; left = reap(failure))
+    told = next_signal(signals, 3600) == SIGTERM;
+  // The bench first hears whose connection has ended, and does not take the end of another for it.
+  for (const double end = seconds_now() + hearing_s; left && !told && seconds_now() < end;
+       left = reap(failure))
+    told = next_signal(signals, 0.1) == SIGTERM;
+  if (left) signal_children(SIGTERM);
+  for (const double end = seconds_now() + grace_s; left && seconds_now() < end;
+       left = reap(failure))
+    next_signal(signals, 0.1);
+  for (; left; left = reap(failure)) {
+    signal_children(SIGKILL);
+    next_signal(signals, 0.01);
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  _exit(failure);
+}
+
+}  // namespace
+
+SubprocessGroup::SubprocessGroup(const std::vector<CommandLine>& programs,
+                                 std::filesystem::path folder) {
+  const pid_t bench = getpid();
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &signals, &before);  // so that none comes before the keeper is ready
+  std::fflush(nullptr);
+  keeper_ = fork();
+  if (keeper_ == 0) {
+    output_.become_standard_streams();
+    const int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, STDIN_FILENO);
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0);  // sockets of ranks, whose end must show
+    keep(programs, folder, bench, signals);
+  }
+  const int cause = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (keeper_ < 0) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    throw Error("bench comm: no process for {}: {}{}", programs[0][0], std::strerror(cause),
+                limit_hint(std::strerror(cause)));
+  }
+  output_.keep_reading_end();
+}
+
+SubprocessGroup::~SubprocessGroup() {
+  if (status_) return;
+  kill(keeper_, SIGTERM);
+  wait_for_process(keeper_, -1);
+}
+
+bool SubprocessGroup::wait(double timeout_s) {
+  for (const double end = seconds_now() + timeout_s; !status_;) {
+    listen();
+    status_ = wait_for_process(keeper_, 0.05);
+    if (seconds_now() > end) break;
+  }
+  listen();
+  return status_.has_value();
+}
+
+void SubprocessGroup::listen() {
+  said_ += output_.read();
+  if (said_.size() > 4 * longest_words) said_.erase(0, said_.size() - 4 * longest_words);
+}
+
+std::string SubprocessGroup::last_words() {
+  std::string out, before;
+  std::istringstream lines(said_);
+  for (std::string line; std::getline(lines, line);) {
+    // Launchers frame what they say, and every rank may say the same.
+    const std::size_t first = line.find_first_not_of("-=# \t");
+    const std::size_t last = line.find_last_not_of(" \t\r");
+    if (first == std::string::npos) continue;
+    line = line.substr(first, last - first + 1);
+    if (line != before) out += (out.empty() ? "" : "; ") + line;
+    before = line;
+  }
+  if (out.size() > longest_words) out = out.substr(0, longest_words) + " ...";
+  if (!out.empty()) return out;
+  if (!status_) return "its program says nothing";
+  return "its program says nothing and ends with " + words_for_end(*status_);
+}
+
+}  // namespace ringside

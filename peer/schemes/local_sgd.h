@@ -1,0 +1,44 @@
+// Local steps: every worker trains a replica, and the replicas are averaged now and then.
+#pragma once
+
+#include <memory>
+
+#include "core/base/fields.h"
+#include "core/scheme/scheme.h"
+#include "core/scheme/step_shape.h"
+
+namespace ringside::peer {
+
+struct LocalSgdOptions {
+  std::int64_t sync_every = 4;
+  bool distance = false;
+};
+
+Fields fields_of(LocalSgdOptions& options);
+
+/// Throws Error for options that are not allowed, and for plans under which workers cannot train
+/// replicas of their own.
+void check(const LocalSgdOptions& options, const RunPlan& plan);
+
+/// Local SGD (Stich, ICLR 2019, algorithm 1): every worker updates its own replica with the mean
+/// gradient of its own samples. After every `sync_every` steps, and after the last step, each
+/// replica becomes the mean of all replicas. The moments of each optimizer stay its own. With plain
+/// SGD and sync_every = 1 the losses are those of `single`, up to rounding.
+///
+/// In each averaging over N workers, a worker sends 2 * (N - 1) / N times the bytes of the
+/// parameters in fp32, and computes nothing meanwhile.
+///
+/// With `distance` the scheme reports the figure "consensus distance"
+/// (peer/schemes/consensus_distance.h) over all averagings: of the replicas as they were before
+/// they took the mean.
+std::unique_ptr<SyncScheme> make_local_sgd(const RankContext& context,
+                                           const LocalSgdOptions& options);
+
+/// The definition: the same algorithm in plain loops, with the replicas of all workers of a run at
+/// world RunPlan::defines on one rank.
+std::unique_ptr<SyncScheme> define_local_sgd(const RankContext& context,
+                                             const LocalSgdOptions& options);
+
+double local_sgd_minimum_bytes(const StepShape& shape, const LocalSgdOptions& options);
+
+}  // namespace ringside::peer

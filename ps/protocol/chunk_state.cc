@@ -1,0 +1,133 @@
+#include "ps/protocol/chunk_state.h"
+
+#include <algorithm>
+
+namespace ringside::ps {
+
+using Event = RangeEvent::Kind;
+
+ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
+                       const Policy& policy, std::size_t history_bytes, double now)
+    : chunk_(chunk),
+      begin_(begin),
+      world_(workers),
+      policy_(policy),
+      clocks_(policy, workers, pushes),
+      turn_(chunk.member),
+      reads_(static_cast<std::size_t>(workers), Read{0, now}),
+      history_bytes_(history_bytes),
+      history_{chunk.begin, chunk.count, {}, false} {
+  for (int worker = 0; worker < workers; ++worker)
+    if (!chunk.is_of(worker)) clocks_.leave(worker);
+}
+
+bool ChunkState::push(int worker, std::int64_t step, std::int64_t push, Tensor values) {
+  const std::int64_t number = clocks_.push(worker, step, push, version_);
+  const std::optional<std::int64_t> update = policy_.update_of(number, version_);
+  if (history_bytes_ > 0)
+    history_.add({update ? Event::accepted : Event::dropped, worker}, history_bytes_);
+  if (!update) {
+    ++dropped_;
+    return false;
+  }
+  const Read& read = reads_[static_cast<std::size_t>(worker)];
+  waiting_.push_back({worker, step, push, *update, std::move(values), read.version, read.at});
+  return true;
+}
+
+std::optional<ChunkState::Gradient> ChunkState::take(int worker) {
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Gradient& one) {
+    return one.worker == worker && one.update == version_;
+  });
+  if (found == waiting_.end()) return {};
+  Gradient gradient = std::move(*found);
+  waiting_.erase(found);
+  return gradient;
+}
+
+std::optional<ChunkState::Gradient> ChunkState::next_gradient() {
+  if (complete_) return {};
+  if (all_workers()) {
+    while (turn_ < world_) {
+      std::optional<Gradient> gradient = take(turn_);
+      if (!gradient && clocks_.is_there(turn_)) return {};
+      if (gradient) gradient->first = taken_++ == 0;
+      turn_ += chunk_.group;
+      complete_ = taken_ > 0 && turn_ >= world_;
+      if (gradient) return gradient;
+    }
+    return {};
+  }
+  if (chosen_.empty()) choose_first();
+  if (chosen_.empty()) return {};
+  Gradient gradient = std::move(chosen_.front());
+  gradient.first = taken_++ == 0;
+  chosen_.erase(chosen_.begin());
+  complete_ = chosen_.empty();
+  return gradient;
+}
+
+/// Whether any worker can still push a gradient of the update under way.
+bool ChunkState::can_still_come() const {
+  for (int worker = 0; worker < world_; ++worker)
+    if (clocks_.is_there(worker) && clocks_.next(worker) <= version_) return true;
+  return false;
+}
+
+/// If enough gradients of the update have come, chooses the first ones and drops the others. A
+/// worker that is gone may have pushed its gradients of other ranges alone; then the others may
+/// have gone on to a later update, and those who have not yet would wait for ever. So without
+/// workers who could still push, fewer gradients, or none, make the update.
+void ChunkState::choose_first() {
+  const auto needed = static_cast<std::size_t>(wanted());
+  const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };
+  const auto come =
+      static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update));
+  if (come < needed && (waiting_.empty() || can_still_come())) return;
+  complete_ = come == 0;
+  std::erase_if(waiting_, [&](Gradient& one) {
+    if (!is_of_update(one)) return false;
+    if (chosen_.size() < needed)
+      chosen_.push_back(std::move(one));
+    else
+      ++dropped_;
+    return true;
+  });
+  std::sort(chosen_.begin(), chosen_.end(),
+            [](const Gradient& a, const Gradient& b) { return a.worker < b.worker; });
+}
+
+void ChunkState::updated() {
+  ++version_;
+  turn_ = chunk_.member;
+  taken_ = 0;
+  complete_ = false;
+}
+
+void ChunkState::keep_waiting(const std::function<Tensor(const Tensor&)>& copy) {
+  for (Gradient& gradient : waiting_)
+    if (!std::exchange(gradient.copied, true)) gradient.values = copy(gradient.values);
+}
+
+std::vector<ChunkState::Reader> ChunkState::served(double now) {
+  std::vector<Reader> served, waiting;
+  for (Reader& reader : readers_) {
+    const bool may = policy_.may_read(reader.number, version_);
+    if (may && reader.values) {
+      if (reader.trains) reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
+      if (history_bytes_ > 0) history_.add({Event::read, reader.worker}, history_bytes_);
+    }
+    (may ? served : waiting).push_back(std::move(reader));
+  }
+  readers_ = std::move(waiting);
+  return served;
+}
+
+void ChunkState::leave(int worker) {
+  if (!clocks_.is_there(worker)) return;
+  clocks_.leave(worker);
+  std::erase_if(readers_, [&](const Reader& reader) { return reader.worker == worker; });
+  if (history_bytes_ > 0) history_.add({Event::gone, worker}, history_bytes_);
+}
+
+}  // namespace ringside::ps

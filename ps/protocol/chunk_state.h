@@ -1,0 +1,119 @@
+// ChunkState: a server's side of one chunk of parameters.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/observe/rank_record.h"
+#include "core/plan/history.h"
+#include "core/tensor/tensor.h"
+#include "ps/protocol/clocks.h"
+#include "ps/protocol/message.h"
+#include "ps/protocol/partition.h"
+
+namespace ringside::ps {
+
+/// Which gradients of a chunk have come from the workers that push it, which update is under way,
+/// who waits for values, and what has happened so far. The range knows no parameters: its server
+/// adds gradients up and updates.
+class ChunkState {
+ public:
+  /// A gradient that has come, and the values from which it was computed: their version, and when
+  /// the worker was given them. (With easgd a worker's values; version and time are those of the
+  /// worker's last exchange.)
+  struct Gradient {
+    int worker = 0;
+    std::int64_t step = 0;
+    std::int64_t push = 0;  // of the step
+    std::int64_t update = 0;
+    Tensor values;
+    std::int64_t read_version = 0;
+    double read_at = 0;
+    bool first = false;  // of its update
+    bool copied = false;
+  };
+  /// A worker that waits for a reply.
+  struct Reader {
+    int worker = 0;
+    Header reply;
+    std::int64_t number = 0;  // the worker may read when Policy::may_read() says so for this number
+    bool values = true;       // whether the reply carries the values; else it is empty
+    bool trains = true;       // whether what the worker pushes next comes from these values
+  };
+
+  /// `begin` is the chunk's first element in its server's own parameters. `workers` are all of the
+  /// run; those that do not push the chunk count as gone from the start. The policy outlives the
+  /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it. Workers begin with
+  /// the initial values, as if they had read them at `now`.
+  ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
+             const Policy& policy, std::size_t history_bytes, double now);
+
+  const Chunk& chunk() const { return chunk_; }
+  /// How many gradients make an update, if no worker is gone.
+  int wanted() const { return policy_.gradients(pushers()); }
+  std::int64_t begin() const { return begin_; }
+  const Clocks& clocks() const { return clocks_; }
+  /// The number of updates so far. (Where a step has several pushes, each counts as an update,
+  /// although only the last one of a step changes values.)
+  std::int64_t version() const { return version_; }
+
+  /// Takes push `push` of `step`; throws Error as Clocks::push() does. Returns false, and keeps
+  /// nothing, if the gradient comes too late for any update.
+  bool push(int worker, std::int64_t step, std::int64_t push, Tensor values);
+  /// The next gradient to add to the sum of the update under way, in the order of workers; none if
+  /// it has not come.
+  std::optional<Gradient> next_gradient();
+  /// Whether all gradients of the update under way have been taken.
+  bool complete() const { return complete_; }
+  /// How many gradients of the update under way have been taken. A complete update has fewer than
+  /// Policy::gradients() if workers are gone that would have pushed the others; it may have none.
+  int taken() const { return taken_; }
+  /// Says that the update under way is done.
+  void updated();
+  /// Replaces gradients that still wait for their turn by what `copy` makes of them, each once.
+  void keep_waiting(const std::function<Tensor(const Tensor&)>& copy);
+
+  void add_reader(Reader reader) { readers_.push_back(std::move(reader)); }
+  /// Takes out the readers that may read now, and counts them as having read this version at `now`.
+  std::vector<Reader> served(double now);
+  /// The worker pushes no more, so no update waits for it.
+  void leave(int worker);
+
+  const ChunkHistory& history() const { return history_; }
+  std::int64_t dropped() const { return dropped_; }
+
+ private:
+  struct Read {
+    std::int64_t version;
+    double at;
+  };
+  /// How many workers push this chunk.
+  int pushers() const { return world_ / chunk_.group; }
+  bool all_workers() const { return wanted() == pushers(); }
+  bool can_still_come() const;
+  std::optional<Gradient> take(int worker);
+  void choose_first();
+
+  Chunk chunk_;
+  std::int64_t begin_;
+  int world_;
+  const Policy& policy_;
+  Clocks clocks_;
+  std::int64_t version_ = 0;
+  std::deque<Gradient> waiting_;  // in the order in which they came
+  int turn_;                      // updates of all workers: whose gradient is added next
+  std::vector<Gradient> chosen_;  // other updates: their gradients that are not yet added
+  int taken_ = 0;                 // gradients of the update under way
+  bool complete_ = false;
+  std::vector<Reader> readers_;
+  std::vector<Read> reads_;  // by worker: the latest
+  std::size_t history_bytes_;
+  ChunkHistory history_;
+  std::int64_t dropped_ = 0;
+};
+
+}  // namespace ringside::ps

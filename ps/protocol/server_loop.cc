@@ -1,0 +1,283 @@
+#include "ps/protocol/server_loop.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/waiting_time.h"
+#include "core/observe/machine_load.h"
+#include "core/observe/process_memory.h"
+#include "ps/protocol/greeting.h"
+#include "ps/protocol/worker_failures.h"
+
+namespace ringside::ps {
+namespace {
+
+/// No sleep between two checks for silent workers is longer than this, whatever the timeout is.
+constexpr double patience_s = 1;
+/// How long a server that fails waits for workers to which it could not yet send the cause.
+constexpr double last_moment_s = 2;
+
+/// When each worker last sent a message.
+class Attendance {
+ public:
+  Attendance(int workers, const Clock& clock, double timeout_s)
+      : clock_(clock),
+        timeout_s_(timeout_s),
+        waited_(clock.now(), nap_s()),
+        workers_(static_cast<std::size_t>(workers), {0, false}) {}
+
+  /// Longest sleep between two checks with this timeout.
+  double nap_s() const { return std::min(patience_s, timeout_s_ / 16); }
+
+  void heard(int worker) {
+    if (worker >= 0 && static_cast<std::size_t>(worker) < workers_.size())
+      workers_[static_cast<std::size_t>(worker)] = {waited_.seconds(clock_.now()), true};
+  }
+
+  /// Throws Error for a worker that has been silent for too long. Returns whether it is time to
+  /// tell workers that the server is alive.
+  bool check(const Server& server) {
+    const double now = waited_.seconds(clock_.now());
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
+      if (!workers_[w].came)
+        throw Error(
+            "worker {} did not connect within {} s; raise train.timeout_s if its start really "
+            "takes so long",
+            w, timeout_s_);
+      throw Error(
+          "worker {} has been silent for {} s; the server waits for the worker's part of step {}; "
+          "raise train.timeout_s if the worker really computes for that long",
+          w, timeout_s_, server.steps());
+    }
+    if (now - reassured_ < timeout_s_ / 4) return false;
+    reassured_ = now;
+    return true;
+  }
+
+  bool came(std::size_t worker) const { return workers_[worker].came; }
+  std::size_t size() const { return workers_.size(); }
+
+ private:
+  struct Worker {
+    double last;
+    bool came;
+  };
+  const Clock& clock_;
+  double timeout_s_;
+  WaitingTime waited_;
+  double reassured_ = 0;
+  std::vector<Worker> workers_;
+};
+
+/// Adds up the bytes of the messages about measured steps, and the processor time of the process
+/// for them: for each message, the time since the message before it. Workers may send messages
+/// about the next step while others still send those about the current step, so there is no moment
+/// at which a step begins for the server.
+class Meter {
+ public:
+  /// With `free_steps` a worker may do more steps than the run has.
+  Meter(const Channel& channel, const TrainConfig& train, bool free_steps)
+      : channel_(channel), train_(train), free_steps_(free_steps) {}
+
+  /// Takes the bytes that the channel has moved, and the processor time, since the last call. Both
+  /// belong to the message with this header; they count if the message is about a measured step.
+  void note(const Header& header) {
+    const Traffic now = channel_.traffic();
+    const double processor_now = processor_seconds();
+    const std::int64_t step = step_of(header);
+    if (is_about_a_step(header.kind) && step >= train_.warmup &&
+        (step < train_.steps || free_steps_)) {
+      measured_ = measured_ + (now - last_);
+      processor_s_ += processor_now - last_processor_s_;
+    }
+    last_ = now;
+    last_processor_s_ = processor_now;
+  }
+
+  Traffic measured() const { return measured_; }
+  double processor_s() const { return processor_s_; }
+
+ private:
+  /// Workers with free steps get the values of their steps as replies to their pushes; they pull
+  /// values only to evaluate them, and at the end.
+  bool is_about_a_step(Kind kind) const {
+    return kind == Kind::push || kind == Kind::push_pull || (kind == Kind::pull && !free_steps_) ||
+           kind == Kind::measure || kind == Kind::settle || kind == Kind::inputs ||
+           kind == Kind::loss;
+  }
+
+  /// The step to which a message belongs; the first step is step 0. The header of a pull names the
+  /// number of updates that the values have had. So a pull of the values after n updates belongs to
+  /// step n - 1, and a pull of the initial values (n = 0) to step 0.
+  static std::int64_t step_of(const Header& header) {
+    return header.kind == Kind::pull ? std::max<std::int64_t>(0, header.step - 1) : header.step;
+  }
+
+  const Channel& channel_;
+  const TrainConfig& train_;
+  bool free_steps_;
+  Traffic last_, measured_;
+  double last_processor_s_ = processor_seconds(), processor_s_ = 0;
+};
+
+/// Follows the steps of the workers, of which a trace shows the last ones.
+class TracedSteps {
+ public:
+  TracedSteps(const RankContext& context, Timeline& timeline)
+      : context_(context), timeline_(timeline) {}
+
+  /// A message has come. The server's steps begin with the first push of any worker.
+  void see(const Header& header) {
+    if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
+    if (header.step <= newest_) return;
+    newest_ = header.step;
+    // A worker in the same rank follows the memory of their device.
+    timeline_.trace(context_.traces(newest_), context_.self().worker < 0);
+    if (timeline_.traces()) timeline_.begin_step();
+  }
+
+  void report(RankRecord& record) {
+    const std::int64_t first = timeline_.first_kept_step();
+    record.slices = timeline_.slices(first);
+    std::erase_if(record.slices, [](const Slice& slice) { return slice.activity == "step"; });
+    record.memory = timeline_.memory(first);
+    timeline_.trace(false);
+  }
+
+ private:
+  const RankContext& context_;
+  Timeline& timeline_;
+  std::int64_t newest_ = -1;
+};
+
+/// What a trace shows of a message.
+SpanNote note_of(const Message& message) {
+  return {.track = Server::track,
+          .operation = name_of(message.header.kind),
+          .bytes = frame_bytes(message)};
+}
+
+/// Sends the cause of a failure to the worker. Returns false if the worker takes no message now.
+bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
+  Message message;
+  message.header.kind = Kind::error;
+  message.header.reply = true;
+  message.header.worker = static_cast<std::int32_t>(worker);
+  message.header.text = cause;
+  return channel.try_send(static_cast<int>(worker), std::move(message));
+}
+
+/// Tells every worker the cause. Waits up to `moment_s` for workers that have not come yet: no
+/// other rank could tell them the cause, and without it they would wait for their whole deadline.
+void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
+                  const std::string& cause) {
+  std::vector<bool> told(attendance.size());
+  for (const double end = clock.now() + moment_s; clock.now() < end;) {
+    for (std::size_t w = 0; w < told.size(); ++w) {
+      if (told[w] || !attendance.came(w)) continue;
+      told[w] = tell(channel, w, cause);
+    }
+    if (std::find(told.begin(), told.end(), false) == told.end()) return;
+    try {
+      if (const auto received = channel.receive(moment_s / 16)) attendance.heard(received->peer);
+    } catch (const std::exception&) {
+      // This error may only say that a peer is gone. The workers are to learn the first cause.
+    }
+  }
+}
+
+/// Tells workers that wait for others to the end of their training that the server is alive.
+void reassure(Channel& channel, const Server& server) {
+  for (const int worker : server.patient()) {
+    Message message;
+    message.header.kind = Kind::alive;
+    message.header.reply = true;
+    message.header.worker = worker;
+    message.header.token = server.token();
+    channel.try_send(worker, std::move(message));
+  }
+}
+
+/// Tells a worker why its message is refused.
+void refuse(Channel& channel, const Received& received, std::string cause) {
+  Message message{reply_to(received.message.header), {}};
+  message.header.kind = Kind::error;
+  message.header.text = std::move(cause);
+  channel.try_send(received.peer, std::move(message));
+}
+
+void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
+         Attendance& attendance, Meter& meter, TracedSteps& steps) {
+  Timeline& timeline = server.timeline();
+  WorkerFailures losses(context, channel, server);
+  while (!server.finished()) {
+    std::optional<Received> received = losses.receive(attendance.nap_s());
+    if (received) {
+      attendance.heard(received->peer);
+      meter.note(received->message.header);
+      const Header& first = received->message.header;
+      if (std::string cause = greetings.refusal(received->peer, first); !cause.empty()) {
+        refuse(channel, *received, std::move(cause));
+        continue;
+      }
+      if (first.kind == Kind::hello) continue;
+      steps.see(first);
+      const auto handling = timeline.traced(
+          Server::track,
+          [&] { return fmt::format("receive {} of worker {}", name_of(first.kind), first.worker); },
+          note_of(received->message));
+      for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
+        const Header header = reply.message.header;
+        const auto replying = timeline.traced(
+            Server::track,
+            [&] {
+              return fmt::format("reply {} to worker {}", name_of(header.kind), reply.worker);
+            },
+            note_of(reply.message));
+        losses.send(std::move(reply));
+        meter.note(header);
+      }
+    }
+    losses.look(attendance.nap_s());
+    if (!server.failure().empty()) throw Error("{}", server.failure());
+    if (attendance.check(server)) reassure(channel, server);
+  }
+}
+
+}  // namespace
+
+RankRecord serve(const RankContext& context, Channel& channel, Server& server,
+                 std::int64_t parameters) {
+  const TrainConfig& train = context.plan.train;
+  Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
+  Meter meter(channel, train, context.plan.promise == Promise::replayed);
+  TracedSteps steps(context, server.timeline());
+  channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
+    if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
+  });
+  try {
+    Greetings greetings(context.self().server, context.plan.world,
+                        greeting_of(context.plan, context.program));
+    run(context, channel, server, greetings, attendance, meter, steps);
+  } catch (const std::exception& error) {
+    tell_failure(channel, attendance, context.device.clock(),
+                 std::min(last_moment_s, train.timeout_s), error.what());
+    throw;
+  }
+  const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
+  RankRecord record;
+  server.report(record);
+  record.processor_s = meter.processor_s();
+  record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
+  record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;
+  record.at_peak = context.device.ledger().at_peak();
+  record.device_memory = context.device.memory();
+  record.parameters = parameters;
+  steps.report(record);
+  // Now, as long as the channel keeps the memory of workers mapped.
+  if (context.own_process) note_process_memory(record);
+  return record;
+}
+
+}  // namespace ringside::ps

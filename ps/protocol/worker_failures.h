@@ -1,0 +1,47 @@
+// WorkerFailures: a server's side of workers whose processes end while the run goes on.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/scheme/rank_context.h"
+#include "ps/protocol/channel.h"
+#include "ps/protocol/server.h"
+
+namespace ringside::ps {
+
+/// Receives messages and sends a server's replies, and tells the server which workers the launcher
+/// has lost (RunPlan::expendable). Where no worker is expendable, it does no more.
+class WorkerFailures {
+ public:
+  /// All arguments outlive this object.
+  WorkerFailures(const RankContext& context, Channel& channel, Server& server)
+      : context_(context), channel_(channel), server_(server) {}
+
+  /// Does what Channel::receive() does; but if an expendable worker is gone, returns nothing, and
+  /// the error waits as in send().
+  std::optional<Received> receive(double timeout_s);
+  /// Sends the reply. If an expendable worker cannot be reached, the error waits: the launcher may
+  /// be about to say that the worker is lost.
+  void send(Reply reply);
+  /// Asks the launcher, at most once in `pause_s`, which workers are lost. Throws what send() kept
+  /// if the worker has not been lost meanwhile.
+  void look(double pause_s);
+
+ private:
+  struct Unsent {
+    double since = 0;
+    std::string error{};
+  };
+  void keep(int worker, const std::string& error);
+  double now() const { return context_.device.clock().now(); }
+
+  const RankContext& context_;
+  Channel& channel_;
+  Server& server_;
+  double looked_ = 0;
+  std::map<int, Unsent> unsent_;  // by worker
+};
+
+}  // namespace ringside::ps

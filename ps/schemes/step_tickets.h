@@ -1,0 +1,42 @@
+// The steps of workers that together do a number of steps.
+#pragma once
+
+#include <optional>
+
+#include "ps/protocol/client.h"
+
+namespace ringside::ps {
+
+/// A worker's tickets for its next steps, which server 0 gives out. The next ticket is asked for
+/// ahead, so that no worker waits for one.
+class StepTickets {
+ public:
+  /// The client outlives the tickets.
+  explicit StepTickets(Client& client) : client_(client) { ask(); }
+  StepTickets(const StepTickets&) = delete;
+  StepTickets& operator=(const StepTickets&) = delete;
+
+  /// Whether this worker may go on; false once the run has no steps left. May block.
+  bool take() {
+    client_.wait("a ticket for the next step", [this] { return ticket_.has_value(); });
+    const bool may_go_on = *ticket_;
+    if (may_go_on) ask();
+    return may_go_on;
+  }
+
+ private:
+  void ask() {
+    ticket_.reset();
+    Message request;
+    request.header.kind = Kind::ticket;
+    request.header.step = asked_++;
+    client_.ask(0, std::move(request), "ticket",
+                [this](const Message& reply) { ticket_ = reply.header.scalar > 0; });
+  }
+
+  Client& client_;
+  std::optional<bool> ticket_;
+  std::int64_t asked_ = 0;
+};
+
+}  // namespace ringside::ps

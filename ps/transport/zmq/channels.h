@@ -1,0 +1,49 @@
+// The two ends of channels over ZeroMQ: within a rank, between processes of one host, or over TCP.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/observe/timeline.h"
+#include "ps/protocol/transport.h"
+#include "ps/transport/zmq/context.h"
+
+namespace ringside::ps {
+
+/// What the members of a run know.
+struct Run {
+  /// Drawn anew for every run, so that its messages are distinguished from those of other runs.
+  std::uint64_t token = 0;
+  /// Known to nobody else. Workers show it when they connect, unless they have keys.
+  std::string secret{};
+  /// How many workers a server awaits from other ranks. Once they have come, nobody can connect.
+  int outside = 1;
+  /// Whether every worker and server of the run can have a core of its own.
+  bool has_cores = false;
+};
+
+/// A server's end of a channel.
+struct ServerEnd {
+  std::unique_ptr<Channel> channel;
+  std::string endpoint;  // for workers of other ranks
+};
+
+/// Listens for workers of other ranks, on a local socket without a name (ipc) or on an address
+/// (tcp), and within the zmq_context for a worker of the same rank. `workers` is the number of all
+/// workers. Nobody else is heard: a connection that has not proved in time to be a worker of the
+/// run (by the run's secret or, with options.keys, by its key) is closed before any message of it
+/// is taken. If the port is taken, throws Error that names the port and the option that sets it.
+ServerEnd open_server(Device& device, std::shared_ptr<ZmqContext> zmq_context, const Run& run,
+                      int workers, int server, const TransportOptions& options);
+
+/// Makes a worker's end, with one connection for each server's endpoint; for a server that shares
+/// the zmq_context the endpoint is local_endpoint(). The timeline gets the time in which a send
+/// blocks, as Activity::exposed.
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<ZmqContext> zmq_context,
+                                        const Run& run, int worker,
+                                        const std::vector<std::string>& endpoints,
+                                        const TransportOptions& options, Timeline& timeline);
+
+}  // namespace ringside::ps
