@@ -34,6 +34,8 @@ else()
   list(FILTER sources EXCLUDE REGEX "_cudnn\\.cc$")
 endif()
 add_library(ringside_cuda MODULE ${sources})
+# cuBLAS, cuDNN and the CUDA runtime have a check of their own each.
+set_target_properties(ringside_cuda PROPERTIES UNITY_BUILD OFF)
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
 target_link_options(ringside_cuda PRIVATE LINKER:-z,defs) # what is missing shows here

@@ -89,8 +89,9 @@ class Checker {
     for (const auto& [time, share] : curve.points) {
       if (!std::isfinite(time) || time <= before)
         refuse(field, "must have ascending times above 0, but {} comes after {}", time, before);
-      if (!(share > 0 && share <= 16))
-        refuse(field, "must have shares above 0 and at most 16, but one is {}", share);
+      if (!(share > 0 && share <= largest_efficiency))
+        refuse(field, "must have shares above 0 and at most {}, but one is {}", largest_efficiency,
+               share);
       if (time > largest) refuse(field, "must have times up to {}, but one is {}", largest, time);
       if (share < smallest)
         refuse(field, "must have shares of at least {}, but one is {}", smallest, share);

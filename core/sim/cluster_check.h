@@ -1,4 +1,4 @@
-// Which clusters cannot be simulated.
+// Validation of clusters before they are simulated.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,9 @@
 #include "core/sim/cluster.h"
 
 namespace ringside::sim {
+
+/// The largest share of an ideal speed that a curve of an Efficiency may have.
+inline constexpr double largest_efficiency = 16;
 
 /// What is wrong with a cluster: for instance no machines, a bandwidth of 0, an efficiency of 0, or
 /// a mesh that names devices that do not exist. The names of classes of operations, such as

@@ -284,7 +284,7 @@ class Builder {
         const bool everywhere = reader.get({"efficiency", name}, &curve.points, path);
         if (reader.get(path, &curve.points) || everywhere)
           out.efficiency[dtype][name] = curve;
-        else if (!mpi_launch_shim(static_cast<OpClass>(i)))
+        else if (!stand_in(static_cast<OpClass>(i)))
           reader.lack(fmt::format("efficiency.{} (or efficiency.{}.{})", name, dtype, name));
       }
   }

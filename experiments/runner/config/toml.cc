@@ -246,15 +246,15 @@ class Flattener {
   std::vector<std::pair<Position, TomlValue>> found_;
 };
 
-std::string text_of(const nlohmann::json& value) {
+std::string toml_of_json(const nlohmann::json& value) {
   std::vector<std::string> parts;
   switch (value.type()) {
     case nlohmann::json::value_t::array:
-      for (const auto& element : value) parts.push_back(text_of(element));
+      for (const auto& element : value) parts.push_back(toml_of_json(element));
       return fmt::format("[{}]", fmt::join(parts, ", "));
     case nlohmann::json::value_t::object:
       for (const auto& [key, element] : value.items())
-        parts.push_back(fmt::format("{} = {}", toml_key(key), text_of(element)));
+        parts.push_back(fmt::format("{} = {}", toml_key(key), toml_of_json(element)));
       return parts.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(parts, ", "));
     case nlohmann::json::value_t::string: {
       // A JSON string is written like a TOML string, except that TOML wants DEL escaped.
@@ -316,14 +316,14 @@ TomlData toml_data(const std::string& text, const std::string& place) {
   return TomlData(text);
 }
 
-std::string toml_text(const FieldValue& value) { return text_of(to_json(value)); }
+std::string toml_text(const FieldValue& value) { return toml_of_json(to_json(value)); }
 
 std::string toml_key(const std::string& name) {
   const bool bare = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_';
   });
-  return bare ? name : text_of(name);
+  return bare ? name : toml_of_json(name);
 }
 
 TomlData::TomlData(nlohmann::json data)
@@ -337,7 +337,7 @@ std::vector<TomlData> TomlData::elements() const {
   for (const nlohmann::json& element : *data_) out.emplace_back(element);
   return out;
 }
-std::string TomlData::text() const { return text_of(*data_); }
+std::string TomlData::text() const { return toml_of_json(*data_); }
 
 bool TomlData::put(const FieldValue& out) const {
   return std::visit([&](const auto& kept) { return take(*data_, kept); }, out);

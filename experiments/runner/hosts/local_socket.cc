@@ -19,7 +19,7 @@ namespace ringside {
 namespace {
 
 constexpr int most_waiting = 64;
-constexpr auto nap = std::chrono::milliseconds(20);
+constexpr auto accept_poll = std::chrono::milliseconds(20);
 
 /// A name that begins with a zero byte lies in no folder.
 socklen_t fill(sockaddr_un& address, const std::string& name) {
@@ -87,7 +87,7 @@ int connect_to(const std::string& name, double timeout_s) {
       close(made);
       throw Error("no process of this host listens for this one: {}", cause);
     }
-    std::this_thread::sleep_for(nap);
+    std::this_thread::sleep_for(accept_poll);
   }
   if (is_of_this_user(made)) return made;
   close(made);

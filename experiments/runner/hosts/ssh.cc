@@ -21,7 +21,7 @@ namespace ringside {
 namespace {
 
 constexpr int most_slots = 1024;
-constexpr auto nap = std::chrono::milliseconds(10);
+constexpr auto ssh_poll = std::chrono::milliseconds(10);
 constexpr auto last_words = std::chrono::seconds(3);
 
 SshHost host_given(const std::string& text) {
@@ -89,7 +89,7 @@ std::string SshAgents::finish() {
   std::string written;
   for (Agent& agent : agents_) {
     while (!agent.process.reap() && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(nap);
+      std::this_thread::sleep_for(ssh_poll);
     agent.process.signal(SIGTERM);
     written += agent.process.output().read();
   }

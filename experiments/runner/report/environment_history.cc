@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* earlier = "earlier";
-constexpr std::size_t longest_value = 60;
+constexpr std::size_t longest_shown_value = 60;
 
 json name_of(const RunRecord& row) { return {{"run", row.plan.id}, {"attempt", row.attempt}}; }
 
@@ -43,7 +43,7 @@ json environment_of(const json& row, const json& before) {
 }
 
 std::string shortened(const std::string& value) {
-  return value.size() <= longest_value ? value : value.substr(0, longest_value) + "...";
+  return value.size() <= longest_shown_value ? value : value.substr(0, longest_shown_value) + "...";
 }
 
 }  // namespace

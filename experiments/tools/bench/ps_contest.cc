@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t element = sizeof(float);
+constexpr std::int64_t element_bytes = sizeof(float);
 
 struct Way : Contender {
   ps::PsOptions options{};
@@ -49,7 +49,7 @@ PsBounds medians_of(const std::vector<Contender>& bounds, std::int64_t bytes) {
 
 std::vector<PsRow> measure(const PsBench& bench, int workers, int servers, std::int64_t size,
                            RankGroup& ranks, RankGroup& bounds) {
-  const std::int64_t count = size / element / servers * servers;
+  const std::int64_t count = size / element_bytes / servers * servers;
   std::vector<Way> ways = ways_of(bench, servers, ranks);
   std::vector<Contender> limits;
   for (const std::string& bound : ps_bounds()) limits.push_back({&bounds, bound});
@@ -69,11 +69,11 @@ std::vector<PsRow> measure(const PsBench& bench, int workers, int servers, std::
   std::vector<PsRow> rows;
   for (const Way& way : ways) {
     PsRow& row = rows.emplace_back();
-    static_cast<CallTimes&>(row) = call_times(way.us, element * count, 2);
+    static_cast<CallTimes&>(row) = call_times(way.us, element_bytes * count, 2);
     row.wrong = way.wrong;
     row.way = way.options;
     row.workers = workers;
-    row.size = element * count;
+    row.size = element_bytes * count;
     row.count = count;
     row.bounds = medians_of(limits, row.size);
   }

@@ -20,7 +20,7 @@
 namespace ringside {
 namespace {
 
-constexpr int nap_ms = 100;
+constexpr int group_poll_ms = 100;
 constexpr std::size_t longest_line = 4 << 20;  // the times of a hundred thousand calls
 
 std::string first_word(const std::string& line) { return line.substr(0, line.find(' ')); }
@@ -126,13 +126,13 @@ std::vector<std::string> RankGroup::answers(const std::string& command,
                                             const std::string& expected) {
   std::vector<std::string> out(sockets_.size());
   std::vector<bool> answered(sockets_.size());
-  WaitingTime waited(seconds_now(), 1e-3 * nap_ms);
+  WaitingTime waited(seconds_now(), 1e-3 * group_poll_ms);
   for (std::size_t left = sockets_.size(); left > 0;) {
     std::vector<pollfd> polled;
     for (std::size_t r = 0; r < sockets_.size(); ++r)
       // Whoever has answered may still be needed by the others.
       polled.push_back({sockets_[r], static_cast<short>(answered[r] ? POLLRDHUP : POLLIN), 0});
-    if (poll(polled.data(), polled.size(), nap_ms) == 0) processes_->look();
+    if (poll(polled.data(), polled.size(), group_poll_ms) == 0) processes_->look();
     if (patience_.interrupted()) throw Error("interrupted");
     std::string complaint;
     for (std::size_t r = 0; r < sockets_.size(); ++r) {

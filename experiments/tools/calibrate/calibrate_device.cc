@@ -11,8 +11,6 @@
 namespace ringside {
 namespace {
 
-constexpr double micro = 1e-6;
-
 /// What was measured: the operations, and the mean time between two of them.
 struct Measurements {
   std::vector<sim::TimedOperation> ops;
@@ -164,7 +162,7 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
     device.busy_share =
         measure_busy_share(plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
                            ranks, threads, site);
-  device.launch_us = std::max(0.0, quantiles(all.gaps).median / micro);
+  device.launch_us = std::max(0.0, quantiles(all.gaps).median * 1e6);
   set_roofline(device, all.ops);
   set_efficiency(device, all.ops);
 }

@@ -17,8 +17,6 @@
 namespace ringside {
 namespace {
 
-constexpr double micro = 1e-6;
-
 /// Median seconds of some calls of `work`, after one that does not count. Waits for the device.
 double seconds_of(Device& device, const std::function<void()>& work) {
   constexpr int tries = 7;
@@ -64,7 +62,7 @@ sim::LinkSpec measure_host_link(Device& device) {
   const double moving =
       std::max(write - write_latency, 0.1 * write) + std::max(read - read_latency, 0.1 * read);
   return {.gbs = 1e-9 * 2 * 4.0 * static_cast<double>(large) / moving,
-          .latency_us = (write_latency + read_latency) / 2 / micro};
+          .latency_us = (write_latency + read_latency) / 2 * 1e6};
 }
 
 /// The shortest operation is hardly more than the gap between two kernels, which all others have

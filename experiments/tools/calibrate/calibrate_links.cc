@@ -7,6 +7,7 @@
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/observe/run_record.h"
+#include "core/sim/cluster_check.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/timed_messages.h"
 #include "experiments/tools/calibrate/calibrate.h"
@@ -15,8 +16,7 @@
 namespace ringside {
 namespace {
 
-constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
-constexpr double largest_share = 16;  // cluster files allow no larger share of the ideal speed
+constexpr double timeout_s = 30, micro = 1e-6;
 
 // ---- collectives
 
@@ -129,7 +129,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
         taken += own * std::max(seconds - base, 0.1 * seconds);
       }
       curve.points.emplace_back(ideal / static_cast<double>(collectives.size()) / micro,
-                                std::min(ideal / taken, largest_share));
+                                std::min(ideal / taken, sim::largest_efficiency));
     }
   };
   cluster.collective.kind = sim::CollectiveKind::shm;
@@ -144,7 +144,7 @@ void measure_messages(sim::ClusterSpec& cluster, std::string_view device) {
   const EchoTimes of_small = echo({200, small}, links), of_large = echo({200, large}, links);
   // Both ends do about the same work. The rest of the time the receiver wakes up.
   cluster.message.send_us = cluster.message.receive_us = of_small.send_s / micro;
-  const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / mega);
+  const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / 1e6);
   cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / micro;
   cluster.pcie.latency_us = std::max(0.0, of_small.wall_s - 2 * of_small.send_s) / micro;
 }

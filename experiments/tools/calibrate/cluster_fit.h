@@ -31,7 +31,7 @@ std::optional<double> largest_miss(const std::vector<FittedFigure>& figures);
 double rounded(double value);
 
 /// Simulates a plan, and returns its samples a second.
-using Simulate = std::function<double(const RunPlan&)>;
+using SimulatedStep = std::function<double(const RunPlan&)>;
 
 /// The samples a second that were published of a run, or that follow from a published step; nothing
 /// if neither was published.
@@ -46,7 +46,7 @@ std::optional<double> published_per_s(const RunPlan& plan);
 /// model is meant, if a plan has a factor of its own (device.efficiency), and if the step would
 /// have to be shorter than what does not depend on the device's speed.
 std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vector<RunPlan>& plans,
-                                     const Simulate& simulate);
+                                     const SimulatedStep& simulate);
 
 /// Finds for the link between devices, and for that between machines, the latency with which the
 /// smallest arrays take as long as was measured (CollectiveSpec::base_us, and step_us of the NIC),

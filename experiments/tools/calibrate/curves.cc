@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/device/cost.h"
 #include "core/device/sim/sim_device.h"
+#include "core/sim/cluster_check.h"
 
 namespace ringside {
 namespace {
@@ -21,7 +22,7 @@ struct Times {
 /// By octave of the ideal time, or by part of one.
 using Octaves = std::map<int, std::vector<Times>>;
 
-constexpr double least_share = 1e-4, largest_share = 16;  // cluster files allow no larger one
+constexpr double least_share = 1e-4;
 
 double sum(const std::vector<Times>& of, double Times::*member) {
   double out = 0;
@@ -48,7 +49,8 @@ sim::Efficiency curve_of(const Octaves& octaves) {
       double on_curve = 0;
       for (const Times& one : times) on_curve += one.ideal / curve.at(one.ideal);
       double& share = (point++)->second;
-      share = std::clamp(share * on_curve / sum(times, &Times::taken), least_share, largest_share);
+      share = std::clamp(share * on_curve / sum(times, &Times::taken), least_share,
+                         sim::largest_efficiency);
     }
     curve.points = std::move(corrected);
   }
@@ -90,7 +92,7 @@ std::vector<std::string> complete_efficiency(sim::DeviceSpec& device) {
   const auto find = [&](const std::string& dtype, OpClass kind) -> const sim::Efficiency* {
     const auto classes = measured.find(dtype);
     if (classes == measured.end()) return nullptr;
-    for (auto one = std::optional(kind); one; one = mpi_launch_shim(*one))
+    for (auto one = std::optional(kind); one; one = stand_in(*one))
       if (const auto found = classes->second.find(std::string(name_of(*one)));
           found != classes->second.end())
         return &found->second;

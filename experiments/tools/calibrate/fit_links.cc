@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/sim/cluster_check.h"
 #include "experiments/tools/bench/comm_bench.h"
 #include "experiments/tools/bench/rank/operations.h"
 #include "experiments/tools/calibrate/cluster_fit.h"
@@ -10,9 +11,8 @@
 namespace ringside {
 namespace {
 
-constexpr double mega = 1e6;
 /// Cluster files allow no other shares.
-constexpr double smallest_share = 1e-9, largest_share = 16;
+constexpr double smallest_share = 1e-9;
 /// The smallest arrays give the latency. They say something about the share, too, if moving their
 /// bytes takes at least this part of their time.
 constexpr double least_part = 0.1;
@@ -72,15 +72,15 @@ void fit_curve(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
       const double measured = measured_us(*one, i);
       const double moving = 2 * (once[i] - half[i]), rest = measured - (once[i] - moving);
       if (i == 0 && moving < least_part * once[i]) continue;
-      const double share = rest > 0 ? moving / rest : largest_share;
-      shares[one->sizes[i]].push_back(std::clamp(share, smallest_share, largest_share));
+      const double share = rest > 0 ? moving / rest : sim::largest_efficiency;
+      shares[one->sizes[i]].push_back(std::clamp(share, smallest_share, sim::largest_efficiency));
     }
   }
   curve.points.clear();
   for (const auto& [size, of_size] : shares) {
     double logarithms = 0;
     for (const double share : of_size) logarithms += std::log(share);
-    curve.points.emplace_back(static_cast<double>(size) / mega,
+    curve.points.emplace_back(static_cast<double>(size) / 1e6,
                               rounded(std::exp(logarithms / static_cast<double>(of_size.size()))));
   }
 }
@@ -101,7 +101,7 @@ double us_without(sim::ClusterSpec cluster, PublishedCollective table, std::size
                   bool machines) {
   const std::int64_t size = table.sizes[i];
   std::erase_if(link_of(cluster, machines).by_mb.points,
-                [&](const auto& point) { return point.first == static_cast<double>(size) / mega; });
+                [&](const auto& point) { return point.first == static_cast<double>(size) / 1e6; });
   table.sizes = {size};
   return simulated_us(cluster, table).front();
 }

@@ -53,7 +53,7 @@ std::optional<double> published_per_s(const RunPlan& plan) {
 }
 
 std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vector<RunPlan>& plans,
-                                     const Simulate& simulate) {
+                                     const SimulatedStep& simulate) {
   std::vector<Line> lines;
   std::vector<Fitted> fits;
   for (const RunPlan& plan : plans) {

@@ -22,7 +22,7 @@ namespace ringside {
 namespace {
 
 /// The settings that options of the command stand for.
-std::vector<std::string> settings_of(const Arguments& arguments) {
+std::vector<std::string> settings_of_advice(const Arguments& arguments) {
   std::vector<std::string> all;
   if (!arguments.cluster.empty()) {
     all.push_back("device.kind=sim");
@@ -62,7 +62,7 @@ Question question_of(const Arguments& arguments, std::ostream& errors) {
   question.deadline_h = arguments.deadline_h;
   if (question.deadline_h > 0 && question.samples == 0)
     throw Error("--deadline says within how many hours; say with --samples how many samples");
-  const std::vector<std::string> settings = settings_of(arguments);
+  const std::vector<std::string> settings = settings_of_advice(arguments);
   const bool file = arguments.file.ends_with(".toml") || std::filesystem::exists(arguments.file);
   if (!file && arguments.batch == 0)
     throw Error("--batch: say how many samples a step of {} has", arguments.file);

@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t most_ranks = 1 << 20;  // more than any cluster has
+constexpr std::int64_t most_bench_ranks = 1 << 20;  // more than any cluster has
 
 Algorithm algorithm_named(const std::string& name) {
   if (const auto algorithm = value_named<Algorithm>(name)) return *algorithm;
@@ -24,7 +24,7 @@ Algorithm algorithm_named(const std::string& name) {
   throw Error("--algorithms {}: unknown algorithm; did you mean '{}'?", name, nearest(name, known));
 }
 
-CommBench bench_of(const Arguments& arguments, const Process& process) {
+CommBench comm_bench_of(const Arguments& arguments, const Process& process) {
   CommBench bench;
   bench.operations = arguments.operations;
   if (bench.operations.empty()) bench.operations = {"all_reduce"};
@@ -44,7 +44,7 @@ CommBench bench_of(const Arguments& arguments, const Process& process) {
           algorithm == Algorithm::native || is_program_of_messages(algorithm))
         bench.algorithms.push_back(algorithm);
   for (const std::int64_t world : arguments.worlds)
-    bench.worlds.push_back(static_cast<int>(std::clamp<std::int64_t>(world, 0, most_ranks)));
+    bench.worlds.push_back(static_cast<int>(std::clamp<std::int64_t>(world, 0, most_bench_ranks)));
   if (bench.worlds.empty()) bench.worlds = {2};
   bench.sizes = arguments.sizes;
   if (bench.sizes.empty())
@@ -72,7 +72,7 @@ int bench_comm_command(const Arguments& arguments, const Process& process) {
   try {
     if (arguments.cluster.empty()) check_readable(process);
     check_alone("bench comm", "start it without the launcher", process);
-    bench = bench_of(arguments, process);
+    bench = comm_bench_of(arguments, process);
     check_output("--json", arguments.json);
     check(bench);
   } catch (const std::exception& error) {

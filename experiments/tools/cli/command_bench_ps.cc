@@ -18,7 +18,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t most_ranks = 1 << 20;  // more than any host has
+constexpr std::int64_t most_workers = 1 << 20;  // more than any host has
 
 template <NamedEnum Enum>
 Enum named(const char* option, const std::string& name) {
@@ -42,11 +42,11 @@ std::vector<Enum> all_named(const char* option, const std::vector<std::string>& 
 std::vector<int> numbers(const std::vector<std::int64_t>& asked) {
   std::vector<int> out;
   for (const std::int64_t number : asked)
-    out.push_back(static_cast<int>(std::clamp<std::int64_t>(number, 0, most_ranks)));
+    out.push_back(static_cast<int>(std::clamp<std::int64_t>(number, 0, most_workers)));
   return out.empty() ? std::vector<int>{1} : out;
 }
 
-PsBench bench_of(const Arguments& arguments, const Process& process) {
+PsBench ps_bench_of(const Arguments& arguments, const Process& process) {
   using Transport = decltype(ps::PsOptions::transport);
   PsBench bench;
   bench.workers = numbers(arguments.workers);
@@ -142,7 +142,7 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
            {std::pair("--address", arguments.address), {"--advertise", arguments.advertise}})
         if (!value.empty())
           throw Error("{} {}: only for a process of a job (DMLC_ROLE) with --keys", option, value);
-    bench = bench_of(arguments, process);
+    bench = ps_bench_of(arguments, process);
     if (job) take_numbers(*job, arguments, bench);
     check_output("--json", arguments.json);
     check(bench);

@@ -32,7 +32,7 @@ int compare(const Arguments& arguments, const Process& process, Job* job) {
 }
 
 /// The options of a command line that asks for the same comparison.
-std::vector<std::string> settings_of(const Arguments& arguments) {
+std::vector<std::string> settings_of_comparison(const Arguments& arguments) {
   std::vector<std::string> out;
   for (const std::string& setting : arguments.overrides) out.insert(out.end(), {"--set", setting});
   for (const std::string& one : arguments.cases) out.insert(out.end(), {"--case", one});
@@ -46,8 +46,8 @@ std::vector<std::string> settings_of(const Arguments& arguments) {
 }  // namespace
 
 int compare_command(const Arguments& arguments, const Process& process) {
-  return in_job({"compare", {arguments.file}, settings_of(arguments)}, arguments.job, process,
-                [&](Job* job) { return compare(arguments, process, job); });
+  return in_job({"compare", {arguments.file}, settings_of_comparison(arguments)}, arguments.job,
+                process, [&](Job* job) { return compare(arguments, process, job); });
 }
 
 }  // namespace ringside
