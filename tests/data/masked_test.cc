@@ -17,19 +17,19 @@ using testing::sample_of;
 
 constexpr std::int64_t vocabulary = 103, words = 100;
 constexpr std::int32_t cls = 100, sep = 101, mask = 102;
-constexpr std::int64_t context = 40, masked = 6, length = context - 3;
+constexpr std::int64_t masked_context = 40, masked = 6, length = masked_context - 3;
 
 std::unique_ptr<Dataset> plain(std::int64_t tokens = length) {
   return synthetic_dataset(1000, tokens, words, Task::last_token, 1);
 }
 std::unique_ptr<Dataset> dataset(std::uint64_t seed = 1) {
-  return masked_dataset(plain(), context, vocabulary, masked, seed);
+  return masked_dataset(plain(), masked_context, vocabulary, masked, seed);
 }
 
 TEST(Masked, HasTheShapesOfItsTask) {
   const auto data = dataset();
   EXPECT_EQ(data->size(), 1000);
-  EXPECT_EQ(data->input_shape(), Shape({2 * context + masked}));
+  EXPECT_EQ(data->input_shape(), Shape({2 * masked_context + masked}));
   EXPECT_EQ(data->input_dtype(), DType::i32);
   EXPECT_EQ(data->target_shape(), Shape({masked + 1}));
   EXPECT_EQ(data->target_parts(), (std::vector<std::int64_t>{masked, 1}));
@@ -45,11 +45,11 @@ TEST(Masked, UncoveredIsAPairOfWhatItWasMadeOf) {
   }
   for (std::int64_t i = 0; i < 300; ++i) {
     const auto sample = sample_of<std::int32_t>(*data, i);
-    auto tokens = std::vector(sample.input.begin(), sample.input.begin() + context);
+    auto tokens = std::vector(sample.input.begin(), sample.input.begin() + masked_context);
     for (std::size_t m = 0; m < masked; ++m) {
-      const auto position = static_cast<std::size_t>(sample.input[2 * context + m]);
+      const auto position = static_cast<std::size_t>(sample.input[2 * masked_context + m]);
       if (m > 0) {
-        EXPECT_GT(sample.input[2 * context + m], sample.input[2 * context + m - 1]);
+        EXPECT_GT(sample.input[2 * masked_context + m], sample.input[2 * masked_context + m - 1]);
       }
       ASSERT_LT(position, tokens.size());
       EXPECT_LT(tokens[position] == mask ? 0 : tokens[position], words) << "no special token";
@@ -64,20 +64,20 @@ TEST(Masked, UncoveredIsAPairOfWhatItWasMadeOf) {
     EXPECT_TRUE(second_halves.contains(second));
     const bool follows = std::equal(second.begin(), second.end(), source_words.begin() + 19);
     EXPECT_EQ(sample.target[masked], follows ? 0 : 1);
-    for (std::int64_t t = 0; t < context; ++t)
-      EXPECT_EQ(sample.input[static_cast<std::size_t>(context + t)], t <= 20 ? 0 : 1);
+    for (std::int64_t t = 0; t < masked_context; ++t)
+      EXPECT_EQ(sample.input[static_cast<std::size_t>(masked_context + t)], t <= 20 ? 0 : 1);
   }
 }
 
 TEST(Masked, CountsComeOutAsTheyShould) {
   const auto data = dataset();
   int covered = 0, same = 0, other = 0, strangers = 0;
-  std::vector<int> at(context);
+  std::vector<int> at(masked_context);
   constexpr int samples = 1000;
   for (std::int64_t i = 0; i < samples; ++i) {
     const auto sample = sample_of<std::int32_t>(*data, i);
     for (std::size_t m = 0; m < masked; ++m) {
-      const auto position = static_cast<std::size_t>(sample.input[2 * context + m]);
+      const auto position = static_cast<std::size_t>(sample.input[2 * masked_context + m]);
       ++at[position];
       const auto token = sample.input[position];
       ++(token == mask ? covered : token == sample.target[m] ? same : other);

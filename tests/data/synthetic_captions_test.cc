@@ -13,19 +13,21 @@ namespace {
 
 using testing::sample_of;
 
-constexpr std::int64_t pixels = 4 * 5 * 3, context = 12, classes = 3, vocabulary = 50;
+constexpr std::int64_t pixels = 4 * 5 * 3, caption_context = 12, classes = 3,
+                       caption_vocabulary = 50;
 const Shape image{4, 5, 3};
 
 std::unique_ptr<Dataset> captions(std::int64_t samples, std::uint64_t seed) {
-  return synthetic_captions_dataset(samples, image, classes, context, vocabulary, seed);
+  return synthetic_captions_dataset(samples, image, classes, caption_context, caption_vocabulary,
+                                    seed);
 }
 
 TEST(SyntheticCaptions, HaveTheShapeOfAnImageAndItsText) {
   const auto data = captions(10, 1);
   EXPECT_EQ(data->size(), 10);
-  EXPECT_EQ(data->input_shape(), Shape({pixels + context}));
+  EXPECT_EQ(data->input_shape(), Shape({pixels + caption_context}));
   EXPECT_EQ(data->input_dtype(), DType::i32);
-  EXPECT_EQ(data->target_shape(), Shape({context}));
+  EXPECT_EQ(data->target_shape(), Shape({caption_context}));
 }
 
 TEST(SyntheticCaptions, DependOnSeedAndSampleAlone) {
@@ -49,19 +51,20 @@ TEST(SyntheticCaptions, SayWhatTheImageShows) {
     EXPECT_EQ(std::memcmp(sample.input.data(), alone.input.data(), pixels * sizeof(float)), 0);
     const std::int32_t by = 1 + alone.target[0];
     ++shown[by];
-    for (std::size_t t = 0; t < context; ++t) {
+    for (std::size_t t = 0; t < caption_context; ++t) {
       const std::int32_t token = sample.input[pixels + t], next = sample.target[t];
-      ASSERT_TRUE(token >= 0 && token < vocabulary && next >= 0 && next < vocabulary);
-      if (t + 1 < context) {
+      ASSERT_TRUE(token >= 0 && token < caption_vocabulary && next >= 0 &&
+                  next < caption_vocabulary);
+      if (t + 1 < caption_context) {
         EXPECT_EQ(next, sample.input[pixels + t + 1]);
       }
-      followed += next == (token + by) % vocabulary ? 1 : 0;
+      followed += next == (token + by) % caption_vocabulary ? 1 : 0;
     }
   }
   EXPECT_EQ(shown.size(), classes);
-  // One in `vocabulary` of the random tokens is the same by chance.
-  const double expected = 7.0 / 8 + 1.0 / 8 / vocabulary;
-  EXPECT_NEAR(followed / static_cast<double>(samples * context), expected, 0.03);
+  // One in `caption_vocabulary` of the random tokens is the same by chance.
+  const double expected = 7.0 / 8 + 1.0 / 8 / caption_vocabulary;
+  EXPECT_NEAR(followed / static_cast<double>(samples * caption_context), expected, 0.03);
 }
 
 TEST(SyntheticCaptions, RefuseSizesThatCannotBe) {

@@ -14,11 +14,11 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t samples = 1 << 20, context = 40, vocabulary = 1000;
+constexpr std::int64_t samples = 1 << 20, longest = 40, known_words = 1000;
 
 std::unique_ptr<Dataset> data_of(const Lengths& lengths, Packing packing = Packing::padded,
                                  std::uint64_t seed = 3) {
-  return synthetic_lengths_dataset(samples, context, vocabulary, lengths, packing, seed);
+  return synthetic_lengths_dataset(samples, longest, known_words, lengths, packing, seed);
 }
 
 struct Sample {
@@ -39,8 +39,8 @@ TEST(SyntheticLengths, SamplesAreFilledUpWithoutTargets) {
   for (std::int64_t i = 0; i < 50; ++i) {
     const std::int64_t length = data->length(i).value();
     ASSERT_GE(length, 1);
-    ASSERT_LE(length, context);
-    const Sample whole = sample_of(*data, i, context), tight = sample_of(*data, i, length);
+    ASSERT_LE(length, longest);
+    const Sample whole = sample_of(*data, i, longest), tight = sample_of(*data, i, length);
     for (std::size_t t = 0; t < whole.input.size(); ++t) {
       if (t >= static_cast<std::size_t>(length)) {
         EXPECT_EQ(whole.input[t], 0);
@@ -59,7 +59,7 @@ TEST(SyntheticLengths, SamplesAreFilledUpWithoutTargets) {
 
 TEST(SyntheticLengths, HaveMedianAndSigmaOfTheirLogarithm) {
   constexpr int draws = 4000;
-  const auto data = synthetic_lengths_dataset(samples, 1 << 20, vocabulary,
+  const auto data = synthetic_lengths_dataset(samples, 1 << 20, known_words,
                                               {.median = 500, .sigma = 0.5}, Packing::padded, 1);
   double sum = 0, squares = 0;
   for (std::int64_t i = 0; i < draws; ++i) {
@@ -80,16 +80,16 @@ TEST(SyntheticLengths, AreDrawnFromAHistogramByWeight) {
   std::map<std::int64_t, int> times;
   for (std::int64_t i = 0; i < draws; ++i) ++times[*data->length(i)];
   ASSERT_EQ(times.size(), 2u) << "a length of weight 0 does not occur";
-  // Four standard deviations of a binomial with p = 3/4; 900 is clipped to the context.
+  // Four standard deviations of a binomial with p = 3/4; 900 is clipped to the longest.
   EXPECT_NEAR(times[5], 0.75 * draws, 4 * std::sqrt(draws * 0.75 * 0.25));
-  EXPECT_EQ(times[5] + times[context], draws);
+  EXPECT_EQ(times[5] + times[longest], draws);
 }
 
 TEST(SyntheticLengths, PackedSamplesAreFullOfSequences) {
   const auto data = data_of({.histogram = {{7, 1}}}, Packing::packed);
   EXPECT_FALSE(data->length(0)) << "all samples are equally long";
   for (std::int64_t i = 0; i < 20; ++i) {
-    const Sample sample = sample_of(*data, i, context);
+    const Sample sample = sample_of(*data, i, longest);
     int joined = 0;
     for (std::size_t t = 0; t < sample.input.size(); ++t) {
       ASSERT_GE(sample.target[t], 0);
@@ -107,9 +107,9 @@ TEST(SyntheticLengths, DependOnSeedAndSampleAlone) {
   for (const Packing packing : {Packing::padded, Packing::packed}) {
     const auto data = data_of({}, packing), same = data_of({}, packing);
     const auto other = data_of({}, packing, 4);
-    EXPECT_EQ(sample_of(*data, 9, context), sample_of(*same, 9, context));
-    EXPECT_NE(sample_of(*data, 9, context), sample_of(*data, 8, context));
-    EXPECT_NE(sample_of(*data, 9, context), sample_of(*other, 9, context));
+    EXPECT_EQ(sample_of(*data, 9, longest), sample_of(*same, 9, longest));
+    EXPECT_NE(sample_of(*data, 9, longest), sample_of(*data, 8, longest));
+    EXPECT_NE(sample_of(*data, 9, longest), sample_of(*other, 9, longest));
   }
 }
 

@@ -10,14 +10,15 @@
 namespace ringside {
 namespace {
 
-struct Sample {
+struct SyntheticSample {
   std::vector<std::int32_t> input, target;
-  bool operator==(const Sample&) const = default;
+  bool operator==(const SyntheticSample&) const = default;
 };
 
-Sample sample_of(const Dataset& data, std::int64_t i) {
-  Sample out{std::vector<std::int32_t>(static_cast<std::size_t>(data.input_shape().count()), -1),
-             std::vector<std::int32_t>(static_cast<std::size_t>(data.target_shape().count()), -1)};
+SyntheticSample sample_of(const Dataset& data, std::int64_t i) {
+  SyntheticSample out{
+      std::vector<std::int32_t>(static_cast<std::size_t>(data.input_shape().count()), -1),
+      std::vector<std::int32_t>(static_cast<std::size_t>(data.target_shape().count()), -1)};
   data.read(i, std::as_writable_bytes(std::span(out.input)), out.target);
   return out;
 }
@@ -30,7 +31,7 @@ TEST(Synthetic, TargetsAreTheTokensThatFollow) {
   const auto last = synthetic_dataset(10, 7, 100, Task::last_token, 3);
   ASSERT_EQ(last->target_shape(), Shape({1}));
   for (std::int64_t i = 0; i < data->size(); ++i) {
-    const Sample sample = sample_of(*data, i);
+    const SyntheticSample sample = sample_of(*data, i);
     for (std::size_t t = 0; t + 1 < 7; ++t) EXPECT_EQ(sample.target[t], sample.input[t + 1]);
     EXPECT_EQ(sample_of(*last, i).input, sample.input);
     EXPECT_EQ(sample_of(*last, i).target[0], sample.target[6]);
@@ -53,7 +54,7 @@ TEST(Synthetic, MostTokensFollowFromTheOneBeforeAndAllOccur) {
   std::vector<std::int64_t> seen(vocabulary);
   std::int64_t successors = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
-    const Sample sample = sample_of(*data, i);
+    const SyntheticSample sample = sample_of(*data, i);
     for (std::size_t t = 0; t < sample.input.size(); ++t) {
       ASSERT_GE(sample.input[t], 0);
       ASSERT_LT(sample.input[t], vocabulary);
@@ -77,7 +78,7 @@ TEST(SyntheticPairs, TargetsRepeatTheSourceAndInputsAreShifted) {
     ASSERT_EQ(data->input_shape(), Shape({7 + targets}));
     ASSERT_EQ(data->target_shape(), Shape({targets}));
     for (std::int64_t i = 0; i < data->size(); ++i) {
-      const Sample sample = sample_of(*data, i);
+      const SyntheticSample sample = sample_of(*data, i);
       for (std::size_t t = 0; t < sample.target.size(); ++t) {
         EXPECT_EQ(sample.target[t], sample.input[t % 7]);
         EXPECT_EQ(sample.input[7 + t], t == 0 ? 0 : sample.target[t - 1]);
@@ -102,7 +103,8 @@ TEST(SyntheticPairs, RefuseSizesThatCannotBe) {
 
 TEST(Synthetic, RefusesSizesThatCannotBe) {
   EXPECT_NO_THROW(synthetic_dataset(1, 1, 1, Task::last_token, 0));
-  EXPECT_EQ(sample_of(*synthetic_dataset(1, 1, 1, Task::last_token, 0), 0), (Sample{{0}, {0}}));
+  EXPECT_EQ(sample_of(*synthetic_dataset(1, 1, 1, Task::last_token, 0), 0),
+            (SyntheticSample{{0}, {0}}));
   EXPECT_THROW(synthetic_dataset(0, 1, 1, Task::every_token, 0), Error);
   EXPECT_THROW(synthetic_dataset(1, 0, 1, Task::every_token, 0), Error);
   EXPECT_THROW(synthetic_dataset(1, 1, 0, Task::every_token, 0), Error);

@@ -24,7 +24,8 @@ using testing::complaint;
 using testing::gzipped;
 using ::testing::HasSubstr;
 
-const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+const std::string lfs_pointer =
+    "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
 
 namespace fs = std::filesystem;
 
@@ -53,11 +54,11 @@ class Text : public ::testing::Test {
   fs::path root_;
 };
 
-struct Sample {
+struct TextSample {
   std::string input, target;
 };
 
-Sample sample_of(const Dataset& data, std::int64_t i) {
+TextSample text_sample_of(const Dataset& data, std::int64_t i) {
   std::vector<std::int32_t> input(static_cast<std::size_t>(data.input_shape().count()));
   std::vector<std::int32_t> target(static_cast<std::size_t>(data.target_shape().count()));
   data.read(i, std::as_writable_bytes(std::span(input)), target);
@@ -76,18 +77,18 @@ TEST_F(Text, HasAWindowAtEveryByteWithTheBytesThatFollowAsTargets) {
   EXPECT_EQ(data->input_shape(), Shape({3}));
   EXPECT_EQ(data->target_shape(), Shape({3}));
   EXPECT_EQ(data->input_dtype(), DType::i32);
-  EXPECT_EQ(sample_of(*data, 0).input, "abc");
-  EXPECT_EQ(sample_of(*data, 0).target, "bcd");
-  EXPECT_EQ(sample_of(*data, 4).input, "efg");
-  EXPECT_EQ(sample_of(*data, 4).target, "fgh");
+  EXPECT_EQ(text_sample_of(*data, 0).input, "abc");
+  EXPECT_EQ(text_sample_of(*data, 0).target, "bcd");
+  EXPECT_EQ(text_sample_of(*data, 4).input, "efg");
+  EXPECT_EQ(text_sample_of(*data, 4).target, "fgh");
 }
 
 TEST_F(Text, HasOneTargetWhereOnlyTheLastCounts) {
   const auto data =
       text_dataset({write("a.txt", "abcdefgh")}, 3, Task::last_token, Split::training, 0);
   EXPECT_EQ(data->target_shape(), Shape({1}));
-  EXPECT_EQ(sample_of(*data, 1).input, "bcd");
-  EXPECT_EQ(sample_of(*data, 1).target, "e");
+  EXPECT_EQ(text_sample_of(*data, 1).input, "bcd");
+  EXPECT_EQ(text_sample_of(*data, 1).target, "e");
 }
 
 TEST_F(Text, ReadsBytesAsNumbersFrom0To255) {
@@ -105,9 +106,9 @@ TEST_F(Text, HoldsOutTheLastShareOfTheBytes) {
   const auto held_out = text_dataset({file}, 2, Task::every_token, Split::held_out, 0.35);
   ASSERT_EQ(training->size(), 5);  // 7 bytes
   ASSERT_EQ(held_out->size(), 1);  // 3 bytes
-  EXPECT_EQ(sample_of(*training, 4).target, "56");
-  EXPECT_EQ(sample_of(*held_out, 0).input, "78");
-  EXPECT_EQ(sample_of(*held_out, 0).target, "89");
+  EXPECT_EQ(text_sample_of(*training, 4).target, "56");
+  EXPECT_EQ(text_sample_of(*held_out, 0).input, "78");
+  EXPECT_EQ(text_sample_of(*held_out, 0).target, "89");
 }
 
 TEST_F(Text, CrossesFromOneFileIntoTheNext) {
@@ -117,8 +118,8 @@ TEST_F(Text, CrossesFromOneFileIntoTheNext) {
   ASSERT_EQ(data->size(), 3);
   const std::string all = "abcdefg";
   for (std::int64_t i = 0; i < data->size(); ++i) {
-    EXPECT_EQ(sample_of(*data, i).input, all.substr(static_cast<std::size_t>(i), 4));
-    EXPECT_EQ(sample_of(*data, i).target, all.substr(static_cast<std::size_t>(i) + 1, 4));
+    EXPECT_EQ(text_sample_of(*data, i).input, all.substr(static_cast<std::size_t>(i), 4));
+    EXPECT_EQ(text_sample_of(*data, i).target, all.substr(static_cast<std::size_t>(i) + 1, 4));
   }
 }
 
@@ -165,7 +166,7 @@ TEST_F(Text, LeavesOutOfAFolderWhatIsNoTextAndSaysWhy) {
   write("page.txt", "<!DOCTYPE html><title>Sign in</title>");
   write("utf16.txt", std::string("\xff\xfeh\0i\0", 6));
   write("words.zip", "PK\x03\x04\x14");
-  write("pointer", pointer);
+  write("lfs_pointer", lfs_pointer);
   write("tar.gz", gzipped(std::string(257, ' ') + "ustar  "));
   write("late.txt", std::string(70'000, 'a') + '\0');
   const DataFiles files = text_files({root_.string()});
@@ -174,8 +175,8 @@ TEST_F(Text, LeavesOutOfAFolderWhatIsNoTextAndSaysWhy) {
       files.left_out,
       (std::vector<LeftOut>{{"no text (a NUL byte)", 1, 70'001, "late.txt"},
                             {"a page of HTML", 1, 37, "page.txt"},
-                            {"a pointer of Git LFS, not the file itself", 1,
-                             static_cast<std::int64_t>(pointer.size()), "pointer"},
+                            {"a lfs_pointer of Git LFS, not the file itself", 1,
+                             static_cast<std::int64_t>(lfs_pointer.size()), "lfs_pointer"},
                             {"compressed by gzip: a tar archive", 1,
                              static_cast<std::int64_t>(fs::file_size(root_ / "tar.gz")), "tar.gz"},
                             {"text in UTF-16 or UTF-32", 1, 6, "utf16.txt"},
@@ -189,8 +190,8 @@ TEST_F(Text, IsReadOfWhatGzipMadeOfIt) {
             std::vector<std::string>{"b.txt.gz"});
   const auto data = text_dataset(files, 4, Task::every_token, Split::training, 0);
   ASSERT_EQ(data->size(), 4);
-  EXPECT_EQ(sample_of(*data, 1).input, "bcde");
-  EXPECT_EQ(sample_of(*data, 3).target, "efgh");
+  EXPECT_EQ(text_sample_of(*data, 1).input, "bcde");
+  EXPECT_EQ(text_sample_of(*data, 3).target, "efgh");
   EXPECT_EQ(data->memory(), 5u);
   data->check();
 }
@@ -207,9 +208,10 @@ TEST_F(Text, RefusesANamedFileThatIsNoText) {
   EXPECT_EQ(says("a.zip", "PK\x03\x04\x14"),
             in + "a.zip is a ZIP archive; unpack it: unzip " + (root_ / "a.zip").string());
   EXPECT_THAT(says("page.txt", "<!doctype HTML>"), HasSubstr(in + "page.txt is a page of HTML; "));
-  EXPECT_THAT(says("pointer.txt", pointer),
-              HasSubstr(in + "pointer.txt is a pointer of Git LFS, not the file itself; fetch the "
-                             "file itself: git lfs pull"));
+  EXPECT_THAT(
+      says("lfs_pointer.txt", lfs_pointer),
+      HasSubstr(in + "lfs_pointer.txt is a lfs_pointer of Git LFS, not the file itself; fetch the "
+                     "file itself: git lfs pull"));
   EXPECT_THAT(says("utf16.txt", std::string("\xfe\xff\0h\0i", 6)),
               HasSubstr(in + "utf16.txt is text in UTF-16 or UTF-32; convert it: iconv"));
   EXPECT_THAT(says("no-mark.txt", std::string("h\0i\0", 4)),
@@ -280,7 +282,7 @@ TEST_F(Text, OfMoreFilesThanAProcessMayHaveOpenOrMapped) {
   const std::ptrdiff_t before = mappings();
   const auto data = text_dataset(text_files({root_.string()}).training, 150, Task::last_token,
                                  Split::training, 0);
-  EXPECT_EQ(sample_of(*data, 20).input, all.substr(20, 150));
+  EXPECT_EQ(text_sample_of(*data, 20).input, all.substr(20, 150));
   EXPECT_LT(mappings() - before, 100) << "of 200 files";
   setrlimit(RLIMIT_NOFILE, &limit);
 }

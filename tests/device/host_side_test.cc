@@ -14,21 +14,21 @@
 namespace ringside {
 namespace {
 
-constexpr std::int64_t count = 1000;
+constexpr std::int64_t elements = 1000;
 
 void check_a_way_there_and_back(Device& device) {
   const auto host = make_host_side(device, make_cpu_device(1));
-  const Tensor in = device.tensor({count}, MemoryKind::gradient);
-  const Tensor out = device.tensor({count}, MemoryKind::parameter);
-  const Tensor there = host->device().tensor({count}, MemoryKind::gradient);
-  std::vector<float> values(count, 3.0f);
+  const Tensor in = device.tensor({elements}, MemoryKind::gradient);
+  const Tensor out = device.tensor({elements}, MemoryKind::parameter);
+  const Tensor there = host->device().tensor({elements}, MemoryKind::gradient);
+  std::vector<float> values(elements, 3.0f);
   device.write(in, std::as_bytes(std::span(values)));
   const auto fetched = host->fetch(in, there);
   const auto added =
       host->run([&] { host->device().kernels().add({.in = there, .out = there}); }, fetched);
   host->store(there, out, added)->wait();
   device.read(out, std::as_writable_bytes(std::span(values)));
-  EXPECT_EQ(values, std::vector<float>(count, 6.0f));
+  EXPECT_EQ(values, std::vector<float>(elements, 6.0f));
   EXPECT_LE(fetched->span().end, added->span().begin);
   EXPECT_GE(host->busy_s(), added->span().end - added->span().begin);
 }
@@ -47,8 +47,8 @@ TEST(HostSide, ALaneThatWaitsDoesNotHoldUpTheOthers) {
   const auto host = make_host_side(*device, make_cpu_device(1));
   std::promise<void> gate;
   const auto held = host->run([&] { gate.get_future().wait(); }, nullptr);
-  const Tensor own = device->tensor({count}, MemoryKind::parameter);
-  const Tensor there = host->device().tensor({count}, MemoryKind::parameter);
+  const Tensor own = device->tensor({elements}, MemoryKind::parameter);
+  const Tensor there = host->device().tensor({elements}, MemoryKind::parameter);
   host->fetch(own, there)->wait();
   host->store(there, own, nullptr)->wait();
   std::atomic<bool> ran = false;

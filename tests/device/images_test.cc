@@ -142,14 +142,14 @@ TEST_P(ImageKernels, ConvolutionBackwardAgreesWithReference) {
       }
 }
 
-struct RowShape {
+struct ImageRows {
   std::int64_t rows, channels;
 };
-constexpr RowShape row_shapes[] = {{1, 1},    {2, 3},     {7, 33},   {130, 16},
-                                   {5000, 3}, {1030, 64}, {70, 512}, {300, 100}};
+constexpr ImageRows image_rows[] = {{1, 1},    {2, 3},     {7, 33},   {130, 16},
+                                    {5000, 3}, {1030, 64}, {70, 512}, {300, 100}};
 
 TEST_P(ImageKernels, BatchNormStatisticsAgreeWithReference) {
-  for (const auto& s : row_shapes) {
+  for (const auto& s : image_rows) {
     const Values x = normal(s.rows * s.channels);
     const BatchNormStatistics op{.x = upload({s.rows, s.channels}, x),
                                  .mean = output_f32({s.channels}),
@@ -210,7 +210,7 @@ ChannelStatistics given_statistics(const Values& x, std::int64_t channels) {
 }
 
 TEST_P(ImageKernels, BatchNormForwardAgreesWithReference) {
-  for (const auto& s : row_shapes)
+  for (const auto& s : image_rows)
     for (const bool with_residual : {true, false})
       for (const bool with_relu : {true, false}) {
         const float epsilon = with_relu ? usual_epsilon : large_epsilon;
@@ -238,7 +238,7 @@ TEST_P(ImageKernels, BatchNormForwardAgreesWithReference) {
 
 TEST_P(ImageKernels, BatchNormBackwardAgreesWithReference) {
   enum Case { dx_apart, dx_in_dy, both_apart, dresidual_in_dy };
-  for (const auto& s : row_shapes)
+  for (const auto& s : image_rows)
     for (const auto which : {dx_apart, dx_in_dy, both_apart, dresidual_in_dy})
       for (const bool with_relu : {true, false}) {
         const float epsilon = with_relu ? usual_epsilon : large_epsilon;

@@ -165,15 +165,15 @@ TEST_P(LayerKernels, EmbeddingAgreesWithReference) {
     }
 }
 
-struct RowShape {
+struct KernelRows {
   std::int64_t rows, width;
 };
-constexpr RowShape row_shapes[] = {{1, 5},    {7, 33},   {33, 130}, {130, 7},
-                                   {600, 64}, {70, 768}, {5, 2056}, {3, 20000}};
+constexpr KernelRows kernel_rows[] = {{1, 5},    {7, 33},   {33, 130}, {130, 7},
+                                      {600, 64}, {70, 768}, {5, 2056}, {3, 20000}};
 
 TEST_P(LayerKernels, LayerNormForwardAgreesWithReference) {
   enum Case { plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted };
-  for (const auto& s : row_shapes)
+  for (const auto& s : kernel_rows)
     for (const auto which : {plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted}) {
       const Values x = normal(s.rows * s.width), residual = normal(s.rows * s.width);
       const Values weight = normal(s.width), bias = normal(s.width);
@@ -204,7 +204,7 @@ TEST_P(LayerKernels, LayerNormForwardAgreesWithReference) {
 
 TEST_P(LayerKernels, LayerNormBackwardAgreesWithReference) {
   enum Case { plain, residual_apart, residual_in_dx };
-  for (const auto& s : row_shapes)
+  for (const auto& s : kernel_rows)
     for (const auto which : {plain, residual_apart, residual_in_dx}) {
       const Values dy = normal(s.rows * s.width), x = normal(s.rows * s.width);
       const Values weight = normal(s.width), dresidual = normal(s.rows * s.width);
@@ -231,7 +231,7 @@ TEST_P(LayerKernels, LayerNormBackwardAgreesWithReference) {
 
 TEST_P(LayerKernels, RmsNormForwardAgreesWithReference) {
   enum Case { plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted };
-  for (const auto& s : row_shapes)
+  for (const auto& s : kernel_rows)
     for (const auto which : {plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted}) {
       const Values x = normal(s.rows * s.width), residual = normal(s.rows * s.width);
       const Values weight = normal(s.width);
@@ -259,7 +259,7 @@ TEST_P(LayerKernels, RmsNormForwardAgreesWithReference) {
 
 TEST_P(LayerKernels, RmsNormBackwardAgreesWithReference) {
   enum Case { plain, residual_apart, residual_in_dx };
-  for (const auto& s : row_shapes)
+  for (const auto& s : kernel_rows)
     for (const auto which : {plain, residual_apart, residual_in_dx}) {
       const Values dy = normal(s.rows * s.width), x = normal(s.rows * s.width);
       const Values weight = normal(s.width), dresidual = normal(s.rows * s.width);
@@ -282,7 +282,7 @@ TEST_P(LayerKernels, RmsNormBackwardAgreesWithReference) {
 }
 
 TEST_P(LayerKernels, SwiGluAgreesWithReference) {
-  for (const auto& s : row_shapes)
+  for (const auto& s : kernel_rows)
     for (const bool in_place : {false, true}) {
       Values x = normal(s.rows * 2 * s.width);
       for (std::size_t i = 0; i < x.size(); i += 3) x[i] *= 16;  // also where silu is flat

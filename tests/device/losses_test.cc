@@ -9,15 +9,15 @@ using reference::Values;
 class LossKernels : public KernelsOnDevice {};
 INSTANTIATE_TEST_SUITE_P(Devices, LossKernels, ::testing::ValuesIn(layers_under_test()), case_name);
 
-struct RowShape {
+struct LossRows {
   std::int64_t rows, width;
 };
 
 TEST_P(LossKernels, CrossEntropyAgreesWithReference) {
   enum Case { loss_only, apart, in_place };
   for (const auto& s :
-       {RowShape{1, 1}, RowShape{7, 33}, RowShape{33, 130}, RowShape{130, 7}, RowShape{40, 1001},
-        RowShape{9, 256}, RowShape{3, 50257}, RowShape{3, 50304}, RowShape{2, 70000}})
+       {LossRows{1, 1}, LossRows{7, 33}, LossRows{33, 130}, LossRows{130, 7}, LossRows{40, 1001},
+        LossRows{9, 256}, LossRows{3, 50257}, LossRows{3, 50304}, LossRows{2, 70000}})
     for (const auto which : {loss_only, apart, in_place}) {
       const Values logits = normal(s.rows * s.width);
       const auto targets = integers(s.rows, s.width);
@@ -53,7 +53,7 @@ TEST_P(LossKernels, CrossEntropyCountsHits) {
     kernels().cross_entropy(op);
     EXPECT_EQ(download(op.hits), (std::vector<float>{1, 0, 1, 1}));
   }
-  for (const auto& s : {RowShape{130, 3}, RowShape{40, 1001}, RowShape{3, 50257}}) {
+  for (const auto& s : {LossRows{130, 3}, LossRows{40, 1001}, LossRows{3, 50257}}) {
     const Values rows = normal(s.rows * s.width);
     const auto any = integers(s.rows, s.width);
     CrossEntropy op{.logits = upload({s.rows, s.width}, rows),
@@ -67,7 +67,7 @@ TEST_P(LossKernels, CrossEntropyCountsHits) {
 }
 
 TEST_P(LossKernels, CrossEntropyLeavesOutRowsWithoutATarget) {
-  for (const auto& s : {RowShape{7, 33}, RowShape{9, 256}, RowShape{3, 70000}})
+  for (const auto& s : {LossRows{7, 33}, LossRows{9, 256}, LossRows{3, 70000}})
     for (const bool gradient : {false, true}) {
       const Values logits = normal(s.rows * s.width);
       auto targets = integers(s.rows, s.width);

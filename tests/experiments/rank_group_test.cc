@@ -47,7 +47,7 @@ class RankGroups : public ::testing::Test {
       for (const std::string& line : lines) {
         (void)!send(socket, (line + "\n").data(), line.size() + 1, MSG_NOSIGNAL);
         char c = 0;
-        while (read(socket, &c, 1) == 1 && c != '\n') {
+        while (::read(socket, &c, 1) == 1 && c != '\n') {
         }
       }
       close(socket);
@@ -59,7 +59,7 @@ class RankGroups : public ::testing::Test {
       const std::string hello = "hello " + std::to_string(number) + "\n";
       (void)!send(socket, hello.data(), hello.size(), MSG_NOSIGNAL);
       char c = 0;
-      while (read(socket, &c, 1) == 1) {
+      while (::read(socket, &c, 1) == 1) {
       }
       close(socket);
     });
@@ -145,7 +145,7 @@ TEST_F(RankGroups, SayWhichRankEndsAfterItHasAnswered) {
   rank([](int socket) {
     (void)!send(socket, "hello 1\n", 8, MSG_NOSIGNAL);
     char c = 0;
-    while (read(socket, &c, 1) == 1 && c != '\n') {
+    while (::read(socket, &c, 1) == 1 && c != '\n') {
     }
     (void)!send(socket, "times\n", 6, MSG_NOSIGNAL);
     close(socket);
@@ -158,7 +158,7 @@ TEST_F(RankGroups, SayWhichRankEndsAfterItHasAnswered) {
 TEST_F(RankGroups, NameWhoDoesNotAnswerInTime) {
   rank([](int socket) {
     char c = 0;
-    while (read(socket, &c, 1) == 1) {
+    while (::read(socket, &c, 1) == 1) {
     }
     close(socket);
   });

@@ -67,14 +67,14 @@ ModelConfig idefics3(bool tied) {
   return c;
 }
 
-ModelConfig bert() {
+ModelConfig bert_config() {
   ModelConfig c = gpt_of(false);
   c.kind = "bert";
   c.masked = 2;
   return c;
 }
 
-ModelConfig t5() {
+ModelConfig t5_config() {
   ModelConfig c = gpt_of(false);
   c.kind = "t5";
   c.head_width = 3;
@@ -214,18 +214,17 @@ TEST_P(RoundTrip, KeepsTheBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, RoundTrip,
-    ::testing::Combine(::testing::Values(Case{"gpt", gpt_of(false)}, Case{"gpt_tied", gpt_of(true)},
-                                         Case{"llama", llama(false)},
-                                         Case{"llama_tied", llama(true)}, Case{"bert", bert()},
-                                         Case{"idefics3", idefics3(false)},
-                                         Case{"idefics3_tied", idefics3(true)}, Case{"t5", t5()},
-                                         Case{"mlp", mlp()},
-                                         Case{"resnet18", images("resnet", 18, 8)},
-                                         Case{"resnet50", images("resnet", 50, 8)},
-                                         Case{"vgg11", images("vgg", 11, 64)},
-                                         Case{"alexnet", images("alexnet", 8, 95)},
-                                         Case{"inception", images("inception", 24, 75)}),
-                       ::testing::Values(DType::f32, DType::bf16, DType::f16)),
+    ::testing::Combine(
+        ::testing::Values(Case{"gpt", gpt_of(false)}, Case{"gpt_tied", gpt_of(true)},
+                          Case{"llama", llama(false)}, Case{"llama_tied", llama(true)},
+                          Case{"bert", bert_config()}, Case{"idefics3", idefics3(false)},
+                          Case{"idefics3_tied", idefics3(true)}, Case{"t5", t5_config()},
+                          Case{"mlp", mlp()}, Case{"resnet18", images("resnet", 18, 8)},
+                          Case{"resnet50", images("resnet", 50, 8)},
+                          Case{"vgg11", images("vgg", 11, 64)},
+                          Case{"alexnet", images("alexnet", 8, 95)},
+                          Case{"inception", images("inception", 24, 75)}),
+        ::testing::Values(DType::f32, DType::bf16, DType::f16)),
     [](const auto& info) {
       return std::get<0>(info.param).name + "_" + std::string(name_of(std::get<1>(info.param)));
     });
@@ -296,7 +295,7 @@ TEST_F(Names, OfLlamaAreHuggingFaces) {
 }
 
 TEST_F(Names, OfBertAreHuggingFaces) {
-  const Weights& bert_model = write(bert());
+  const Weights& bert_model = write(bert_config());
   EXPECT_EQ(file_.tensors.size(), 5u + 2 * 16 + 2 + 2 + 4 + 1);
   const std::string self = "bert.encoder.layer.1.attention.self.";
   EXPECT_EQ(extents(self + "key.weight"), "8x8");
@@ -335,7 +334,7 @@ TEST_F(Names, OfIdefics3AreHuggingFaces) {
 }
 
 TEST_F(Names, OfT5AreHuggingFaces) {
-  const Weights& model = write(t5());
+  const Weights& model = write(t5_config());
   EXPECT_EQ(file_.tensors.size(), 1u + (2 * 8 + 1) + 1 + (2 * 13 + 1) + 1);
   EXPECT_EQ(extents("shared.weight"), "11x8");
   const std::string first = "encoder.block.0.layer.0.SelfAttention.";
@@ -535,7 +534,7 @@ TEST_F(Fit, CutsAPaddedVocabulary) {
 }
 
 TEST_F(Fit, TakesBertsWithOldNamesOfNorms) {
-  Weights& model = const_cast<Weights&>(write(bert()));
+  Weights& model = const_cast<Weights&>(write(bert_config()));
   const auto values = model.own();
   const std::string path = changed([&](auto& tensors) {
     for (const auto& [name, tensor] : file_.tensors) {
@@ -592,12 +591,12 @@ TEST_F(Stated, SavedWeightsAreOfTheModelThatSavedThem) {
                 ", 1 here" + advice);
   EXPECT_EQ(refused(llama(true), [](ModelConfig& c) { c.rope_base = 500000; }),
             "train.initial_weights: rope_base = 10000.0 in " + path_ + ", 500000.0 here" + advice);
-  EXPECT_EQ(refused(t5(), [](ModelConfig& c) { c.relative_distance = 64; }),
+  EXPECT_EQ(refused(t5_config(), [](ModelConfig& c) { c.relative_distance = 64; }),
             "train.initial_weights: relative_distance = 128 in " + path_ + ", 64 here" + advice);
   EXPECT_EQ(refused(gpt_of(true), [](ModelConfig& c) { c.epsilon = 1e-6; }),
             "train.initial_weights: epsilon = 1e-05 in " + path_ + ", 1e-06 here" + advice);
   EXPECT_EQ(
-      refused(bert(), [](ModelConfig& c) { c.activation = ModelActivation::relu; }),
+      refused(bert_config(), [](ModelConfig& c) { c.activation = ModelActivation::relu; }),
       "train.initial_weights: activation = \"gelu\" in " + path_ + ", \"relu\" here" + advice);
   EXPECT_EQ(refused(idefics3(false), [](ModelConfig& c) { c.vision_heads = 3; }),
             "train.initial_weights: vision_heads = 2 in " + path_ + ", 3 here" + advice);
@@ -607,7 +606,7 @@ TEST_F(Stated, SavedWeightsAreOfTheModelThatSavedThem) {
 
 TEST_F(Stated, SamplesMayHaveAnotherLengthAndTrainingOtherSettings) {
   EXPECT_EQ(refused(llama(false), [](ModelConfig& c) { c.context = 3; }), "nothing");
-  EXPECT_EQ(refused(bert(),
+  EXPECT_EQ(refused(bert_config(),
                     [](ModelConfig& c) {
                       c.positions = c.context;
                       c.context = 4;
@@ -657,7 +656,7 @@ std::vector<Beside> besides() {
           {"llama", llama(false), of_llama, "/num_attention_heads", 2,
            "num_attention_heads = 2 in FILE, heads = 4 here"},
           {"bert",
-           bert(),
+           bert_config(),
            {{"model_type", "bert"},
             {"num_hidden_layers", 2},
             {"num_attention_heads", 2},
@@ -669,7 +668,7 @@ std::vector<Beside> besides() {
            1e-5,
            "layer_norm_eps = 1e-05 in FILE, epsilon = 1e-12 here"},
           {"t5",
-           t5(),
+           t5_config(),
            {{"model_type", "t5"},
             {"num_layers", 2},
             {"num_heads", 2},

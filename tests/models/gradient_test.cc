@@ -77,7 +77,7 @@ Tolerance tolerance_of(const std::string& kind) {
   return smooth ? Tolerance{1e-2, 1e-3, 3e-4, false} : Tolerance{1e-3, 3e-3, 2e-3, true};
 }
 
-class EveryUnit : public testing::TestWithParam<Case> {};
+class EveryUnit : public ::testing::TestWithParam<Case> {};
 
 TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
   const auto device = make_cpu_device(1);
@@ -118,9 +118,9 @@ TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
 }
 
 const auto name_of_case = [](const auto& info) { return info.param.name; };
-INSTANTIATE_TEST_SUITE_P(Models, EveryUnit, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Models, EveryUnit, ::testing::ValuesIn(cases()), name_of_case);
 
-class WholeModel : public testing::TestWithParam<Case> {
+class WholeModel : public ::testing::TestWithParam<Case> {
  protected:
   WholeModel()
       : config_(GetParam().config),
@@ -308,7 +308,7 @@ TEST_P(WholeModel, GivesTheSameAgain) {
   EXPECT_EQ(device_->ledger().current(), rest_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, WholeModel, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Models, WholeModel, ::testing::ValuesIn(cases()), name_of_case);
 
 }  // namespace
 }  // namespace ringside

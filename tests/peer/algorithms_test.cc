@@ -240,8 +240,7 @@ double seconds(Simulated simulated, Algorithm algorithm, int size, std::int64_t 
                        [&](const Rank& r) { r.comm.all_reduce(r.floats(bytes / 4))->wait(); });
 }
 
-constexpr double micro = 1e-6;
-constexpr double base = 8 * micro, step = 3 * micro, port = 10e9;  // of small_cluster()
+constexpr double base = 8 * 1e-6, step = 3 * 1e-6, port = 10e9;  // of small_cluster()
 
 /// The time of an all-reduce of `s` bytes between p GPUs behind one switch.
 double closed_form(Algorithm algorithm, int p, double s) {
@@ -302,7 +301,7 @@ TEST(AlgorithmTimes, OnOneSwitchAreTheirClosedForms) {
 }
 
 TEST(AlgorithmTimes, OfTheHierarchyAreTheTimesOfItsRings) {
-  const double nic = 1e9, between = 10 * micro, s = 64 * 840 * 1000;
+  const double nic = 1e9, between = 10 * 1e-6, s = 64 * 840 * 1000;
   const int machines = 2, devices = 4;
   const double expected = base + 2 * (devices - 1) * (step + s / devices / port) +
                           2 * (machines - 1) * (between + s / devices / machines / nic);

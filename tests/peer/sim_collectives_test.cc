@@ -21,8 +21,6 @@ using testing::run_simulated;
 using testing::Simulated;
 using testing::small_cluster;
 
-constexpr double micro = 1e-6;
-
 sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
 
 /// Runs an operation on one rank. The whole array has `bytes` bytes, rounded down where it has to
@@ -65,7 +63,7 @@ double seconds(Simulated simulated, int size, const Operation& operation, std::i
 }
 
 TEST(SimCollectives, ARingOfEightTakesTheClosedForm) {
-  const double a = 3 * micro, b = 1 / 10e9, base = 8 * micro;
+  const double a = 3 * 1e-6, b = 1 / 10e9, base = 8 * 1e-6;
   const int p = 8;
   for (const auto& make : {rings_as_messages, rings_as_flows})
     for (const std::int64_t bytes : {1 << 10, 1 << 20, 1 << 24, 1 << 30}) {
@@ -85,7 +83,7 @@ TEST(SimCollectives, ARingOfEightTakesTheClosedForm) {
 
 TEST(SimCollectives, ALinkHasACurveBySize) {
   const int p = 4;
-  const double a = 3 * micro, b = 1 / 10e9, base = 8 * micro;
+  const double a = 3 * 1e-6, b = 1 / 10e9, base = 8 * 1e-6;
   for (const auto& make : {rings_as_messages, rings_as_flows}) {
     Simulated simulated = make(p);
     simulated.cluster.peer.by_mb.points = {{1, 0.25}, {16, 0.75}};
@@ -229,7 +227,7 @@ double copy_seconds(double bytes) { return bytes / (10e9 * 0.8); }
 
 TEST(SimCollectives, OnePassTakesTheTimeOfTheBytesThatCoresReadAndWrite) {
   constexpr std::int64_t s = 4 << 20;
-  const double base = 8 * micro;
+  const double base = 8 * 1e-6;
   for (const int ranks : {2, 4, 8}) {
     const double cores = std::max(ranks / 4.0, 1.0);  // more than 4 ranks share the 4 cores
     const auto expect = [&](const Operation& operation, double expected) {
@@ -252,8 +250,8 @@ TEST(SimCollectives, RunBesideComputeAndInTheOrderOfTheirCalls) {
     run_simulated(simulated, 4, [&](const Rank& r) {
       const Tensor a = r.floats(1 << 20), b = r.floats(1 << 20);
       // A copy moves 8 bytes for each element, at half of 100 GB/s.
-      const double compute = 2 * micro + (1 << 20) * 8 / 50e9;
-      const double ring = 8 * micro + 6 * 3 * micro + 1.5 * (4 << 20) / 10e9;
+      const double compute = 2 * 1e-6 + (1 << 20) * 8 / 50e9;
+      const double ring = 8 * 1e-6 + 6 * 3 * 1e-6 + 1.5 * (4 << 20) / 10e9;
       ASSERT_GT(ring, 3 * compute);
       const auto begin = r.device.mark();
       r.device.kernels().copy({.in = a, .out = b});
@@ -281,7 +279,7 @@ TEST(SimCollectives, RunBesideComputeAndInTheOrderOfTheirCalls) {
 
 TEST(SimCollectives, WaitForTheLastRank) {
   for (const auto& make : {rings_as_messages, rings_as_flows}) {
-    const double ring = 8 * micro + 6 * 3 * micro + 1.5 * 4096 / 10e9;
+    const double ring = 8 * 1e-6 + 6 * 3 * 1e-6 + 1.5 * 4096 / 10e9;
     double last = 0;
     run_simulated(make(4), 4, [&](const Rank& r) {
       world_of(r).sleep(r.rank == 2 ? 0.5 : 0);
@@ -307,7 +305,7 @@ TEST(SimCollectives, MessagesBetweenPairsShareLinks) {
       for (const int from : {1, 2, 3}) works.push_back(r.comm.recv(r.floats(count), from));
     for (const auto& work : works) {
       work->wait();
-      EXPECT_NEAR(work->span().end.value, 3 * micro + 0.03, 1e-6);
+      EXPECT_NEAR(work->span().end.value, 3 * 1e-6 + 0.03, 1e-6);
     }
   });
 }

@@ -17,7 +17,7 @@ using testing::rings_as_flows;
 using testing::rings_as_messages;
 using testing::Simulated;
 
-sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
+sim::World& failing_world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
 
 class SimFailures : public ::testing::TestWithParam<const char*> {
  protected:
@@ -36,15 +36,15 @@ INSTANTIATE_TEST_SUITE_P(Ways, SimFailures, ::testing::Values("messages", "flows
 TEST_P(SimFailures, ARankThatDoesNotComeIsNamedAtTheDeadlineInVirtualTime) {
   const auto errors = errors_of_simulated(simulated(0.5), 4, [&](const Rank& r) {
     r.comm.barrier();
-    if (r.rank == 2) return world_of(r).sleep(10);
-    const double begin = world_of(r).now();
+    if (r.rank == 2) return failing_world_of(r).sleep(10);
+    const double begin = failing_world_of(r).now();
     std::string error;
     try {
       r.comm.all_reduce(r.floats(1024))->wait();
     } catch (const Error& e) {
       error = e.what();
     }
-    EXPECT_NEAR(world_of(r).now() - begin, 0.5, 1e-3);
+    EXPECT_NEAR(failing_world_of(r).now() - begin, 0.5, 1e-3);
     EXPECT_EQ(
         error,
         "test: rank 2 of 4 did not begin operation 2 (all_reduce of 4096 bytes) within 0.5 s; "
@@ -52,7 +52,7 @@ TEST_P(SimFailures, ARankThatDoesNotComeIsNamedAtTheDeadlineInVirtualTime) {
         "operation 2 (all_reduce of 4096 bytes) for 0.50 s");
     EXPECT_THROW(r.comm.barrier(), Error);  // at once, not after the deadline
     EXPECT_THROW(r.comm.send(r.floats(1), 0), Error);
-    EXPECT_NEAR(world_of(r).now() - begin, 0.5, 1e-3);
+    EXPECT_NEAR(failing_world_of(r).now() - begin, 0.5, 1e-3);
   });
   EXPECT_EQ(errors, std::vector<std::string>(4));
 }
@@ -63,7 +63,7 @@ TEST_P(SimFailures, ARankThatLeavesIsNoticedBeforeTheDeadline) {
       simulated(60), 3,
       [&](const Rank& r) {
         r.comm.barrier();
-        if (r.rank == 1) return world_of(r).sleep(1);
+        if (r.rank == 1) return failing_world_of(r).sleep(1);
         r.comm.all_reduce(r.floats(1024))->wait();
       },
       &end);
@@ -102,7 +102,7 @@ TEST_P(SimFailures, DifferentOperationsAreNamedOnEveryRank) {
 
 TEST_P(SimFailures, DifferentSizesAreNamedOnEveryRank) {
   const auto errors = errors_of_simulated(simulated(60), 2, [&](const Rank& r) {
-    world_of(r).sleep(r.rank == 0 ? 1 : 0);
+    failing_world_of(r).sleep(r.rank == 0 ? 1 : 0);
     r.comm.all_reduce(r.floats(r.rank + 1))->wait();
   });
   for (const auto& error : errors)
@@ -124,7 +124,7 @@ TEST_P(SimFailures, OperationsBehindTheOneThatFailedFailToo) {
 
 TEST_P(SimFailures, AMessageThatNobodySendsIsNamed) {
   const auto errors = errors_of_simulated(simulated(0.5), 2, [&](const Rank& r) {
-    if (r.rank == 1) return world_of(r).sleep(5);
+    if (r.rank == 1) return failing_world_of(r).sleep(5);
     r.comm.recv(r.floats(4), 1)->wait();
   });
   EXPECT_EQ(errors[0],

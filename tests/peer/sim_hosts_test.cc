@@ -20,7 +20,7 @@ using testing::run_simulated;
 using testing::Simulated;
 using testing::two_hosts;
 
-constexpr double mb = 1 << 20, micro = 1e-6;
+constexpr double mb = 1 << 20;
 constexpr auto segment = static_cast<double>(segment_bytes);
 
 /// Bytes that go from one machine to another, by their numbers.
@@ -94,7 +94,7 @@ double seconds_of_sum(Simulated simulated, int ranks, std::int64_t bytes) {
 }
 
 TEST(SimHosts, TakeTheTimeOfTheNetworkOrOfTheirCores) {
-  const double s = 16 * mb, latency = (1 + 5 + 1) * micro, steps = 2 * 10 * micro;
+  const double s = 16 * mb, latency = (1 + 5 + 1) * 1e-6, steps = 2 * 10 * 1e-6;
   Simulated simulated = two_hosts(1);
   const auto seconds = [&] { return seconds_of_sum(simulated, 2, static_cast<std::int64_t>(s)); };
   EXPECT_NEAR(seconds(), steps + latency + s / 1e9, 1e-6);
@@ -107,7 +107,7 @@ TEST(SimHosts, OfTwoRanksEachSendASumUpAndDown) {
   const double s = 16 * mb;
   const double sent = s + 2 * segment;
   EXPECT_NEAR(seconds_of_sum(two_hosts(2), 4, static_cast<std::int64_t>(s)),
-              (8 + 2 * 10 + 7) * micro + sent / 1e9, 1e-6);
+              (8 + 2 * 10 + 7) * 1e-6 + sent / 1e9, 1e-6);
 }
 
 }  // namespace

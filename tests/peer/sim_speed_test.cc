@@ -12,8 +12,6 @@ using testing::Rank;
 using testing::run_simulated;
 using testing::small_cluster;
 
-constexpr double micro = 1e-6;
-
 TEST(SimCollectives, ManyGpusMakeAHundredAllGathersInSeconds) {
   sim::ClusterSpec cluster = small_cluster(8);
   cluster.machines = 128;
@@ -31,7 +29,7 @@ TEST(SimCollectives, ManyGpusMakeAHundredAllGathersInSeconds) {
   // A part takes 1023 hops round a ring of 1024 ranks. On the slowest way, 895 of them are hops of
   // 3 us within machines and 128 are hops of 10 us between machines. Each of a machine's 8 NICs
   // carries an eighth of the 1023 parts that a rank receives.
-  const double once = 8 * micro + 895 * 3 * micro + 128 * 10 * micro + 1023.0 * part * 4 / 8 / 1e9;
+  const double once = 8 * 1e-6 + 895 * 3 * 1e-6 + 128 * 10 * 1e-6 + 1023.0 * part * 4 / 8 / 1e9;
   EXPECT_NEAR(end, operations * once, 0.01 * operations * once);
 }
 

@@ -11,14 +11,12 @@ namespace ringside {
 namespace {
 
 using peer::LinkKind;
-using peer::Shape;
+using peer::NcclTopology;
 using peer::TuningRow;
 using peer::Way;
 using testing::run_simulated;
 using testing::Simulated;
 using testing::small_cluster;
-
-constexpr double micro = 1e-6;
 
 const TuningRow& row_of(NcclTopology shape, std::string_view protocol) {
   for (const TuningRow& row : peer::tuning_rows())
@@ -46,8 +44,8 @@ std::vector<Way> ways() {
     const bool ring = row.shape == NcclTopology::ring;
     out.push_back(
         {.row = &row,
-         .base = row.base_us.value_or(8.4) * micro,
-         .latency = micro * (ring ? 446 * nvlink + 64 * network : 2 * (7 * nvlink + 5 * network)),
+         .base = row.base_us.value_or(8.4) * 1e-6,
+         .latency = 1e-6 * (ring ? 446 * nvlink + 64 * network : 2 * (7 * nvlink + 5 * network)),
          .per_byte = (ring ? 2 * 255.0 / 256 : 2) / 200e9,
          .gbs = 200});
   }
@@ -116,9 +114,9 @@ TEST(Tuning, SimulatedAllReducesTakeTheFastest) {
     // A tree with LL: a step in the machine and two between machines, up and down. NICs move every
     // byte twice, at 0.92 / 3.8 of their rate.
     EXPECT_NEAR(all_reduce_s(simulated, 4),
-                micro * (6.8 + 2 * (0.6 + 2 * 5.0)) + 2 * 4 * 3.8 / 0.92 / 1e9, 1e-9);
+                1e-6 * (6.8 + 2 * (0.6 + 2 * 5.0)) + 2 * 4 * 3.8 / 0.92 / 1e9, 1e-9);
     // Rings with Simple: 7 steps in machines and 7 between.
-    const double steps = 8e-6 + micro * 7 * (3.4 + 9.6);
+    const double steps = 8e-6 + 1e-6 * 7 * (3.4 + 9.6);
     const double large = steps + 2 * 7 / 8.0 * (1 << 28) / 1e9;
     EXPECT_NEAR(all_reduce_s(simulated, 1 << 28), large, 0.01 * large);
     simulated.cluster.collective.tuning = sim::CollectiveTuning::rings;

@@ -19,7 +19,7 @@ using testing::violations;
 using testing::wrong_losses;
 using testing::wrong_parameters;
 
-struct Case {
+struct DegreeCase {
   Shard shard;
   int world;
   int shard_group = 0;
@@ -29,28 +29,28 @@ struct Case {
   bool nested() const { return shard_group > 1 && shard_group < world; }
 };
 
-constexpr Case cases[] = {{Shard::no_shard, 3},
-                          {Shard::shard_optimizer, 2},
-                          {Shard::shard_optimizer, 3},
-                          {Shard::shard_optimizer, 4},
-                          {Shard::shard_grad_op, 2},
-                          {Shard::shard_grad_op, 3},
-                          {Shard::shard_grad_op, 4},
-                          {Shard::on_demand, 2},
-                          {Shard::on_demand, 3},
-                          {Shard::on_demand, 4},
-                          {Shard::hybrid_shard, 2, 1},
-                          {Shard::hybrid_shard, 3, 4},
-                          {Shard::hybrid_shard, 4, 2},
-                          {Shard::full_shard, 2, 0, false},
-                          {Shard::full_shard, 3, 0, false},
-                          {Shard::full_shard, 4, 0, false},
-                          {Shard::on_demand, 3, 0, false},
-                          {Shard::hybrid_shard, 4, 2, false},
-                          {Shard::hybrid_shard_zero2, 4, 2},
-                          {Shard::hybrid_shard_zero1, 4, 2}};
+constexpr DegreeCase cases[] = {{Shard::no_shard, 3},
+                                {Shard::shard_optimizer, 2},
+                                {Shard::shard_optimizer, 3},
+                                {Shard::shard_optimizer, 4},
+                                {Shard::shard_grad_op, 2},
+                                {Shard::shard_grad_op, 3},
+                                {Shard::shard_grad_op, 4},
+                                {Shard::on_demand, 2},
+                                {Shard::on_demand, 3},
+                                {Shard::on_demand, 4},
+                                {Shard::hybrid_shard, 2, 1},
+                                {Shard::hybrid_shard, 3, 4},
+                                {Shard::hybrid_shard, 4, 2},
+                                {Shard::full_shard, 2, 0, false},
+                                {Shard::full_shard, 3, 0, false},
+                                {Shard::full_shard, 4, 0, false},
+                                {Shard::on_demand, 3, 0, false},
+                                {Shard::hybrid_shard, 4, 2, false},
+                                {Shard::hybrid_shard_zero2, 4, 2},
+                                {Shard::hybrid_shard_zero1, 4, 2}};
 
-class Degrees : public ::testing::TestWithParam<Case> {
+class Degrees : public ::testing::TestWithParam<DegreeCase> {
  protected:
   static RunRecord row_of(ExperimentConfig config) {
     const auto& [shard, world, shard_group, in_place] = GetParam();
@@ -62,7 +62,7 @@ class Degrees : public ::testing::TestWithParam<Case> {
   /// `single` over the same micro-batches, added up in the same order: that of a rank's
   /// micro-batches is free for the ranks of a group if every rank has one micro-batch.
   static RunRecord definition_of(ExperimentConfig config) {
-    const Case& c = GetParam();
+    const DegreeCase& c = GetParam();
     if (!c.nested()) return reference_of(config, c.world);
     EXPECT_EQ(config.train.accumulation, 1);
     config.train.accumulation = c.shard_group;
@@ -148,7 +148,7 @@ TEST_P(Degrees, RecomputeActivationsAndForgetDropout) {
   EXPECT_THAT(violations(row_of(config), kept), IsEmpty());
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
+std::string name_of_case(const ::testing::TestParamInfo<DegreeCase>& info) {
   const auto& [shard, world, shard_group, in_place] = info.param;
   return fmt::format("{}_world_{}_group_{}{}", name_of(shard), world, shard_group,
                      in_place ? "" : "_copied");

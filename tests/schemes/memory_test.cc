@@ -25,7 +25,7 @@ ExperimentConfig heavy() {
   return config;
 }
 
-constexpr std::int64_t largest_unit = (256 * 256 + 256) * 4;  // a hidden layer, bytes
+constexpr std::int64_t largest_unit_bytes = (256 * 256 + 256) * 4;  // a hidden layer, bytes
 
 class MemoryAtWorld : public ::testing::TestWithParam<int> {
  protected:
@@ -70,7 +70,7 @@ TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
     EXPECT_NEAR(rank.at_peak[MemoryKind::gradient], 4 * shard, 4 * padding);
     EXPECT_NEAR(rank.at_peak[MemoryKind::optimizer], 8 * shard, 8 * padding);
     // The parameters of two gathered units, and the gradients of two units in a reduce-scatter.
-    EXPECT_LE(rank.at_peak[MemoryKind::communication], 4 * largest_unit + 1024);
+    EXPECT_LE(rank.at_peak[MemoryKind::communication], 4 * largest_unit_bytes + 1024);
     EXPECT_EQ(rank.at_peak[MemoryKind::communication] > 0, GetParam() > 1);
   }
   // What is read in place differs in gathered units alone, and in nothing if there are none.

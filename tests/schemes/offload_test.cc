@@ -19,7 +19,7 @@ using testing::wrong_evaluations;
 using testing::wrong_losses;
 using testing::wrong_parameters;
 
-struct Case {
+struct OffloadCase {
   const char* scheme;
   int world;
   Offload offload = Offload::optimizer;
@@ -29,7 +29,7 @@ struct Case {
   bool sharded() const { return scheme == std::string("fsdp"); }
 };
 
-constexpr Case cases[] = {
+constexpr OffloadCase offload_cases[] = {
     {"single", 1},
     {"ddp", 2},
     {"ddp", 4},
@@ -43,10 +43,10 @@ constexpr Case cases[] = {
     {"fsdp", 4, Offload::parameters, Shard::hybrid_shard, 2},
 };
 
-class Offloading : public ::testing::TestWithParam<Case> {
+class Offloading : public ::testing::TestWithParam<OffloadCase> {
  protected:
   static RunRecord row_of(ExperimentConfig config, Offload offload) {
-    const Case& c = GetParam();
+    const OffloadCase& c = GetParam();
     config.train.offload = offload;
     if (c.sharded())
       config.scheme_options["fsdp"] =
@@ -67,7 +67,7 @@ class Offloading : public ::testing::TestWithParam<Case> {
   }
 };
 
-ExperimentConfig evaluated_resnet() {
+ExperimentConfig offloaded_resnet() {
   auto config = testing::tiny_resnet();
   config.train.steps = 3;
   config.train.evaluate_every = 2;
@@ -84,13 +84,13 @@ TEST_P(Offloading, KeepsTheBitsWithTiedTablesEvaluationsAndRecomputation) {
 }
 
 TEST_P(Offloading, KeepsTheBitsOfBatchNormsOverRanksBesideTheUpdatesOfLaterLayers) {
-  auto config = evaluated_resnet();
+  auto config = offloaded_resnet();
   config.model.batch_norm_group = GetParam().world == 4 ? 2 : GetParam().world;
   expect_the_same_bits(config);
 }
 
 TEST_P(Offloading, KeepsTheBitsAndTheStatisticsOfBatchNormsOfSeveralMicroBatches) {
-  auto config = evaluated_resnet();
+  auto config = offloaded_resnet();
   config.train.accumulation = 2;
   config.train.recompute = Recompute::full;
   config.optimizer.clip_norm = 0.5;
@@ -117,7 +117,7 @@ TEST_P(Offloading, KeepsTheBitsAndSkipsTheStepsOfFp16) {
 }
 
 TEST_P(Offloading, HoldsOnTheHostWhatTheOptimizerNeedsToTheByte) {
-  const Case& c = GetParam();
+  const OffloadCase& c = GetParam();
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     auto config = tiny("mlp");
     config.train.steps = 2;
@@ -141,13 +141,14 @@ TEST_P(Offloading, HoldsOnTheHostWhatTheOptimizerNeedsToTheByte) {
   }
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string name_of_offload_case(const ::testing::TestParamInfo<OffloadCase>& info) {
+  const OffloadCase& c = info.param;
   return c.sharded() ? fmt::format("{}_{}_world_{}", name_of(c.offload), name_of(c.shard), c.world)
                      : fmt::format("{}_{}_world_{}", name_of(c.offload), c.scheme, c.world);
 }
 
-INSTANTIATE_TEST_SUITE_P(Schemes, Offloading, ::testing::ValuesIn(cases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Schemes, Offloading, ::testing::ValuesIn(offload_cases),
+                         name_of_offload_case);
 
 TEST(OffloadOfAPlan, IsRefusedWhereItMeansNothing) {
   auto config = tiny("mlp");

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t layers = 12;
 
 /// The only step, as rank 0 recorded it; seconds.
-struct Step {
+struct StepTimes {
   StepTime time;
   std::vector<Slice> slices;
 
@@ -39,7 +39,7 @@ ExperimentConfig config(bool overlap, std::int64_t global_batch) {
   return out;
 }
 
-Step step_of(bool overlap, std::int64_t global_batch) {
+StepTimes step_of(bool overlap, std::int64_t global_batch) {
   const RunPlan plan = plan_training(config(overlap, global_batch), "ddp", 2);
   const auto ranks = simulate(plan, [](const Progress&) {});
   return {ranks[0].steps.at(0), ranks[0].slices};
@@ -49,7 +49,7 @@ Step step_of(bool overlap, std::int64_t global_batch) {
 std::int64_t batch_of_a_third() {
   std::int64_t batch = 16;
   const auto share = [&] {
-    const Step step = step_of(false, batch);
+    const StepTimes step = step_of(false, batch);
     return step.of(Activity::communication) / step.time.total;
   };
   while (share() > 1.0 / 3) batch += 16;
@@ -58,7 +58,7 @@ std::int64_t batch_of_a_third() {
 
 TEST(Overlap, ExposesLessThanHalfOfWhatItExposesWithout) {
   const std::int64_t batch = batch_of_a_third();
-  const Step without = step_of(false, batch), with = step_of(true, batch);
+  const StepTimes without = step_of(false, batch), with = step_of(true, batch);
   const double communication = without.of(Activity::communication);
   EXPECT_GT(communication, 0.28 * without.time.total);
   EXPECT_LE(communication, without.time.total / 3);
@@ -74,7 +74,7 @@ TEST(Overlap, ExposesLessThanHalfOfWhatItExposesWithout) {
 TEST(Overlap, ShowsBucketsUnderBackwardInTheTrace) {
   const std::int64_t batch = batch_of_a_third();
   for (const bool overlap : {true, false}) {
-    const Step step = step_of(overlap, batch);
+    const StepTimes step = step_of(overlap, batch);
     int reduced = 0, under_backward = 0, within_backward = 0;
     double begin = 1e300, end = 0;  // of backward
     for (const auto& slice : step.slices)

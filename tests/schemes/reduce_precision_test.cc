@@ -30,10 +30,10 @@ struct Dtypes {
   Precision precision;
   ReducePrecision reduce;
 };
-constexpr Dtypes mixed[] = {{Precision::bf16, ReducePrecision::fp32},
-                            {Precision::fp16, ReducePrecision::fp32},
-                            {Precision::fp32, ReducePrecision::bf16},
-                            {Precision::fp32, ReducePrecision::fp16}};
+constexpr Dtypes mixed_dtypes[] = {{Precision::bf16, ReducePrecision::fp32},
+                                   {Precision::fp16, ReducePrecision::fp32},
+                                   {Precision::fp32, ReducePrecision::bf16},
+                                   {Precision::fp32, ReducePrecision::fp16}};
 
 ExperimentConfig with(ExperimentConfig config, const Dtypes& dtypes) {
   config.train.precision = dtypes.precision;
@@ -42,7 +42,7 @@ ExperimentConfig with(ExperimentConfig config, const Dtypes& dtypes) {
 }
 
 /// A scheme at one world, with buckets of several sizes.
-struct Case {
+struct ReduceCase {
   const char* scheme;
   int world;
   Shard shard = Shard::no_shard;
@@ -50,20 +50,20 @@ struct Case {
   double bucket_mb = 0;
 };
 
-constexpr Case cases[] = {{"ddp", 1},
-                          {"ddp", 2},
-                          {"ddp", 4},
-                          {"fsdp", 1, Shard::full_shard},
-                          {"fsdp", 3, Shard::no_shard, 0, 0.005},
-                          {"fsdp", 2, Shard::shard_optimizer},
-                          {"fsdp", 4, Shard::shard_optimizer, 0, 0.005},
-                          {"fsdp", 3, Shard::shard_grad_op},
-                          {"fsdp", 3, Shard::full_shard},
-                          {"fsdp", 4, Shard::full_shard, 0, 0.005},
-                          {"fsdp", 4, Shard::hybrid_shard, 2, 0.005},
-                          {"fsdp", 4, Shard::hybrid_shard_zero1, 2}};
+constexpr ReduceCase reduce_cases[] = {{"ddp", 1},
+                                       {"ddp", 2},
+                                       {"ddp", 4},
+                                       {"fsdp", 1, Shard::full_shard},
+                                       {"fsdp", 3, Shard::no_shard, 0, 0.005},
+                                       {"fsdp", 2, Shard::shard_optimizer},
+                                       {"fsdp", 4, Shard::shard_optimizer, 0, 0.005},
+                                       {"fsdp", 3, Shard::shard_grad_op},
+                                       {"fsdp", 3, Shard::full_shard},
+                                       {"fsdp", 4, Shard::full_shard, 0, 0.005},
+                                       {"fsdp", 4, Shard::hybrid_shard, 2, 0.005},
+                                       {"fsdp", 4, Shard::hybrid_shard_zero1, 2}};
 
-class ReducePrecisions : public ::testing::TestWithParam<Case> {
+class ReducePrecisions : public ::testing::TestWithParam<ReduceCase> {
  protected:
   static RunPlan plan(const ExperimentConfig& config) {
     return plan_training(configured(config), GetParam().scheme, GetParam().world);
@@ -77,7 +77,7 @@ class ReducePrecisions : public ::testing::TestWithParam<Case> {
 
  private:
   static ExperimentConfig configured(ExperimentConfig config) {
-    const Case& c = GetParam();
+    const ReduceCase& c = GetParam();
     config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.005};
     config.scheme_options["fsdp"] =
         peer::FsdpOptions{.shard = c.shard, .shard_group = c.group, .bucket_mb = c.bucket_mb};
@@ -86,11 +86,12 @@ class ReducePrecisions : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(ReducePrecisions, EndWithTheBitsOfTheDefinition) {
-  for (const Dtypes& dtypes : mixed) expect_the_bits_of_the_definition(with(tiny("mlp"), dtypes));
+  for (const Dtypes& dtypes : mixed_dtypes)
+    expect_the_bits_of_the_definition(with(tiny("mlp"), dtypes));
 }
 
 TEST_P(ReducePrecisions, ClipAndMeasureNormsOfWhatWasSummed) {
-  auto config = with(tiny("gpt"), mixed[0]);
+  auto config = with(tiny("gpt"), mixed_dtypes[0]);
   config.model.tied = true;
   config.optimizer.kind = "lamb";
   config.optimizer.clip_norm = 0.5;
@@ -98,7 +99,7 @@ TEST_P(ReducePrecisions, ClipAndMeasureNormsOfWhatWasSummed) {
 }
 
 TEST_P(ReducePrecisions, AccumulateMicroBatches) {
-  for (const Dtypes& dtypes : {mixed[0], mixed[2]})
+  for (const Dtypes& dtypes : {mixed_dtypes[0], mixed_dtypes[2]})
     for (const Reduce reduce : {Reduce::last, Reduce::every}) {
       auto config = with(testing::accumulating(), dtypes);
       config.train.reduce = reduce;
@@ -108,7 +109,7 @@ TEST_P(ReducePrecisions, AccumulateMicroBatches) {
 
 /// Weights so large that gradients overflow fp16 in some steps.
 TEST_P(ReducePrecisions, SkipStepsThatOverflowFp16OnTheWay) {
-  for (const Dtypes& dtypes : {mixed[1], mixed[3]}) {
+  for (const Dtypes& dtypes : {mixed_dtypes[1], mixed_dtypes[3]}) {
     auto config = with(tiny("mlp"), dtypes);
     config.train.steps = 12;
     config.optimizer.kind = "sgd";
@@ -120,15 +121,16 @@ TEST_P(ReducePrecisions, SkipStepsThatOverflowFp16OnTheWay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Peers, ReducePrecisions, ::testing::ValuesIn(cases), [](const auto& info) {
-  const Case& c = info.param;
-  return fmt::format("{}_{}_world_{}{}", c.scheme, name_of(c.shard), c.world,
-                     c.bucket_mb > 0 ? "_in_buckets" : "");
-});
+INSTANTIATE_TEST_SUITE_P(Peers, ReducePrecisions, ::testing::ValuesIn(reduce_cases),
+                         [](const auto& info) {
+                           const ReduceCase& c = info.param;
+                           return fmt::format("{}_{}_world_{}{}", c.scheme, name_of(c.shard),
+                                              c.world, c.bucket_mb > 0 ? "_in_buckets" : "");
+                         });
 
 TEST(ReducePrecision, FollowsTheOrderOfAnAlgorithm) {
   for (const Algorithm algorithm : {Algorithm::ring, Algorithm::recursive_doubling})
-    for (const Dtypes& dtypes : {mixed[0], mixed[2]}) {
+    for (const Dtypes& dtypes : {mixed_dtypes[0], mixed_dtypes[2]}) {
       auto config = with(tiny("mlp"), dtypes);
       config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.005, .algorithm = algorithm};
       config.scheme_options["fsdp"] = peer::FsdpOptions{.bucket_mb = 0.005, .algorithm = algorithm};
@@ -141,13 +143,13 @@ TEST(ReducePrecision, FollowsTheOrderOfAnAlgorithm) {
 }
 
 TEST(ReducePrecision, RoundsWhatALoneRankSums) {
-  const auto plain = tiny("mlp"), rounded = with(plain, mixed[2]);
+  const auto plain = tiny("mlp"), rounded = with(plain, mixed_dtypes[2]);
   EXPECT_NE(reference_of(plain, 1).parameter_hashes, reference_of(rounded, 1).parameter_hashes);
 }
 
 TEST(ReducePrecision, KeepsTheSumsOfBf16GradientsFiner) {
   // Four ranks, two micro-batches each: fp32 sums of the same gradients have other bits.
-  auto config = with(tiny("mlp"), mixed[0]);
+  auto config = with(tiny("mlp"), mixed_dtypes[0]);
   const RunRecord fine = run(plan_training(config, "ddp", 4));
   config.train.reduce_precision = ReducePrecision::same;
   const RunRecord coarse = run(plan_training(config, "ddp", 4));
@@ -156,7 +158,7 @@ TEST(ReducePrecision, KeepsTheSumsOfBf16GradientsFiner) {
 }
 
 TEST(ReducePrecision, HasOneTreeOfSumsForEachNumberOfRanks) {
-  auto config = with(tiny("mlp"), mixed[2]);
+  auto config = with(tiny("mlp"), mixed_dtypes[2]);
   // Without conversion, two ranks with a micro-batch each add up as one rank with two.
   EXPECT_EQ(plan_training(config, "ddp", 2).sums.groups, 2);
   config.train.reduce_precision = ReducePrecision::same;
@@ -170,7 +172,7 @@ TEST(ReducePrecision, ThatConvertsNothingIsTheSame) {
 }
 
 TEST(ReducePrecision, StandsInTheRow) {
-  const RunRecord row = run(plan_training(with(tiny("mlp"), mixed[0]), "fsdp", 2));
+  const RunRecord row = run(plan_training(with(tiny("mlp"), mixed_dtypes[0]), "fsdp", 2));
   const auto json = to_json(row);
   EXPECT_EQ(json["dtypes"]["gradient"], "bf16");
   EXPECT_EQ(json["dtypes"]["reduction"], "fp32");
@@ -179,7 +181,7 @@ TEST(ReducePrecision, StandsInTheRow) {
 }
 
 TEST(ReducePrecision, IsRefusedWhereNobodyConverts) {
-  EXPECT_EQ(complaint([] { plan_training(with(tiny("mlp"), mixed[2]), "ps", 2); }),
+  EXPECT_EQ(complaint([] { plan_training(with(tiny("mlp"), mixed_dtypes[2]), "ps", 2); }),
             "train.reduce_precision = 'bf16': scheme ps moves gradients in the precision of the "
             "parameters; leave it out, or compare without this scheme");
   const Dtypes both{Precision::bf16, ReducePrecision::fp16};

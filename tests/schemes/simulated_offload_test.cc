@@ -20,30 +20,30 @@ using testing::simulated;
 using testing::small_cluster;
 using testing::tiny;
 
-RunRecord run_simulated(const ExperimentConfig& config, const std::string& scheme, int world) {
+RunRecord run_offloaded(const ExperimentConfig& config, const std::string& scheme, int world) {
   const RunPlan plan = plan_training(config, scheme, world);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
-struct Case {
+struct OffloadedRun {
   const char* scheme;
   int world;
   Offload offload;
 };
 
-std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
+std::string name_of_case(const ::testing::TestParamInfo<OffloadedRun>& info) {
   const auto& [scheme, world, offload] = info.param;
   return fmt::format("{}_world_{}_{}", scheme, world, name_of(offload));
 }
 
-class SimulatedOffload : public ::testing::TestWithParam<Case> {};
+class SimulatedOffload : public ::testing::TestWithParam<OffloadedRun> {};
 
 INSTANTIATE_TEST_SUITE_P(Schemes, SimulatedOffload,
-                         ::testing::Values(Case{"single", 1, Offload::optimizer},
-                                           Case{"ddp", 2, Offload::optimizer},
-                                           Case{"zero2", 3, Offload::optimizer},
-                                           Case{"zero3", 1, Offload::parameters},
-                                           Case{"zero3", 2, Offload::parameters}),
+                         ::testing::Values(OffloadedRun{"single", 1, Offload::optimizer},
+                                           OffloadedRun{"ddp", 2, Offload::optimizer},
+                                           OffloadedRun{"zero2", 3, Offload::optimizer},
+                                           OffloadedRun{"zero3", 1, Offload::parameters},
+                                           OffloadedRun{"zero3", 2, Offload::parameters}),
                          name_of_case);
 
 TEST_P(SimulatedOffload, EndsWithTheBitsOfTheCpuAndTakesTheSameTimeWithoutNumerics) {
@@ -56,9 +56,9 @@ TEST_P(SimulatedOffload, EndsWithTheBitsOfTheCpuAndTakesTheSameTimeWithoutNumeri
     const RunRecord real = run(plan_training(config, scheme, world));
     config = simulated(config, small_cluster(4));
     config.train.offload = offload;
-    const RunRecord without = run_simulated(config, scheme, world);
+    const RunRecord without = run_offloaded(config, scheme, world);
     config.sim.numerics = true;
-    const RunRecord with = run_simulated(config, scheme, world);
+    const RunRecord with = run_offloaded(config, scheme, world);
     EXPECT_EQ(with.parameter_hashes, real.parameter_hashes);
     EXPECT_EQ(with.loss, real.loss);
     // Without values there is no norm to clip by; the time is the same.
@@ -112,7 +112,7 @@ double seconds_of_step(const RunRecord& row) {
 TEST(SimulatedOffloadTime, IsThatOfThePipelineWhereOnlyTheHostTakesTime) {
   auto config = simulated(tiny("mlp"), slow_way(2));
   config.train.offload = Offload::optimizer;
-  const RunRecord row = run_simulated(config, "single", 1);
+  const RunRecord row = run_offloaded(config, "single", 1);
   const double expected = seconds_of_pipeline(row.plan, 0.1);
   EXPECT_NEAR(seconds_of_step(row), expected, 1e-4 * expected);
   // Nearly all of it is waiting.
@@ -125,9 +125,9 @@ TEST(SimulatedOffloadTime, GpusUnderOnePcieRootShareIt) {
   auto config = simulated(tiny("mlp"), slow_way(2));
   config.train.offload = Offload::optimizer;
   config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = peer::Shard::no_shard};
-  const RunRecord apart = run_simulated(config, "fsdp", 2);
+  const RunRecord apart = run_offloaded(config, "fsdp", 2);
   config.cluster->pcie_root_gbs = 0.1;
-  const RunRecord together = run_simulated(config, "fsdp", 2);
+  const RunRecord together = run_offloaded(config, "fsdp", 2);
   // All-reduces take some microseconds besides.
   const double alone = seconds_of_pipeline(apart.plan, 0.1);
   const double shared = seconds_of_pipeline(together.plan, 0.05);
@@ -139,9 +139,9 @@ TEST(SimulatedOffloadTime, CopiesAndUpdatesHideBehindBackward) {
   auto config = simulated(tiny("gpt"), small_cluster(2));
   config.model = {.layers = 8, .heads = 8, .width = 512, .context = 128};
   config.train.global_batch = 16;
-  const RunRecord without = run_simulated(config, "ddp", 2);
+  const RunRecord without = run_offloaded(config, "ddp", 2);
   config.train.offload = Offload::optimizer;
-  const RunRecord with = run_simulated(config, "ddp", 2);
+  const RunRecord with = run_offloaded(config, "ddp", 2);
   const double moved = with.time_ms.communication - without.time_ms.communication;
   EXPECT_GT(moved, 0);
   EXPECT_LT(with.time_ms.exposed - without.time_ms.exposed,
@@ -159,7 +159,7 @@ TEST(SimulatedOffloadTime, ForwardBeginsWithTheFirstUnitThatIsUpdated) {
   config.train.offload = Offload::optimizer;
   config.optimizer.clip_norm = 1;
   for (const char* scheme : {"zero1", "zero2", "zero3"}) {
-    const RunRecord row = run_simulated(config, scheme, 2);
+    const RunRecord row = run_offloaded(config, scheme, 2);
     EXPECT_GT(row.time_ms.serving_optimizer, 0.1 * row.step_ms.median);
     EXPECT_LT(row.time_ms.exposed, 0.6 * row.time_ms.serving_optimizer) << scheme;
   }
@@ -168,10 +168,10 @@ TEST(SimulatedOffloadTime, ForwardBeginsWithTheFirstUnitThatIsUpdated) {
 TEST(SimulatedOffloadMemory, OfTheHostMustHoldAllRanksOfItsMachine) {
   auto config = simulated(tiny("mlp"), small_cluster(2));
   config.train.offload = Offload::optimizer;
-  const RunRecord row = run_simulated(config, "ddp", 2);
+  const RunRecord row = run_offloaded(config, "ddp", 2);
   const double one = static_cast<double>(row.ranks[0].host_memory.value().at_peak.total());
   config.cluster->host.memory_gb = 1.5 * one / 1e9;
-  const std::string error = testing::complaint([&] { run_simulated(config, "ddp", 2); });
+  const std::string error = testing::complaint([&] { run_offloaded(config, "ddp", 2); });
   EXPECT_NE(error.find("host): no memory for"), std::string::npos) << error;
 }
 

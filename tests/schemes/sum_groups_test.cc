@@ -29,7 +29,7 @@ using testing::violations;
 using testing::wrong_losses;
 using testing::wrong_parameters;
 
-struct Case {
+struct SumGroupCase {
   int world;
   std::int64_t group;
   Placement placement;
@@ -42,15 +42,16 @@ struct Case {
 };
 
 /// Three servers beside four workers are not equally many for both members of a group of two.
-constexpr Case cases[] = {{2, 2, Placement::dedicated, 2}, {3, 3, Placement::dedicated, 1},
-                          {4, 2, Placement::dedicated, 1}, {4, 2, Placement::dedicated, 3},
-                          {4, 4, Placement::dedicated, 2}, {2, 2, Placement::beside, 2},
-                          {4, 2, Placement::beside, 2},    {4, 2, Placement::beside, 4},
-                          {4, 2, Placement::beside, 3},    {2, 2, Placement::mixed, 1},
-                          {4, 2, Placement::mixed, 0},     {4, 2, Placement::mixed, 1},
-                          {4, 2, Placement::mixed, 2}};
+constexpr SumGroupCase sum_group_cases[] = {
+    {2, 2, Placement::dedicated, 2}, {3, 3, Placement::dedicated, 1},
+    {4, 2, Placement::dedicated, 1}, {4, 2, Placement::dedicated, 3},
+    {4, 4, Placement::dedicated, 2}, {2, 2, Placement::beside, 2},
+    {4, 2, Placement::beside, 2},    {4, 2, Placement::beside, 4},
+    {4, 2, Placement::beside, 3},    {2, 2, Placement::mixed, 1},
+    {4, 2, Placement::mixed, 0},     {4, 2, Placement::mixed, 1},
+    {4, 2, Placement::mixed, 2}};
 
-class SumGroups : public ::testing::TestWithParam<Case> {
+class SumGroups : public ::testing::TestWithParam<SumGroupCase> {
  protected:
   static void expect_the_bits_of_the_definition(ExperimentConfig config) {
     config.scheme_options["ps"] = GetParam().options();
@@ -115,8 +116,8 @@ TEST_P(SumGroups, TrainBatchNorms) {
   expect_the_bits_of_the_definition(config);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ps, SumGroups, ::testing::ValuesIn(cases), [](const auto& info) {
-  const Case& one = info.param;
+INSTANTIATE_TEST_SUITE_P(Ps, SumGroups, ::testing::ValuesIn(sum_group_cases), [](const auto& info) {
+  const SumGroupCase& one = info.param;
   return fmt::format("world_{}_group_{}_{}_{}", one.world, one.group, name_of(one.placement),
                      one.servers);
 });
@@ -229,7 +230,7 @@ TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
     }
 }
 
-RunRecord run_simulated(const RunPlan& plan) {
+RunRecord run_groups(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
@@ -245,13 +246,13 @@ TEST(SimulatedSumGroups, EndWithTheBitsOfTheCpu) {
       config.sim.numerics = true;
       const RunPlan plan = plan_training(config, "ps", 4);
       EXPECT_TRUE(plan.sums.own_order);
-      EXPECT_THAT(violations(run_simulated(plan), real), IsEmpty());
+      EXPECT_THAT(violations(run_groups(plan), real), IsEmpty());
     }
 }
 
 /// 67 MB of parameters on 4 machines of 8 V100, and 4 for servers, on 10 Gb/s Ethernet; a step
 /// computes next to nothing.
-ExperimentConfig bound_by_the_network() {
+ExperimentConfig groups_bound_by_the_network() {
   ExperimentConfig config =
       simulated(tiny("mlp"), read_cluster(RINGSIDE_CLUSTERS "/v100-8x8-ethernet-10.toml"));
   config.data.kind = "synthetic";
@@ -268,29 +269,30 @@ ExperimentConfig bound_by_the_network() {
 
 /// The bounds of BytePS (Jiang et al., OSDI 2020, section 4.1) in units of M / B, the bytes of the
 /// model over the bytes a second of a machine's card, for 4 machines.
-struct Bound {
+struct GroupBound {
   std::string name;
   ps::PsOptions options;
   double passes = 0;
   double most = 0;  // of the bound
 };
 
-class SumGroupBounds : public ::testing::TestWithParam<Bound> {};
+class SumGroupBounds : public ::testing::TestWithParam<GroupBound> {};
 INSTANTIATE_TEST_SUITE_P(
     OfBytePs, SumGroupBounds,
-    ::testing::Values(Bound{"dedicated", {.servers = 4}, 1, 1.1},
-                      Bound{"beside", {.servers = 32, .placement = Placement::beside}, 1.5, 1.05},
-                      Bound{"mixed", {.servers = 2, .placement = Placement::mixed}, 1.2, 1.2}),
+    ::testing::Values(GroupBound{"dedicated", {.servers = 4}, 1, 1.1},
+                      GroupBound{
+                          "beside", {.servers = 32, .placement = Placement::beside}, 1.5, 1.05},
+                      GroupBound{"mixed", {.servers = 2, .placement = Placement::mixed}, 1.2, 1.2}),
     [](const auto& info) { return info.param.name; });
 
 /// Without groups each of these takes 8 times as long.
 TEST_P(SumGroupBounds, AreThoseOfOneReplicaForEveryMachine) {
-  const Bound& bound = GetParam();
+  const GroupBound& bound = GetParam();
   ps::PsOptions options = bound.options;
   options.sum_group = 8;
   options.partition_mb = 0.06;
-  const RunPlan plan = plan_training(in_groups(bound_by_the_network(), options), "ps", 32);
-  const RunRecord row = run_simulated(plan);
+  const RunPlan plan = plan_training(in_groups(groups_bound_by_the_network(), options), "ps", 32);
+  const RunRecord row = run_groups(plan);
   const double model_mb = 4e-6 * static_cast<double>(row.parameters);
   const double ratio = row.step_ms.median / (bound.passes * model_mb / plan.cluster->nic.gbs);
   EXPECT_GE(ratio, 0.99) << "faster than the bytes can travel";
@@ -303,10 +305,10 @@ TEST_P(SumGroupBounds, AreThoseOfOneReplicaForEveryMachine) {
 }
 
 TEST(SumGroupsInACluster, TakeAboutAnEighthOfTheTimeOfAsManyReplicas) {
-  auto config = bound_by_the_network();
+  auto config = groups_bound_by_the_network();
   config.model.layers = 4;
   const auto step_ms = [&](const ps::PsOptions& options) {
-    return run_simulated(plan_training(in_groups(config, options), "ps", 32)).step_ms.median;
+    return run_groups(plan_training(in_groups(config, options), "ps", 32)).step_ms.median;
   };
   const double ratio = step_ms({.servers = 4, .partition_mb = 0.5}) /
                        step_ms({.servers = 4, .sum_group = 8, .partition_mb = 0.06});

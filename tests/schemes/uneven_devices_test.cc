@@ -63,7 +63,7 @@ ExperimentConfig simulated(const sim::ClusterSpec& cluster, std::int64_t batch =
   return config;
 }
 
-RunRecord run_simulated(const ExperimentConfig& config, const std::string& scheme, int world) {
+RunRecord run_uneven(const ExperimentConfig& config, const std::string& scheme, int world) {
   const RunPlan plan = plan_training(config, scheme, world);
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
@@ -72,7 +72,7 @@ RunRecord run_simulated(const ExperimentConfig& config, const std::string& schem
 double speed_of(const sim::DeviceSpec& device, std::int64_t batch) {
   sim::ClusterSpec cluster = fast_network(1);
   cluster.device = device;
-  return run_simulated(simulated(cluster, batch), "single", 1).samples_per_s;
+  return run_uneven(simulated(cluster, batch), "single", 1).samples_per_s;
 }
 
 TEST(DevicesOfTwoKinds, WaitForTheSlowOneWithEqualShares) {
@@ -80,7 +80,7 @@ TEST(DevicesOfTwoKinds, WaitForTheSlowOneWithEqualShares) {
   const double slow = speed_of(cluster.others[0].device, 48);
   ASSERT_NEAR(speed_of(cluster.device, 48), 3 * slow, 0.01 * slow);
   for (const char* scheme : {"ddp", "zero1", "fsdp", "dp", "ps"})
-    EXPECT_NEAR(run_simulated(simulated(cluster), scheme, 2).samples_per_s, 2 * slow, 0.05 * slow)
+    EXPECT_NEAR(run_uneven(simulated(cluster), scheme, 2).samples_per_s, 2 * slow, 0.05 * slow)
         << scheme;
 }
 
@@ -91,8 +91,7 @@ TEST(DevicesOfTwoKinds, AddUpTheirSpeedsWithSharesBySpeed) {
   EXPECT_THAT(plan_training(config, "ddp", 2).train.weights, ElementsAre(72, 24));
   const double together = speed_of(cluster.device, 72) + speed_of(cluster.others[0].device, 24);
   for (const char* scheme : {"ddp", "zero1", "fsdp", "dp", "ps"})
-    EXPECT_NEAR(run_simulated(config, scheme, 2).samples_per_s, together, 0.04 * together)
-        << scheme;
+    EXPECT_NEAR(run_uneven(config, scheme, 2).samples_per_s, together, 0.04 * together) << scheme;
   config.train.global_batch = 10;  // 7.5 and 2.5: 8 of the fast one are as long as 2.67 of the slow
   EXPECT_THAT(plan_training(config, "ddp", 2).train.weights, ElementsAre(8, 2));
   config.train.global_batch = 2;
@@ -107,7 +106,7 @@ TEST(DevicesOfTwoKinds, AreTimedWithWhatARunMakesAgain) {
     config.train.recompute = recompute;
     const RunPlan plan = plan_training(config, "single", 1);
     times.push_back(1e3 * MicroBatchTimes(plan).seconds(0, 8));
-    others.push_back(run_simulated(config, "single", 1).time_ms.compute - times.back());
+    others.push_back(run_uneven(config, "single", 1).time_ms.compute - times.back());
     EXPECT_NEAR(others.back(), others[0], 1e-9 * times[0]) << name_of(recompute);
   }
   EXPECT_LT(others[0], 0.03 * times[0]);
@@ -150,12 +149,12 @@ TEST(DevicesOfTwoKinds, MustBothKnowTheDtype) {
 
 TEST(ASlowDevice, TakesLongerByItsFactorExactly) {
   sim::ClusterSpec cluster = small_cluster(2);
-  const RunRecord even = run_simulated(simulated(cluster), "single", 1);
+  const RunRecord even = run_uneven(simulated(cluster), "single", 1);
   cluster.slow = {{.machine = 0, .device = 0, .factor = 1.5}, {.machine = 0, .factor = 2}};
-  const RunRecord slow = run_simulated(simulated(cluster), "single", 1);
+  const RunRecord slow = run_uneven(simulated(cluster), "single", 1);
   EXPECT_NEAR(slow.step_ms.median, 3 * even.step_ms.median, 1e-9 * slow.step_ms.median);
   cluster.slow = {{.machine = 0, .device = 1, .factor = 1.5}};
-  const RunRecord other = run_simulated(simulated(cluster), "single", 1);
+  const RunRecord other = run_uneven(simulated(cluster), "single", 1);
   EXPECT_NEAR(other.step_ms.median, even.step_ms.median, 1e-9 * even.step_ms.median);
 }
 
@@ -165,8 +164,8 @@ TEST(ASlowDevice, HoldsUpAllOthers) {
   for (int machine = 0; machine < 4; ++machine)
     all.slow.push_back({.machine = machine, .factor = 2});
   for (const char* scheme : {"ddp", "fsdp", "ps"}) {
-    const double expected = run_simulated(simulated(all), scheme, 4).step_ms.median;
-    EXPECT_NEAR(run_simulated(simulated(one), scheme, 4).step_ms.median, expected, 0.02 * expected)
+    const double expected = run_uneven(simulated(all), scheme, 4).step_ms.median;
+    EXPECT_NEAR(run_uneven(simulated(one), scheme, 4).step_ms.median, expected, 0.02 * expected)
         << scheme;
   }
 }
@@ -181,7 +180,7 @@ TEST(ASlowDevice, OfACpuHoldsUpTheSumsToo) {
     cluster.slow = std::move(slow);
     auto config = simulated(cluster, 2);
     config.model.width = 256;
-    return run_simulated(config, "ddp", 2).step_ms.median;
+    return run_uneven(config, "ddp", 2).step_ms.median;
   };
   const double both = exposed({{.machine = 0, .factor = 4}});
   EXPECT_NEAR(exposed({{.machine = 0, .device = 1, .factor = 4}}), both, 0.02 * both);
@@ -194,7 +193,7 @@ TEST(Jitter, OfOneSeedGivesTheSameTimes) {
   const auto times = [&](std::int64_t seed) {
     config.train.seed = seed;
     std::vector<double> out;
-    for (const RankRecord& rank : run_simulated(config, "ddp", 2).ranks)
+    for (const RankRecord& rank : run_uneven(config, "ddp", 2).ranks)
       for (const StepTime& step : rank.steps) out.push_back(step.total);
     return out;
   };
@@ -226,9 +225,9 @@ TEST(Jitter, CostsTheSlowestOfEachStepMoreTheMoreThereAre) {
     auto config = simulated(fast_network(8), 8 * world);
     config.train.steps = steps;
     config.train.warmup = 0;
-    const double even = run_simulated(config, "ddp", world).samples_per_s;
+    const double even = run_uneven(config, "ddp", world).samples_per_s;
     config.sim.jitter = sigma;
-    const double slowdown = even / run_simulated(config, "ddp", world).samples_per_s;
+    const double slowdown = even / run_uneven(config, "ddp", world).samples_per_s;
     EXPECT_NEAR(slowdown, mean_of_largest(sigma, world, steps), 0.02) << world;
     if (world > 1) {
       EXPECT_GT(slowdown, before + 0.03) << world;

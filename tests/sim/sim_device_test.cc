@@ -27,7 +27,7 @@ std::unique_ptr<SimDevice> alone(bool numerics = false) {
 
 /// Seconds of a copy of 1 MB on the small cluster: 2e6 bytes, read and written, at half of
 /// 100 GB/s, plus 2 us for the launch.
-constexpr double copy_s = 2e6 / 50e9 + 2e-6;
+constexpr double copying_s = 2e6 / 50e9 + 2e-6;
 
 struct Copied {
   Tensor in, out;
@@ -43,14 +43,14 @@ TEST(SimDevice, TakesTheTimeOfTheRoofline) {
   EXPECT_EQ(start, 0);
   const Mark before = device->mark();
   Copied(*device).run(*device);
-  EXPECT_DOUBLE_EQ(device->clock().now(), copy_s);
+  EXPECT_DOUBLE_EQ(device->clock().now(), copying_s);
   const Mark between = device->mark();
   // 2e9 operations at half of 1 TFLOP/s.
   device->kernels().linear_forward({.x = device->tensor({1000, 1000}, MemoryKind::activation),
                                     .weight = device->tensor({1000, 1000}, MemoryKind::parameter),
                                     .y = device->tensor({1000, 1000}, MemoryKind::activation)});
   EXPECT_NEAR(device->seconds(between, device->mark()), 4e-3 + 2e-6, 1e-15);
-  EXPECT_DOUBLE_EQ(device->seconds(before, between), copy_s);
+  EXPECT_DOUBLE_EQ(device->seconds(before, between), copying_s);
 }
 
 /// Runs steps of one copy each on a device with these step times, and returns when each ended.
@@ -75,17 +75,17 @@ std::vector<double> ends_of_steps(const StepTimes& times, int steps) {
 TEST(SimDevice, WaitsForTheHostInEveryStep) {
   const auto ends = ends_of_steps({.host_s = 1e-3}, 3);
   for (std::size_t i = 0; i < ends.size(); ++i)
-    EXPECT_NEAR(ends[i], static_cast<double>(i + 1) * (copy_s + 1e-3), 1e-9);
+    EXPECT_NEAR(ends[i], static_cast<double>(i + 1) * (copying_s + 1e-3), 1e-9);
 }
 
 TEST(SimDevice, LoadsTheNextSamplesWhileItComputes) {
   // The samples of the first step are there; those of the next take longer than a step.
   const auto slow = ends_of_steps({.input_s = 1e-3}, 3);
   for (std::size_t i = 0; i < slow.size(); ++i)
-    EXPECT_NEAR(slow[i], static_cast<double>(i) * 1e-3 + copy_s, 1e-9);
-  const auto fast = ends_of_steps({.input_s = copy_s / 2}, 3);
+    EXPECT_NEAR(slow[i], static_cast<double>(i) * 1e-3 + copying_s, 1e-9);
+  const auto fast = ends_of_steps({.input_s = copying_s / 2}, 3);
   for (std::size_t i = 0; i < fast.size(); ++i)
-    EXPECT_NEAR(fast[i], static_cast<double>(i + 1) * copy_s, 1e-9);
+    EXPECT_NEAR(fast[i], static_cast<double>(i + 1) * copying_s, 1e-9);
 }
 
 TEST(SimDevice, DiffersFromOthersByTheSpreadButHostsDoNot) {
@@ -96,9 +96,9 @@ TEST(SimDevice, DiffersFromOthersByTheSpreadButHostsDoNot) {
     Copied(*device).run(*device);
     return device->clock().now();
   };
-  EXPECT_DOUBLE_EQ(seconds({0, 0}), copy_s);
-  EXPECT_DOUBLE_EQ(seconds({0, 1}), copy_s * spread_factor(0.1, 1));
-  EXPECT_DOUBLE_EQ(seconds({0, -1}), copy_s);
+  EXPECT_DOUBLE_EQ(seconds({0, 0}), copying_s);
+  EXPECT_DOUBLE_EQ(seconds({0, 1}), copying_s * spread_factor(0.1, 1));
+  EXPECT_DOUBLE_EQ(seconds({0, -1}), copying_s);
 }
 
 TEST(SimDevice, SmallOperationsReachLessAndEachClassHasItsOwnCurve) {
@@ -292,7 +292,7 @@ TEST(SimDevice, WithoutAWorldItStandsAlone) {
   Copied(*device).run(*device);
   device->catch_up();
   device->synchronize();
-  EXPECT_DOUBLE_EQ(device->clock().now(), copy_s);  // does not go back
+  EXPECT_DOUBLE_EQ(device->clock().now(), copying_s);  // does not go back
   EXPECT_EQ(device->place(), (Place{0, 3}));
   EXPECT_THROW(device->world(), Error);
   EXPECT_EQ(&sim_device(*device), device.get());
@@ -354,17 +354,17 @@ TEST(SimDeviceInAWorld, ItsTimeRunsAheadUntilItCatchesUp) {
                                    World& world = device.world();
                                    const Copied copied(device);
                                    for (int i = 0; i < 10; ++i) copied.run(device);
-                                   EXPECT_DOUBLE_EQ(device.clock().now(), 10 * copy_s);
+                                   EXPECT_DOUBLE_EQ(device.clock().now(), 10 * copying_s);
                                    EXPECT_EQ(world.now(), 0);
                                    device.catch_up();
-                                   EXPECT_NEAR(world.now(), 10 * copy_s, rounding);
-                                   EXPECT_NEAR(device.clock().now(), 10 * copy_s, rounding);
+                                   EXPECT_NEAR(world.now(), 10 * copying_s, rounding);
+                                   EXPECT_NEAR(device.clock().now(), 10 * copying_s, rounding);
                                    device.catch_up();
-                                   EXPECT_NEAR(world.now(), 10 * copy_s, rounding);
+                                   EXPECT_NEAR(world.now(), 10 * copying_s, rounding);
                                    world.sleep(1);
                                    copied.run(device);
                                    device.synchronize();
-                                   EXPECT_NEAR(world.now(), 1 + 11 * copy_s, rounding);
+                                   EXPECT_NEAR(world.now(), 1 + 11 * copying_s, rounding);
                                  }}});
   EXPECT_EQ(runs, 1);
 }
@@ -383,7 +383,7 @@ TEST(SimDeviceInAWorld, ItsClockNeverGoesBack) {
     }
   };
   const auto disturb = [](SimDevice& device) {
-    for (int i = 0; i < 100; ++i) device.world().sleep(copy_s - 1e-12);
+    for (int i = 0; i < 100; ++i) device.world().sleep(copying_s - 1e-12);
   };
   run_actors(small_cluster(2), {{{0, 0}, compute}, {{0, 1}, disturb}});
 }
@@ -405,8 +405,8 @@ TEST(SimDeviceInAWorld, ActorsThatShareADeviceShareItsCore) {
   world->spawn("server", {0, 0}, [&] { compute(3000); });
   world->run();
   ASSERT_EQ(ends.size(), 2u);
-  EXPECT_NEAR(ends[0], 2000 * copy_s, 2 * rounding);
-  EXPECT_NEAR(ends[1], 4000 * copy_s, 2 * rounding);
+  EXPECT_NEAR(ends[0], 2000 * copying_s, 2 * rounding);
+  EXPECT_NEAR(ends[1], 4000 * copying_s, 2 * rounding);
 }
 
 /// Two GPUs of one machine have one host. Its only core does the work of both, half as fast for
@@ -414,20 +414,20 @@ TEST(SimDeviceInAWorld, ActorsThatShareADeviceShareItsCore) {
 TEST(SimDeviceInAWorld, WorkOfTheHostSharesTheCoresOfTheMachine) {
   auto cluster = small_cluster(3);
   cluster.host.cores = 1;
-  constexpr OpCost work{OpClass::elementwise, 0, 2e6};  // takes copy_s
+  constexpr OpCost work{OpClass::elementwise, 0, 2e6};  // takes copying_s
   int ends = 0;
   const auto host_works = [&](SimDevice& device) {
     Copied(device).run(device);
     device.host_work(work, [] {});
-    EXPECT_NEAR(device.world().now(), 3 * copy_s, rounding) << "after the copy";
-    EXPECT_NEAR(device.clock().now(), 3 * copy_s, rounding);
+    EXPECT_NEAR(device.world().now(), 3 * copying_s, rounding) << "after the copy";
+    EXPECT_NEAR(device.clock().now(), 3 * copying_s, rounding);
     ++ends;
   };
   const auto computes = [&](SimDevice& device) {
     const Copied copied(device);
     for (int i = 0; i < 2; ++i) copied.run(device);
     device.catch_up();
-    EXPECT_NEAR(device.world().now(), 2 * copy_s, rounding);
+    EXPECT_NEAR(device.world().now(), 2 * copying_s, rounding);
     ++ends;
   };
   run_actors(cluster, {{{0, 0}, host_works}, {{0, 1}, host_works}, {{0, 2}, computes}});

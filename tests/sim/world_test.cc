@@ -18,7 +18,7 @@ namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
 
-ClusterSpec cluster() {
+ClusterSpec two_machines() {
   ClusterSpec spec;
   spec.name = "test";
   spec.machines = 9;
@@ -33,7 +33,7 @@ ClusterSpec cluster() {
 Place host(int machine) { return {machine, -1}; }
 
 TEST(World, WorkSharesCores) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   for (int i = 0; i < 4; ++i)
     world->spawn("worker", host(0), [&] {
       world->work(host(0), 0.5);
@@ -51,7 +51,7 @@ TEST(World, WorkSharesCores) {
 }
 
 TEST(World, WorkSharesTheMemoryForTheLastPartOfItsTime) {
-  sim::ClusterSpec spec = cluster();
+  sim::ClusterSpec spec = two_machines();
   spec.device = spec.host;
   spec.device.cores = 3;
   const auto world = make_world(spec);
@@ -72,7 +72,7 @@ TEST(World, WorkSharesTheMemoryForTheLastPartOfItsTime) {
 }
 
 TEST(World, EightToOneIncast) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   for (int i = 1; i <= 8; ++i)
     world->spawn("sender", host(i), [&, i] {
       world->start_flow(host(i), host(0), 100e6)->wait();
@@ -82,7 +82,7 @@ TEST(World, EightToOneIncast) {
 }
 
 TEST(World, ActorsHandleTheirOwnExceptions) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   const auto act = [&](double seconds) {
     struct Waits {
       World& world;
@@ -112,7 +112,7 @@ TEST(World, ActorsHandleTheirOwnExceptions) {
 }
 
 TEST(World, ActivitiesGoOnWithoutTheirOwner) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   world->spawn("owner", host(1), [&] {
     world->start_flow(host(1), host(0), 100e6);
     world->start_work(host(1), 0.1);
@@ -131,7 +131,7 @@ TEST(World, ActivitiesGoOnWithoutTheirOwner) {
 }
 
 TEST(World, WorkThatNobodyWaitsForTakesItsShare) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   for (int machine = 0; machine < 4; ++machine)
     world->spawn("actor", {machine, 0}, [&, machine] {
       const Place place{machine, 0};
@@ -147,7 +147,7 @@ TEST(World, WorkThatNobodyWaitsForTakesItsShare) {
 }
 
 TEST(World, EndsWithFlowsAndWorkUnderWay) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   std::unique_ptr<Inbox> inbox;
   JobPtr flow;
   world->spawn("actor", host(1), [&] {
@@ -164,7 +164,7 @@ TEST(World, EndsWithFlowsAndWorkUnderWay) {
 }
 
 TEST(World, InboxGivesWhatArrivesFirst) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   std::unique_ptr<Inbox> inbox;
   world->spawn("receiver", host(0), [&] {
     inbox = world->make_inbox(host(0));
@@ -193,7 +193,7 @@ TEST(World, InboxGivesWhatArrivesFirst) {
 }
 
 TEST(World, EventWakesThoseWhoWait) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   const std::unique_ptr<Event> event = world->make_event();
   for (int i = 0; i < 2; ++i)
     world->spawn("waiting", host(i), [&] {
@@ -216,7 +216,7 @@ TEST(World, EventWakesThoseWhoWait) {
 }
 
 TEST(World, FirstErrorIsTheRunsAndTheOthersGoOn) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   double end = 0;
   world->spawn("late", host(0), [&] {
     world->sleep(2);
@@ -241,7 +241,7 @@ TEST(World, FirstErrorIsTheRunsAndTheOthersGoOn) {
 }
 
 TEST(World, DeadlockNamesTheActors) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   int ended = 0;
   struct AtEnd {
     int& ended;
@@ -269,7 +269,7 @@ TEST(World, DeadlockNamesTheActors) {
 }
 
 TEST(World, ServicesEndWithTheLastActor) {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   const std::unique_ptr<Event> started = world->make_event();
   int turns = 0;
   bool ended = false;
@@ -299,8 +299,8 @@ TEST(World, ServicesEndWithTheLastActor) {
 }
 
 TEST(World, ErrorsNameWhatIsWrong) {
-  const auto world = make_world(cluster());
-  EXPECT_THROW(make_world(cluster()), Error);
+  const auto world = make_world(two_machines());
+  EXPECT_THROW(make_world(two_machines()), Error);
   EXPECT_THROW(world->spawn("nowhere", {9, 0}, [] {}), Error);
   world->spawn("actor", host(0), [&] {
     EXPECT_THROW(world->work(host(0), -1), Error);
@@ -314,7 +314,7 @@ TEST(World, ErrorsNameWhatIsWrong) {
 
 TEST(World, OnesThatFollowStartAtZero) {
   for (int i = 0; i < 3; ++i) {
-    const auto world = make_world(cluster());
+    const auto world = make_world(two_machines());
     EXPECT_EQ(world->now(), 0);
     world->spawn("actor", host(0), [&] { world->sleep(0.125); });
     world->run();
@@ -324,10 +324,10 @@ TEST(World, OnesThatFollowStartAtZero) {
 
 TEST(World, AWorldThatNeverRuns) {
   {
-    const auto world = make_world(cluster());
+    const auto world = make_world(two_machines());
     world->spawn("actor", host(0), [] { FAIL(); });
   }
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   world->run();
 }
 
@@ -335,7 +335,7 @@ TEST(World, AWorldThatNeverRuns) {
 /// times. Returns the time at which the run ends, and a number that depends on the order of the
 /// messages.
 std::string mixed_run() {
-  const auto world = make_world(cluster());
+  const auto world = make_world(two_machines());
   constexpr int actors = 9, rounds = 20;
   std::vector<std::unique_ptr<Inbox>> inboxes(actors);
   const std::unique_ptr<Event> round = world->make_event();
@@ -364,8 +364,8 @@ std::string mixed_run() {
 // Runs in a process of its own, where SimGrid's clock starts at 0. Another version of SimGrid may
 // round times differently, so that this test fails.
 TEST(WorldDeathTest, TimesAreTheSameToTheLastBit) {
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT((fmt::print(stderr, "{}", mixed_run()), std::exit(0)), testing::ExitedWithCode(0),
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT((fmt::print(stderr, "{}", mixed_run()), std::exit(0)), ::testing::ExitedWithCode(0),
               R"(0x1\.25a0f1eb1540ep-4 13227041400869185472$)");
 }
 

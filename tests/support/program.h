@@ -103,7 +103,7 @@ class Program {
         continue;
       }
       char chunk[4096];
-      const ssize_t n = read(pipes[i].fd, chunk, sizeof chunk);
+      const ssize_t n = ::read(pipes[i].fd, chunk, sizeof chunk);
       if (n > 0) (i == 0 ? ended_.out : ended_.err).append(chunk, static_cast<std::size_t>(n));
       open |= n > 0;
     }

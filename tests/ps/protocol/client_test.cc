@@ -14,7 +14,7 @@ namespace {
 
 using testing::complaint;
 
-constexpr std::uint64_t token = 9;
+constexpr std::uint64_t client_token = 9;
 
 /// What was sent, and what there is to receive.
 struct Wire {
@@ -61,11 +61,13 @@ class FakeChannel : public Channel {
 class ClientTest : public ::testing::Test {
  protected:
   std::unique_ptr<Client> make_client(double timeout_s = 0.05, bool paced = false) {
-    return std::make_unique<Client>(
-        std::make_unique<FakeChannel>(wire_),
-        ClientConfig{
-            .worker = 2, .servers = 2, .token = token, .timeout_s = timeout_s, .paced = paced},
-        device_->clock(), timeline_);
+    return std::make_unique<Client>(std::make_unique<FakeChannel>(wire_),
+                                    ClientConfig{.worker = 2,
+                                                 .servers = 2,
+                                                 .token = client_token,
+                                                 .timeout_s = timeout_s,
+                                                 .paced = paced},
+                                    device_->clock(), timeline_);
   }
   static Message pull(std::int64_t begin) {
     Message message;
@@ -83,7 +85,7 @@ TEST_F(ClientTest, SignsEveryMessage) {
   const auto client = make_client();
   client->ask(1, pull(0), "values", [](const Message&) {});
   for (const auto& sent : wire_.sent) {
-    EXPECT_EQ(sent.header.token, token);
+    EXPECT_EQ(sent.header.token, client_token);
     EXPECT_EQ(sent.header.worker, 2);
   }
   EXPECT_EQ(wire_.sent.back().server, 1);
@@ -237,12 +239,12 @@ TEST_F(ClientTest, ThrowsWhatAServerRefuses) {
 TEST_F(ClientTest, ThrowsForRepliesThatNobodyAsked) {
   const auto client = make_client();
   Message stray = pull(0);
-  stray.header.token = token;
+  stray.header.token = client_token;
   stray.header.worker = 2;
   stray.header.reply = true;
   wire_.incoming.push_back({0, stray});
   EXPECT_NE(complaint([&] { client->progress(); }), "nothing");
-  stray.header.token = token + 1;
+  stray.header.token = client_token + 1;
   wire_.incoming.push_back({0, stray});
   EXPECT_NE(complaint([&] { client->progress(); }), "nothing");
 }
@@ -259,8 +261,8 @@ TEST_F(ClientTest, ATimeInWhichItWasStoppedIsNoSilence) {
   ringside::testing::ManualDevice stopped;
   auto client = std::make_unique<Client>(
       std::make_unique<FakeChannel>(wire_),
-      ClientConfig{.worker = 2, .servers = 2, .token = token, .timeout_s = 60}, stopped.clock(),
-      timeline_);
+      ClientConfig{.worker = 2, .servers = 2, .token = client_token, .timeout_s = 60},
+      stopped.clock(), timeline_);
   client->ask(0, pull(0), "values", [](const Message&) {});
   const Wire::Sent request = wire_.sent.back();
   wire_.on_empty = [&, looks = 0]() mutable {

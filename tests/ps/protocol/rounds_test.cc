@@ -16,7 +16,7 @@
 namespace ringside::ps {
 namespace {
 
-constexpr std::uint64_t token = 77;
+constexpr std::uint64_t rounds_token = 77;
 
 class Values : public Unit {
  public:
@@ -41,7 +41,7 @@ class RoundsTest : public ::testing::Test {
   ParameterServer make_server() { return {model_, partition({50}, 1, 128), *device_, config_}; }
 
   Message about(Kind kind, int worker, std::int64_t step, std::int64_t micro_batch = 0) const {
-    Message message = testing::message_of(token, kind, worker, step);
+    Message message = testing::message_of(rounds_token, kind, worker, step);
     message.header.micro_batch = micro_batch;
     message.header.scalar = 1;
     return message;
@@ -96,7 +96,7 @@ class RoundsTest : public ::testing::Test {
 
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   Model model_;
-  ServerConfig config_{.workers = 2, .token = token, .steps = 10};
+  ServerConfig config_{.workers = 2, .token = rounds_token, .steps = 10};
 };
 
 TEST_F(RoundsTest, MeasuresWhenAllIsThereAndUpdatesOnTheTotals) {

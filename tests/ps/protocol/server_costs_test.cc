@@ -21,8 +21,8 @@ class AskedDevice : public testing::StagedDevice {
 TEST_F(ServerTest, KeepsMemoryForItsOwnPartAlone) {
   const auto chunks = partition({64, 64}, 2);
   Model model;
-  model.units.push_back(std::make_unique<ChunkState>(64, *device_));
-  model.units.push_back(std::make_unique<ChunkState>(64, *device_));
+  model.units.push_back(std::make_unique<Range>(64, *device_));
+  model.units.push_back(std::make_unique<Range>(64, *device_));
   for (const auto& [workers, sums] : {std::pair{1, 0}, {2, 256}}) {
     const MemoryUse before = device_->ledger().current();
     const ParameterServer server(model, chunks, *device_, config(workers));

@@ -16,14 +16,14 @@
 namespace ringside::ps {
 namespace {
 
-constexpr std::uint64_t token = 5;
+constexpr std::uint64_t service_token = 5;
 
 /// A channel to two workers, which greet the server and say what the test tells them to say.
 class Script : public Channel {
  public:
   explicit Script(std::string greeting) : greeting_(std::move(greeting)) {}
   void greets(int worker, std::string greeting) {
-    Message hello = testing::message_of(token, Kind::hello, worker, 0);
+    Message hello = testing::message_of(service_token, Kind::hello, worker, 0);
     hello.header.text = std::move(greeting);
     lines_.push_back({worker, std::move(hello)});
     greeted_.insert(worker);
@@ -35,14 +35,14 @@ class Script : public Channel {
     says_at_once(worker, kind, step, scalar);
   }
   void says_at_once(int worker, Kind kind, std::int64_t step = 0, double scalar = 0) {
-    Message message = testing::message_of(token, kind, worker, step);
+    Message message = testing::message_of(service_token, kind, worker, step);
     message.header.scalar = scalar;
     message.header.text = "its reason";
     lines_.push_back({worker, std::move(message)});
   }
   /// The channel finds that the worker is gone when it is to send what was staged.
   void ends(int worker) {
-    lines_.push_back({worker, testing::message_of(token, Kind::error, 0, 0)});
+    lines_.push_back({worker, testing::message_of(service_token, Kind::error, 0, 0)});
   }
   /// Makes `worker` say again and again that it is alive, once all other messages have been
   /// received.
@@ -100,7 +100,7 @@ class ServiceTest : public ::testing::Test {
   RankRecord serve_script() {
     ParameterServer server({}, {}, *device_,
                            {.workers = 2,
-                            .token = token,
+                            .token = service_token,
                             .rules = {.consistency = consistency_},
                             .steps = plan_.train.steps});
     RankContext context{plan_, 0, *device_, store_, timeline_};
@@ -219,7 +219,7 @@ TEST_F(ServiceTest, WhatComesBeforeAGreetingIsRefused) {
 TEST_F(ServiceTest, AGreetingCountsOnceAndForItsSenderAlone) {
   script_->says(0, Kind::alive);
   script_->greets(0, greeting_of(plan_));
-  Message other = testing::message_of(token, Kind::hello, 0, 0);
+  Message other = testing::message_of(service_token, Kind::hello, 0, 0);
   other.header.text = greeting_of(plan_);
   script_->relays(1, other);
   script_->says(0, Kind::done);

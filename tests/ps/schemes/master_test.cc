@@ -12,21 +12,21 @@
 namespace ringside::ps {
 namespace {
 
-constexpr std::uint64_t token = 5;
+constexpr std::uint64_t master_token = 5;
 
 class MasterTest : public ::testing::Test {
  protected:
   /// Asks for the inputs of micro-batch m of worker w, which are the 6 samples from sample
   /// 6 * (2 * w + m) on.
   Message inputs(int worker, std::int64_t step, std::int64_t micro_batch) const {
-    Message message = testing::message_of(token, Kind::inputs, worker, step);
+    Message message = testing::message_of(master_token, Kind::inputs, worker, step);
     message.header.micro_batch = micro_batch;
     message.header.begin = 6 * (2 * worker + micro_batch);
     message.header.count = 6;
     return message;
   }
   Message loss(int worker, std::int64_t step, std::int64_t micro_batch) {
-    Message message = testing::message_of(token, Kind::loss, worker, step);
+    Message message = testing::message_of(master_token, Kind::loss, worker, step);
     message.header.micro_batch = micro_batch;
     message.header.scalar = 0.125;
     message.frames = {logits()};
@@ -60,7 +60,7 @@ class MasterTest : public ::testing::Test {
   Loader loader_{data_, *device_, plan_.train.global_batch, 1};
   Model model_ = make_mlp(plan_.model, *device_);
   Master master_{model_,   partition(model_, 1),
-                 *device_, {.workers = 2, .token = token, .steps = 4},
+                 *device_, {.workers = 2, .token = master_token, .steps = 4},
                  loader_,  plan_};
 };
 

@@ -21,54 +21,54 @@ using testing::server_of;
 using testing::tiny_plan;
 
 template <class Options>
-std::vector<RankResult> run(const RunPlan& plan, const Options& options) {
+std::vector<RankResult> run_all(const RunPlan& plan, const Options& options) {
   check(options, plan);
   return run_ranks(plan, maker(options), server_of(options));
 }
 
-struct Case {
+struct SchemeCase {
   int world = 1, servers = 1;
   Placement placement = Placement::dedicated;
   TransportKind transport = TransportKind::ipc;
   std::int64_t micro_batches = 1;
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const SchemeCase& c, std::ostream* out) {
   *out << c.world << " workers, " << c.servers << " servers " << name_of(c.placement) << ", "
        << name_of(c.transport) << ", " << c.micro_batches << " micro-batches";
 }
 
-class PsTest : public ::testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Runs, PsTest,
-                         ::testing::Values(Case{1, 1}, Case{1, 1, Placement::beside},
-                                           Case{2, 1, Placement::beside}, Case{2, 2},
-                                           Case{2, 2, Placement::beside, TransportKind::ipc, 2},
-                                           Case{2, 3, Placement::dedicated, TransportKind::tcp, 3},
-                                           Case{3, 2},
-                                           Case{3, 3, Placement::beside, TransportKind::tcp},
-                                           Case{4, 2, Placement::beside},
-                                           Case{4, 6, Placement::dedicated, TransportKind::ipc},
-                                           Case{1, 1, Placement::dedicated, TransportKind::shm},
-                                           Case{1, 1, Placement::beside, TransportKind::shm},
-                                           Case{2, 2, Placement::beside, TransportKind::shm, 2},
-                                           Case{2, 3, Placement::dedicated, TransportKind::shm, 3},
-                                           Case{3, 3, Placement::beside, TransportKind::shm},
-                                           Case{4, 2, Placement::beside, TransportKind::automatic},
-                                           Case{4, 6, Placement::dedicated, TransportKind::shm},
-                                           Case{1, 0, Placement::mixed, TransportKind::shm},
-                                           Case{1, 1, Placement::mixed, TransportKind::ipc},
-                                           Case{2, 1, Placement::mixed, TransportKind::shm, 2},
-                                           Case{3, 1, Placement::mixed, TransportKind::tcp},
-                                           Case{3, 3, Placement::mixed, TransportKind::shm},
-                                           Case{3, 2, Placement::mixed, TransportKind::ipc, 2}));
+class PsTest : public ::testing::TestWithParam<SchemeCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    Runs, PsTest,
+    ::testing::Values(SchemeCase{1, 1}, SchemeCase{1, 1, Placement::beside},
+                      SchemeCase{2, 1, Placement::beside}, SchemeCase{2, 2},
+                      SchemeCase{2, 2, Placement::beside, TransportKind::ipc, 2},
+                      SchemeCase{2, 3, Placement::dedicated, TransportKind::tcp, 3},
+                      SchemeCase{3, 2}, SchemeCase{3, 3, Placement::beside, TransportKind::tcp},
+                      SchemeCase{4, 2, Placement::beside},
+                      SchemeCase{4, 6, Placement::dedicated, TransportKind::ipc},
+                      SchemeCase{1, 1, Placement::dedicated, TransportKind::shm},
+                      SchemeCase{1, 1, Placement::beside, TransportKind::shm},
+                      SchemeCase{2, 2, Placement::beside, TransportKind::shm, 2},
+                      SchemeCase{2, 3, Placement::dedicated, TransportKind::shm, 3},
+                      SchemeCase{3, 3, Placement::beside, TransportKind::shm},
+                      SchemeCase{4, 2, Placement::beside, TransportKind::automatic},
+                      SchemeCase{4, 6, Placement::dedicated, TransportKind::shm},
+                      SchemeCase{1, 0, Placement::mixed, TransportKind::shm},
+                      SchemeCase{1, 1, Placement::mixed, TransportKind::ipc},
+                      SchemeCase{2, 1, Placement::mixed, TransportKind::shm, 2},
+                      SchemeCase{3, 1, Placement::mixed, TransportKind::tcp},
+                      SchemeCase{3, 3, Placement::mixed, TransportKind::shm},
+                      SchemeCase{3, 2, Placement::mixed, TransportKind::ipc, 2}));
 
 TEST_P(PsTest, EndsWithTheBitsOfASequentialSum) {
-  const Case& c = GetParam();
+  const SchemeCase& c = GetParam();
   const RunPlan plan =
       tiny_plan(c.world, count_servers(c.placement, c.servers, c.world), c.micro_batches);
   expect_run_of(
       reference(c.world, c.micro_batches), plan,
-      run(plan,
-          PsOptions{.servers = c.servers, .placement = c.placement, .transport = c.transport}));
+      run_all(plan,
+              PsOptions{.servers = c.servers, .placement = c.placement, .transport = c.transport}));
 }
 
 /// Makes the model so large that the bytes of headers hardly matter.
@@ -86,8 +86,8 @@ TEST(Schemes, PartsOfAnySizeEndWithTheSameBits) {
     RunPlan plan = larger(tiny_plan(3, 2, beside, micro_batches));
     plan.train.reduce = Reduce::every;
     const auto results =
-        run(plan, PsOptions{.placement = beside ? Placement::beside : Placement::dedicated,
-                            .partition_mb = partition_mb});
+        run_all(plan, PsOptions{.placement = beside ? Placement::beside : Placement::dedicated,
+                                .partition_mb = partition_mb});
     for (const RankResult& result : results) EXPECT_EQ(result.error, "");
     return results[0].worker.parameter_hashes;
   };
@@ -102,30 +102,31 @@ TEST(Schemes, PartsOfAnySizeEndWithTheSameBits) {
 TEST(Schemes, SeveralThreadsMoveBytesAndTheBitsStay) {
   const RunPlan plan = tiny_plan(3, 2, false, 2);
   expect_run_of(reference(3, 2), plan,
-                run(plan, PsOptions{.transport = TransportKind::tcp, .io_threads = 3}));
+                run_all(plan, PsOptions{.transport = TransportKind::tcp, .io_threads = 3}));
 }
 
-class DpTest : public ::testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Runs, DpTest,
-                         ::testing::Values(Case{1, 1}, Case{1, 1, Placement::beside},
-                                           Case{2, 1, Placement::beside},
-                                           Case{2, 1, Placement::dedicated, TransportKind::tcp},
-                                           Case{2, 1, Placement::beside, TransportKind::tcp, 3},
-                                           Case{3, 1, Placement::beside},
-                                           Case{3, 1, Placement::dedicated, TransportKind::ipc, 2},
-                                           Case{4, 1, Placement::beside, TransportKind::ipc, 2},
-                                           Case{1, 1, Placement::beside, TransportKind::shm},
-                                           Case{2, 1, Placement::dedicated, TransportKind::shm},
-                                           Case{2, 1, Placement::beside, TransportKind::shm, 3},
-                                           Case{3, 1, Placement::dedicated, TransportKind::shm, 2},
-                                           Case{4, 1, Placement::beside, TransportKind::shm, 2}));
+class DpTest : public ::testing::TestWithParam<SchemeCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    Runs, DpTest,
+    ::testing::Values(SchemeCase{1, 1}, SchemeCase{1, 1, Placement::beside},
+                      SchemeCase{2, 1, Placement::beside},
+                      SchemeCase{2, 1, Placement::dedicated, TransportKind::tcp},
+                      SchemeCase{2, 1, Placement::beside, TransportKind::tcp, 3},
+                      SchemeCase{3, 1, Placement::beside},
+                      SchemeCase{3, 1, Placement::dedicated, TransportKind::ipc, 2},
+                      SchemeCase{4, 1, Placement::beside, TransportKind::ipc, 2},
+                      SchemeCase{1, 1, Placement::beside, TransportKind::shm},
+                      SchemeCase{2, 1, Placement::dedicated, TransportKind::shm},
+                      SchemeCase{2, 1, Placement::beside, TransportKind::shm, 3},
+                      SchemeCase{3, 1, Placement::dedicated, TransportKind::shm, 2},
+                      SchemeCase{4, 1, Placement::beside, TransportKind::shm, 2}));
 
 TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
-  const Case& c = GetParam();
+  const SchemeCase& c = GetParam();
   const RunPlan plan =
       tiny_plan(c.world, c.servers, c.placement == Placement::beside, c.micro_batches);
   expect_run_of(reference(c.world, c.micro_batches), plan,
-                run(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
+                run_all(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
 }
 
 /// What holds however messages travel.
@@ -139,8 +140,9 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
   ASSERT_EQ(expected.evaluations.size(), 2u);
   RunPlan plan = tiny_plan(2, 1, true, 1);
   plan.train.evaluate_every = 2;
-  for (const auto& results : {run(plan, DpOptions{}),
-                              run(plan, PsOptions{.servers = 1, .placement = Placement::beside})}) {
+  for (const auto& results :
+       {run_all(plan, DpOptions{}),
+        run_all(plan, PsOptions{.servers = 1, .placement = Placement::beside})}) {
     expect_run_of(expected, plan, results);
     for (std::size_t e = 0; e < 2; ++e)
       for (std::size_t w = 0; w < 2; ++w) {
@@ -170,7 +172,7 @@ void expect_within_a_percent_above(double bytes, double closed_form) {
 
 TEST_P(OverTransports, TrafficOfPsIsTheGradientFromWorkersAndTheValuesFromServers) {
   const RunPlan plan = larger(tiny_plan(3, 2, false, 1));
-  const auto results = run(plan, PsOptions{.transport = GetParam()});
+  const auto results = run_all(plan, PsOptions{.transport = GetParam()});
   const double parameters = 4.0 * static_cast<double>(results[0].worker.parameters);
   double by_servers = 0;
   for (std::size_t r = 0; r < results.size(); ++r) {
@@ -188,7 +190,7 @@ TEST_P(OverTransports, TrafficOfPsIsTheGradientFromWorkersAndTheValuesFromServer
 TEST_P(OverTransports, TrafficOfPsBesideLeavesOutWhatStaysInTheRank) {
   const RunPlan plan = larger(tiny_plan(2, 2, true, 1));
   const PsOptions options{.placement = Placement::beside, .transport = GetParam()};
-  const auto results = run(plan, options);
+  const auto results = run_all(plan, options);
   double all = 0;
   for (const RankResult& r : results)
     all += r.worker.bytes_sent_per_step + r.server.bytes_sent_per_step;
@@ -204,7 +206,7 @@ TEST_P(OverTransports, TrafficOfPsMixedIsTheSameOnAllRanks) {
                             .transport = GetParam(),
                             .partition_mb = 0.001};
     const RunPlan plan = larger(tiny_plan(world, count_servers(options, world), 1));
-    const auto results = run(plan, options);
+    const auto results = run_all(plan, options);
     const StepShape shape = shape_of(plan, results[0].worker);
     const double n = world, k = dedicated;
     const double minimum = ps_minimum_bytes(shape, options);
@@ -227,7 +229,7 @@ TEST_P(OverTransports, TrafficOfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
     const RunPlan plan = larger(tiny_plan(3, 1, beside, 1));
     const DpOptions options{.placement = beside ? Placement::beside : Placement::dedicated,
                             .transport = GetParam()};
-    const auto results = run(plan, options);
+    const auto results = run_all(plan, options);
     const StepShape shape = shape_of(plan, results[0].worker);
     const RankRecord& master = results[beside ? 0 : 3].server;
     expect_within_a_percent_above(master.bytes_sent_per_step, dp_minimum_bytes(shape, options));
@@ -265,7 +267,7 @@ TEST(MinimumBytes, OfPsMixedIsThatOfTheBusiestRank) {
 
 TEST(Memory, TheMasterOfDpHoldsMoreThanItsWorkers) {
   const RunPlan plan = larger(tiny_plan(2, 1, true, 1));
-  const auto results = run(plan, DpOptions{});
+  const auto results = run_all(plan, DpOptions{});
   const auto held = [&](std::size_t r, MemoryKind kind) { return results[r].worker.at_peak[kind]; };
   EXPECT_GE(held(0, MemoryKind::parameter), 2 * held(1, MemoryKind::parameter));
   EXPECT_EQ(held(1, MemoryKind::optimizer), 0);
@@ -274,7 +276,7 @@ TEST(Memory, TheMasterOfDpHoldsMoreThanItsWorkers) {
 
 TEST(Records, WorkersHaveNoOptimizerTimeAndServersDo) {
   const RunPlan plan = larger(tiny_plan(2, 2, false, 1));
-  const auto results = run(plan, PsOptions{});
+  const auto results = run_all(plan, PsOptions{});
   for (const StepTime& step : results[0].worker.steps) {
     EXPECT_EQ(step.by_activity[static_cast<std::size_t>(Activity::optimizer)], 0);
     EXPECT_GT(step.by_activity[static_cast<std::size_t>(Activity::communication)], 0);
@@ -488,7 +490,7 @@ TEST(ReplicaSchemes, EndWithTheBitsOfASequentialSumWithKeys) {
                           .transport = TransportKind::tcp,
                           .reach = {.address = "127.0.0.1", .keys = keys}};
   const RunPlan plan = tiny_plan(2, 2, false, 1);
-  expect_run_of(reference(2, 1), plan, run(plan, options));
+  expect_run_of(reference(2, 1), plan, run_all(plan, options));
 }
 
 TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {

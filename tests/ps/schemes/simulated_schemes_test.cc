@@ -29,24 +29,26 @@ sim::ClusterSpec cluster_with_costs(int machines) {
   return cluster;
 }
 
-struct Case {
+struct SimulatedCase {
   int world = 1, servers = 1;
   bool beside = false;
   std::int64_t micro_batches = 1;
   int machines = 1;
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const SimulatedCase& c, std::ostream* out) {
   *out << c.world << " workers, " << c.servers << " servers " << (c.beside ? "beside, " : ", ")
        << c.micro_batches << " micro-batches, " << c.machines << " machines";
 }
 
-class SimulatedPs : public ::testing::TestWithParam<Case> {};
+class SimulatedPs : public ::testing::TestWithParam<SimulatedCase> {};
 INSTANTIATE_TEST_SUITE_P(Runs, SimulatedPs,
-                         ::testing::Values(Case{1, 1}, Case{2, 2}, Case{2, 2, true, 2},
-                                           Case{3, 2, false, 1, 3}, Case{4, 2, true, 1, 4}));
+                         ::testing::Values(SimulatedCase{1, 1}, SimulatedCase{2, 2},
+                                           SimulatedCase{2, 2, true, 2},
+                                           SimulatedCase{3, 2, false, 1, 3},
+                                           SimulatedCase{4, 2, true, 1, 4}));
 
 TEST_P(SimulatedPs, EndsWithTheBitsOfASequentialSum) {
-  const Case& c = GetParam();
+  const SimulatedCase& c = GetParam();
   const RunPlan plan = tiny_plan(c.world, c.servers, c.beside, c.micro_batches);
   const PsOptions options{.servers = c.servers,
                           .placement = c.beside ? Placement::beside : Placement::dedicated};
@@ -54,13 +56,15 @@ TEST_P(SimulatedPs, EndsWithTheBitsOfASequentialSum) {
                 simulate(plan, options, cluster_with_costs(c.machines)).ranks);
 }
 
-class SimulatedDp : public ::testing::TestWithParam<Case> {};
+class SimulatedDp : public ::testing::TestWithParam<SimulatedCase> {};
 INSTANTIATE_TEST_SUITE_P(Runs, SimulatedDp,
-                         ::testing::Values(Case{1, 1}, Case{1, 1, true}, Case{2, 1, true, 3},
-                                           Case{3, 1, false, 2, 2}, Case{4, 1, true, 2, 4}));
+                         ::testing::Values(SimulatedCase{1, 1}, SimulatedCase{1, 1, true},
+                                           SimulatedCase{2, 1, true, 3},
+                                           SimulatedCase{3, 1, false, 2, 2},
+                                           SimulatedCase{4, 1, true, 2, 4}));
 
 TEST_P(SimulatedDp, EndsWithTheBitsOfASequentialSum) {
-  const Case& c = GetParam();
+  const SimulatedCase& c = GetParam();
   const RunPlan plan = tiny_plan(c.world, c.servers, c.beside, c.micro_batches);
   const DpOptions options{.placement = c.beside ? Placement::beside : Placement::dedicated};
   expect_run_of(reference(c.world, c.micro_batches), plan,
@@ -103,7 +107,7 @@ TEST(SimulatedSchemes, AStepOfDpIsAsLongAsTheMastersLinkIsBusy) {
 }
 
 template <class Options>
-void expect_that_all_end(const RunPlan& plan, const Options& options) {
+void expect_that_all_simulated_end(const RunPlan& plan, const Options& options) {
   const Simulated run =
       simulate_ranks(plan, cpu_machines(2), true, testing::with_a_failing_worker(maker(options)),
                      server_of(options));
@@ -112,8 +116,8 @@ void expect_that_all_end(const RunPlan& plan, const Options& options) {
 }
 
 TEST(SimulatedFailures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
-  expect_that_all_end(tiny_plan(3, 2, false, 1), PsOptions{});
-  expect_that_all_end(tiny_plan(2, 1, true, 1), DpOptions{});
+  expect_that_all_simulated_end(tiny_plan(3, 2, false, 1), PsOptions{});
+  expect_that_all_simulated_end(tiny_plan(2, 1, true, 1), DpOptions{});
 }
 
 TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {

@@ -9,15 +9,15 @@ namespace {
 
 using testing::StagedDevice;
 
-struct Case {
+struct StagedCase {
   int world, servers;
   Placement placement;
 };
-class StagedSchemesTest : public ::testing::TestWithParam<Case> {
+class StagedSchemesTest : public ::testing::TestWithParam<StagedCase> {
  protected:
   template <class Options>
   static void expect_the_bits_of_a_sequential_sum(const Options& options) {
-    const Case& c = GetParam();
+    const StagedCase& c = GetParam();
     const bool beside = c.placement == Placement::beside;
     const RunPlan plan = testing::tiny_plan(c.world, c.servers, beside, 2);
     // StagedDevice(3, 0): a copy to the host arrives at the third call of its ready(). Values are
@@ -28,23 +28,23 @@ class StagedSchemesTest : public ::testing::TestWithParam<Case> {
     testing::expect_run_of(testing::reference(c.world, 2), plan, results);
   }
 };
-std::string text(const ::testing::TestParamInfo<Case>& info) {
+std::string text(const ::testing::TestParamInfo<StagedCase>& info) {
   return std::to_string(info.param.world) + "Workers" + std::to_string(info.param.servers) +
          std::string(name_of(info.param.placement));
 }
 
 class StagedPsTest : public StagedSchemesTest {};
 INSTANTIATE_TEST_SUITE_P(Ps, StagedPsTest,
-                         ::testing::Values(Case{1, 1, Placement::dedicated},
-                                           Case{2, 1, Placement::beside},
-                                           Case{3, 2, Placement::dedicated},
-                                           Case{3, 3, Placement::beside}),
+                         ::testing::Values(StagedCase{1, 1, Placement::dedicated},
+                                           StagedCase{2, 1, Placement::beside},
+                                           StagedCase{3, 2, Placement::dedicated},
+                                           StagedCase{3, 3, Placement::beside}),
                          text);
 class StagedDpTest : public StagedSchemesTest {};
 INSTANTIATE_TEST_SUITE_P(Dp, StagedDpTest,
-                         ::testing::Values(Case{1, 1, Placement::dedicated},
-                                           Case{2, 1, Placement::dedicated},
-                                           Case{3, 1, Placement::beside}),
+                         ::testing::Values(StagedCase{1, 1, Placement::dedicated},
+                                           StagedCase{2, 1, Placement::dedicated},
+                                           StagedCase{3, 1, Placement::beside}),
                          text);
 
 TEST_P(StagedPsTest, EndsWithTheBitsOfASequentialSum) {

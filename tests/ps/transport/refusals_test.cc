@@ -7,12 +7,13 @@
 #include "ps/protocol/greeting.h"
 #include "ps/protocol/server_loop.h"
 #include "ps/transport/zmq/channels.h"
+#include "tests/ps/host.h"
 #include "tests/ps/server_fixture.h"
 
 namespace ringside::ps {
 namespace {
 
-constexpr double patience_s = 20;
+using testing::patience_s;
 
 /// A server of one worker, served by a thread, and the worker's end of the channel.
 class RefusalsTest : public ServerTest {

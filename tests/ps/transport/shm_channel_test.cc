@@ -16,6 +16,7 @@
 #include "ps/transport/shm/ends.h"
 #include "ps/transport/shm/transport.h"
 #include "tests/ps/frames.h"
+#include "tests/ps/host.h"
 #include "tests/support/complaint.h"
 #include "tests/support/staged_device.h"
 
@@ -26,7 +27,7 @@ using testing::complaint;
 using testing::counting;
 using testing::same;
 
-constexpr double patience_s = 20;
+using testing::patience_s;
 
 /// A server and a worker as ranks of their own, in one process.
 struct Pair {

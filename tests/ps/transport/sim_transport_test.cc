@@ -10,22 +10,22 @@ namespace ringside::ps {
 namespace {
 
 constexpr std::int64_t chunk = 1 << 18;  // elements, 1 MB
-constexpr double patience_s = 1000;
+constexpr double virtual_patience_s = 1000;
 
 /// One worker or server, which runs as an actor. Its tensors have no values.
-struct Party {
+struct SimulatedParty {
   sim::World& world;
   Device& device;
   Channel& channel;
   int id;
 };
-using Play = std::function<void(Party&)>;
+using SimulatedPlay = std::function<void(SimulatedParty&)>;
 
 /// Runs `worker` on every worker and `server` on every server. Rank r lives at places[r]; the
 /// workers are the first ranks. Returns the virtual seconds that the run took.
 double play(const sim::ClusterSpec& cluster, int workers, int servers,
-            const std::vector<sim::Place>& places, const Play& worker, const Play& server,
-            TransportKind kind = TransportKind::automatic) {
+            const std::vector<sim::Place>& places, const SimulatedPlay& worker,
+            const SimulatedPlay& server, TransportKind kind = TransportKind::automatic) {
   const auto world = sim::make_world(cluster);
   const RunPlan plan = testing::tiny_plan(workers, servers, false, 1);
   MemoryStore store;
@@ -36,33 +36,33 @@ double play(const sim::ClusterSpec& cluster, int workers, int servers,
       Timeline timeline(*device);
       const RankContext context{plan, static_cast<int>(r), *device, store, timeline};
       const bool serves = plan.ranks[r].server >= 0;
-      const TransportOptions options{.transport = kind, .timeout_s = patience_s};
+      const TransportOptions options{.transport = kind, .timeout_s = virtual_patience_s};
       const Connection connection =
           serves ? transport->listen(context, options) : transport->connect(context, options);
-      Party party{*world, *device, *connection.channel,
-                  serves ? plan.ranks[r].server : plan.ranks[r].worker};
+      SimulatedParty party{*world, *device, *connection.channel,
+                           serves ? plan.ranks[r].server : plan.ranks[r].worker};
       (serves ? server : worker)(party);
     });
   world->run();
   return world->now();
 }
 
-Message gradients(const Party& self, std::int64_t elements = chunk) {
+Message gradients(const SimulatedParty& self, std::int64_t elements = chunk) {
   Message message;
   message.header = {.token = 1, .kind = Kind::push, .worker = self.id};
   message.frames = {self.device.tensor({elements}, MemoryKind::gradient)};
   return message;
 }
 
-Play sends(int messages) {
-  return [messages](Party& self) {
+SimulatedPlay sends(int messages) {
+  return [messages](SimulatedParty& self) {
     for (int i = 0; i < messages; ++i) self.channel.send(0, gradients(self));
   };
 }
-Play takes(int messages) {
-  return [messages](Party& self) {
+SimulatedPlay takes(int messages) {
+  return [messages](SimulatedParty& self) {
     for (int i = 0; i < messages; ++i) {
-      const auto received = self.channel.receive(patience_s);
+      const auto received = self.channel.receive(virtual_patience_s);
       ASSERT_TRUE(received);
       EXPECT_EQ(received->message.frames.at(0).count(), chunk);
     }
@@ -81,7 +81,7 @@ struct Sent {
 };
 Sent send(const sim::ClusterSpec& cluster, int messages) {
   Sent out;
-  const auto worker = [&](Party& self) {
+  const auto worker = [&](SimulatedParty& self) {
     const Message message = gradients(self);
     out.bytes = static_cast<double>(encode(message).size() + message.frames[0].bytes());
     sends(messages)(self);
@@ -139,8 +139,8 @@ double within_a_processor(TransportKind kind, std::int64_t elements) {
   cluster.message = {.send_us = 100, .receive_us = 200};
   return play(
       cluster, 1, 1, {{0, 0}, {0, 0}},
-      [&](Party& self) { self.channel.send(0, gradients(self, elements)); },
-      [](Party& self) { EXPECT_TRUE(self.channel.receive(patience_s)); }, kind);
+      [&](SimulatedParty& self) { self.channel.send(0, gradients(self, elements)); },
+      [](SimulatedParty& self) { EXPECT_TRUE(self.channel.receive(virtual_patience_s)); }, kind);
 }
 
 TEST(SimTransport, ThroughSharedMemoryAHeaderMovesAndNoValue) {
@@ -164,7 +164,7 @@ TEST(SimTransport, TheCpusPartOfAMessageCompetesWithComputing) {
     double end = 0;
     play(
         cluster, 1, 1, places(2),
-        [&](Party& self) {
+        [&](SimulatedParty& self) {
           sends(messages)(self);
           self.world.work({0, 0}, 0.5);
           end = self.world.now();
@@ -186,7 +186,7 @@ TEST(SimTransport, OfAGpuTheHostsCpuDoesTheWork) {
   double end = 0;
   const double seconds = play(
       cluster, 1, 1, {{0, 0}, {0, -1}},
-      [&](Party& self) {
+      [&](SimulatedParty& self) {
         sends(20)(self);
         self.world.work({0, 0}, 0.1);
         end = self.world.now();
@@ -200,15 +200,15 @@ TEST(SimTransport, ComputingComesBeforeTheMessagesThatFollowIt) {
   double arrived = 0, computed = 0;
   play(
       testing::cpu_machines(2), 1, 1, places(2),
-      [&](Party& self) {
+      [&](SimulatedParty& self) {
         const Tensor x = self.device.tensor({1 << 24}, MemoryKind::gradient);
         self.device.kernels().add({.in = x, .out = x});
         computed = self.device.clock().now();
         EXPECT_EQ(self.world.now(), 0) << "time runs lazily";
         self.channel.send(0, gradients(self, 1));
       },
-      [&](Party& self) {
-        EXPECT_TRUE(self.channel.receive(patience_s));
+      [&](SimulatedParty& self) {
+        EXPECT_TRUE(self.channel.receive(virtual_patience_s));
         arrived = self.world.now();
       });
   EXPECT_GT(computed, 1e-3);
@@ -222,20 +222,20 @@ TEST(SimTransport, LastWordsToWhoIsGoneDoNotBlock) {
     cluster.message = {.send_us = 100, .receive_us = 200};
     play(
         cluster, 1, 1, {{0, 0}, {machines - 1, 0}},
-        [](Party& self) {
+        [](SimulatedParty& self) {
           self.world.sleep(1);
           for (int i = 0; i < high_water_mark; ++i)
             EXPECT_TRUE(self.channel.try_send(0, gradients(self)));
           EXPECT_FALSE(self.channel.try_send(0, gradients(self)));
           EXPECT_NEAR(self.world.now(), 1, 1e-9);
         },
-        [](Party&) {});
+        [](SimulatedParty&) {});
   }
 }
 
 TEST(SimTransport, AServerNamesAWorkerThatIsGone) {
-  play(testing::cpu_machines(2), 1, 1, places(2), sends(1), [](Party& self) {
-    ASSERT_TRUE(self.channel.receive(patience_s));
+  play(testing::cpu_machines(2), 1, 1, places(2), sends(1), [](SimulatedParty& self) {
+    ASSERT_TRUE(self.channel.receive(virtual_patience_s));
     self.world.sleep(1);
     try {
       self.channel.send(0, gradients(self));
@@ -248,7 +248,7 @@ TEST(SimTransport, AServerNamesAWorkerThatIsGone) {
 }
 
 TEST(SimTransport, WhatWasSentArrivesThoughItsSenderIsGone) {
-  play(testing::cpu_machines(2), 1, 1, places(2), sends(5), [](Party& self) {
+  play(testing::cpu_machines(2), 1, 1, places(2), sends(5), [](SimulatedParty& self) {
     self.world.sleep(1);
     takes(5)(self);
     EXPECT_FALSE(self.channel.receive(1));
@@ -258,8 +258,10 @@ TEST(SimTransport, WhatWasSentArrivesThoughItsSenderIsGone) {
 TEST(SimTransport, RefusesFramesThatAreTooLarge) {
   play(
       testing::cpu_machines(2), 1, 1, places(2),
-      [](Party& self) { EXPECT_THROW(self.channel.send(0, gradients(self, chunk + 1)), Error); },
-      [](Party&) {});
+      [](SimulatedParty& self) {
+        EXPECT_THROW(self.channel.send(0, gradients(self, chunk + 1)), Error);
+      },
+      [](SimulatedParty&) {});
 }
 
 std::string busy_run() {
@@ -269,13 +271,13 @@ std::string busy_run() {
   double sum = 0;
   const double seconds = play(
       cluster, 5, 3, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {0, 0}, {1, 0}, {2, 0}, {3, 0}},
-      [&](Party& self) {
+      [&](SimulatedParty& self) {
         for (int i = 0; i < messages; ++i)
           self.channel.send(i % 3, gradients(self, 1 + (i * 7919 * (self.id + 1)) % chunk));
       },
-      [&](Party& self) {
+      [&](SimulatedParty& self) {
         for (int i = 0; i < 5 * messages / 3; ++i) {
-          EXPECT_TRUE(self.channel.receive(patience_s));
+          EXPECT_TRUE(self.channel.receive(virtual_patience_s));
           sum = sum * 0.9 + self.world.now();
         }
       });

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "ps/transport/zmq/channels.h"
 #include "tests/ps/frames.h"
+#include "tests/ps/host.h"
 #include "tests/support/staged_device.h"
 
 namespace ringside::ps {
@@ -15,15 +16,14 @@ using testing::counting;
 using testing::same;
 using testing::StagedDevice;
 
-constexpr std::uint64_t token = 42;
-const Run run{.token = token, .secret = "nobody knows"};
-constexpr double patience_s = 20;
+using testing::patience_s;
+using testing::run;
 /// How long a test receives when it expects no message.
 constexpr double moment_s = 0.02;
 
 Message about(Kind kind, std::int64_t step, std::vector<Tensor> frames = {}) {
   Message message;
-  message.header = {.token = token, .kind = kind, .worker = 0, .step = step};
+  message.header = {.token = run.token, .kind = kind, .worker = 0, .step = step};
   message.frames = std::move(frames);
   return message;
 }
@@ -249,7 +249,7 @@ TEST_F(StagedTest, AWorkerThatWentIsToldOnceByTheNextCall) {
 }
 
 TEST_F(StagedTest, AWorkerThatWentDisturbsNoMessageToAnother) {
-  const ps::Run two{.token = token, .secret = run.secret, .outside = 2};
+  const ps::Run two{.token = run.token, .secret = run.secret, .outside = 2};
   const TransportOptions options{.timeout_s = patience_s};
   ServerEnd server = open_server(device_, std::make_shared<ZmqContext>(), two, 2, 0, options);
   Timeline timeline(server_device_);

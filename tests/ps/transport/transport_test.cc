@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "ps/protocol/archive.h"
 #include "tests/ps/frames.h"
+#include "tests/ps/host.h"
 #include "tests/ps/simulated.h"
 #include "tests/support/complaint.h"
 #include "tests/support/staged_device.h"
@@ -22,7 +23,7 @@ using testing::complaint;
 using testing::counting;
 using testing::same;
 
-constexpr double patience_s = 20;
+using testing::patience_s;
 
 /// Staged: ZeroMQ on devices whose memory the host does not share.
 enum class World { zmq, staged, shm, simulated };

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
 #include "tests/ps/frames.h"
+#include "tests/ps/host.h"
 #include "tests/support/staged_device.h"
 
 namespace ringside::ps {
@@ -20,9 +21,8 @@ namespace {
 using testing::counting;
 using testing::same;
 
-constexpr std::uint64_t token = 42;
-const Run run{.token = token, .secret = "nobody knows"};
-constexpr double patience_s = 20;
+using testing::patience_s;
+using testing::run;
 
 /// The CPU, or a device whose copies to the host arrive when the channel first asks for them. The
 /// channel asks during send(). These tests often do not call the channel again after send(), so it
@@ -66,7 +66,7 @@ struct Pair {
 
 Message question(std::vector<Tensor> frames = {}) {
   Message message;
-  message.header = {.token = token, .kind = Kind::push_pull, .worker = 1, .step = 8};
+  message.header = {.token = run.token, .kind = Kind::push_pull, .worker = 1, .step = 8};
   message.frames = std::move(frames);
   return message;
 }
