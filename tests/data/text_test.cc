@@ -166,7 +166,7 @@ TEST_F(Text, LeavesOutOfAFolderWhatIsNoTextAndSaysWhy) {
   write("page.txt", "<!DOCTYPE html><title>Sign in</title>");
   write("utf16.txt", std::string("\xff\xfeh\0i\0", 6));
   write("words.zip", "PK\x03\x04\x14");
-  write("lfs_pointer", lfs_pointer);
+  write("pointer", lfs_pointer);
   write("tar.gz", gzipped(std::string(257, ' ') + "ustar  "));
   write("late.txt", std::string(70'000, 'a') + '\0');
   const DataFiles files = text_files({root_.string()});
@@ -175,8 +175,8 @@ TEST_F(Text, LeavesOutOfAFolderWhatIsNoTextAndSaysWhy) {
       files.left_out,
       (std::vector<LeftOut>{{"no text (a NUL byte)", 1, 70'001, "late.txt"},
                             {"a page of HTML", 1, 37, "page.txt"},
-                            {"a lfs_pointer of Git LFS, not the file itself", 1,
-                             static_cast<std::int64_t>(lfs_pointer.size()), "lfs_pointer"},
+                            {"a pointer of Git LFS, not the file itself", 1,
+                             static_cast<std::int64_t>(lfs_pointer.size()), "pointer"},
                             {"compressed by gzip: a tar archive", 1,
                              static_cast<std::int64_t>(fs::file_size(root_ / "tar.gz")), "tar.gz"},
                             {"text in UTF-16 or UTF-32", 1, 6, "utf16.txt"},
@@ -208,10 +208,9 @@ TEST_F(Text, RefusesANamedFileThatIsNoText) {
   EXPECT_EQ(says("a.zip", "PK\x03\x04\x14"),
             in + "a.zip is a ZIP archive; unpack it: unzip " + (root_ / "a.zip").string());
   EXPECT_THAT(says("page.txt", "<!doctype HTML>"), HasSubstr(in + "page.txt is a page of HTML; "));
-  EXPECT_THAT(
-      says("lfs_pointer.txt", lfs_pointer),
-      HasSubstr(in + "lfs_pointer.txt is a lfs_pointer of Git LFS, not the file itself; fetch the "
-                     "file itself: git lfs pull"));
+  EXPECT_THAT(says("pointer.txt", lfs_pointer),
+              HasSubstr(in + "pointer.txt is a pointer of Git LFS, not the file itself; fetch the "
+                             "file itself: git lfs pull"));
   EXPECT_THAT(says("utf16.txt", std::string("\xfe\xff\0h\0i", 6)),
               HasSubstr(in + "utf16.txt is text in UTF-16 or UTF-32; convert it: iconv"));
   EXPECT_THAT(says("no-mark.txt", std::string("h\0i\0", 4)),
