@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// The fields are explained in docs/architecture.md, "The contract of a run". Warm-up steps and
+/// The fields are explained in docs/reading-results.md, "Rows of rows.jsonl". Warm-up steps and
 /// evaluations are left out of every figure about time. step_ms is that of the worker whose median
 /// is largest; samples_per_s is the number of samples of all measured steps, divided by the time
 /// that the slowest worker needs for these steps. The times in time_ms, except serving_optimizer,

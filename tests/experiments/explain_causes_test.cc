@@ -39,7 +39,7 @@ TEST(ExplainCauses, ASlowRankIsATenthSlowerAndOthersWait) {
               Not(::testing::Contains("a slow rank")));
 }
 
-/// Which of the equal cores of a machine is slow is a matter of chance (docs/models.md).
+/// Which of the equal cores of a machine is slow is a matter of chance (docs/schemes.md).
 TEST(ExplainCauses, SharesBySpeedAreForDevicesThatDiffer) {
   const auto remedy = [](const TwoRanks& two) {
     return findings_of(two.staged().evidence).front().remedies.at(0);

@@ -77,7 +77,7 @@ TEST(Glossary, HasEveryHeadingOfTheTables) {
     // "change [95%]" has the confidence in it
     const std::string entry = "**" + heading.substr(0, heading.find(" [")) + "**";
     EXPECT_NE(glossary.str().find(entry), std::string::npos)
-        << "docs/glossary.md has no entry " << entry;
+        << "docs/reference/columns.md has no entry " << entry;
   }
 }
 

@@ -15,7 +15,7 @@ from hosts.shaped_links import EXPERIMENT, ShapedLinks  # noqa: E402
 
 @unittest.skipUnless((os.cpu_count() or 1) > 1, "two hosts need a core each")
 class Predicted(unittest.TestCase):
-    """A test allows more than what was measured on an idle machine (docs/calibrate.md)."""
+    """A test allows more than what was measured on an idle machine (docs/hosts.md)."""
 
     def cases(self, mbit):
         with Stage(hosts=2) as stage:

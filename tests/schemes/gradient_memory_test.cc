@@ -1,4 +1,4 @@
-// The table of gradients in docs/memory.md: their bytes by how often, where and in what they are
+// The table of gradients in docs/sharding.md: their bytes by how often, where and in what they are
 // summed.
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-"""Every command in the READMEs, and in the pages beside them, is one that the program takes.
+"""Every command in docs and in the READMEs is one that the program takes.
 
-A command is an indented line that begins with ringside, build/ringside, or a script, in README.md, CONTRIBUTING.md, and
-the pages of the top-level folders. By default a command that is done at once runs as it stands; one that would train,
+A command is an indented line that begins with ringside, build/ringside, or a script, in README.md, CONTRIBUTING.md, docs,
+and the pages of the top-level folders. By default a command that is done at once runs as it stands; one that would train,
 measure or simulate is run with a place for its results that cannot be written: the program then checks file, keys,
 cases, plan and data, and ends before the first run. With RINGSIDE_WORDS=run (the label `long`) such commands really
 run, with two steps and one repeat. Files of the reader's own (mine.toml) are made of what the page shows of them.
@@ -24,8 +24,9 @@ PROGRAM = os.environ.get("RINGSIDE_PROGRAM", str(ROOT / "build/ringside"))
 RUNS = os.environ.get("RINGSIDE_WORDS") == "run"
 FOLDERS = ("docs", "core", "ps", "peer", "experiments", "tests", "scripts", "results")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/python/README.md",
-         ROOT / "results/gpu/README.md",
+         ROOT / "results/gpu/README.md", ROOT / "tests/hosts/README.md", *sorted((ROOT / "docs").glob("*/*.md")),
          *(page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")))]
+FIRST_PAGE = {"docs": "index.md"}  # of a folder; else README.md
 NOWHERE = "/dev/null/nowhere"  # nothing can be written there
 AT_ONCE = {"list", "doctor", "keys"}
 OF_RESULTS = {"report", "explain", "watch", "diff", "trace"}  # they look at folders that the reader has
@@ -36,7 +37,8 @@ OF_A_FILE = {"compare", "train", "validate", "reproduce", "advise", "calibrate"}
 PLACEHOLDERS = {"data.path=tinyshakespeare.txt": "data.path=text.txt", "data.path=DIR": "data.kind=synthetic-images",
                 "device.kind=cuda": "device.kind=cpu",
                 "compare experiments/gpu/resnet-50.toml": "compare experiments/gpu/resnet-50.toml --set device.kind=cpu",
-                "train.initial_weights=model.safetensors": "train.seed=1"}
+                "train.initial_weights=model.safetensors": "train.seed=1",
+                "single,all_at_once,ddp": "single,ddp"}  # docs/extending.md adds this scheme
 NOT_RUN = {"doctor": "says what is missing", "DMLC_ROLE": "waits for processes on other hosts",
            "device.kind=cuda": "needs a GPU", "experiments/gpu/resnet-50.toml": "needs a GPU",
            "./driver": "the reader's own program", "experiments/measured/peers.toml": "needs PyTorch",
@@ -71,6 +73,13 @@ def words_of(command: str, folder: pathlib.Path) -> list[str]:
     shown = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], cwd=folder, capture_output=True, text=True,
                            check=True)
     return shown.stdout.splitlines()
+
+
+@functools.cache
+def anchors_of(page: pathlib.Path) -> set[str]:
+    """What links to headings of a page say."""
+    return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-")
+            for heading in re.findall(r"(?m)^#+ (.*)$", page.read_text())}
 
 
 @functools.cache
@@ -180,8 +189,9 @@ class Words(unittest.TestCase):
     def test_the_program_takes_every_command(self):
         commands = all_commands()
         self.assertGreater(len(commands), 60)
-        self.assertEqual({folder for folder in FOLDERS if not any(page.startswith(folder + "/README") for page, _ in
-                                                                  commands)}, set())
+        pages = {page for page, _ in commands}
+        self.assertEqual({folder for folder in FOLDERS
+                          if f"{folder}/{FIRST_PAGE.get(folder, 'README.md')}" not in pages}, set())
         self.in_parallel(self.check, commands)
 
     def test_commands_of_sentences_have_a_program_or_a_test(self):
@@ -198,11 +208,14 @@ class Words(unittest.TestCase):
     def test_links_and_files_of_the_pages_are_there(self):
         for page in PAGES:
             text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
-            for target in re.findall(r"\]\(([^)#:]+)\)", text):
-                self.assertTrue((page.parent / target).exists(), f"{page}: no {target}")
+            prose = re.sub(r"(?m)^    .*$", "", text)
+            for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", prose):
+                file = page.parent / target if target else page
+                self.assertTrue(file.exists(), f"{page}: no {target}")
+                self.assertTrue(not anchor or anchor in anchors_of(file), f"{page}: no {target}#{anchor}")
             for name in re.findall(r"`((?:core|peer|ps|experiments|tests|scripts|results/reference)/[\w./-]*\w)`", text):
                 there = any((ROOT / (name + ending)).exists() for ending in ("", ".h", ".cc", ".py", ".txt", ".json"))
-                self.assertTrue(there, f"{page}: no {name}")
+                self.assertTrue(there or name.startswith("peer/schemes/all_at_once"), f"{page}: no {name}")
 
     def test_every_reference_folder_is_in_the_gallery(self):
         text = (ROOT / "results/README.md").read_text()
@@ -230,17 +243,18 @@ class Words(unittest.TestCase):
                          ["bf16", f"{bf16['step_ms']:.1f}", f"{bf16['rate']:,.0f}", f"{bf16['share']:.1%}",
                           f"{peak / 1e9:.1f}", f"{bf16['rate'] / bf16['compiled']:.2f}"])
 
-    def test_the_readme_of_a_folder_names_what_is_there(self):
+    def test_the_first_page_of_a_folder_names_what_is_there(self):
         for folder in FOLDERS:
-            text = (ROOT / folder / "README.md").read_text()
+            first = FIRST_PAGE.get(folder, "README.md")
+            text = (ROOT / folder / first).read_text()
             names = {path.name for path in (ROOT / folder).iterdir() if path.is_dir() and path.name != "__pycache__"}
             if folder == "scripts":
                 names |= {path.name for path in (ROOT / folder).iterdir() if path.suffix in ("", ".supp")}
-            names |= {path.stem for path in (ROOT / folder).glob("*.md")} - {"README"}
+            names |= {path.stem for path in (ROOT / folder).glob("*.md")} - {pathlib.Path(first).stem}
             if folder == "results":  # the results of the reader's own runs are there too
                 names = {"reference", "gpu"}
             for name in names:
-                self.assertTrue(re.search(rf"\b{re.escape(name)}\b", text), f"{folder}/README.md does not name {name}")
+                self.assertTrue(re.search(rf"\b{re.escape(name)}\b", text), f"{folder}/{first} does not name {name}")
 
     @unittest.skipUnless(RUNS, "takes minutes: RINGSIDE_WORDS=run")
     def test_commands_run(self):

@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// Reads a cluster file (experiments/clusters/*.toml; docs/clusters.md) and the files
+/// Reads a cluster file (experiments/clusters/*.toml; docs/simulator.md) and the files
 /// that it includes, such as the catalog. Devices, links and NICs are given by name; the file may
 /// define them itself, or override those of the catalog key by key. Throws Error that names the
 /// file, the line and the reason if the file cannot be read, a key or name is unknown (the nearest
