@@ -24,8 +24,8 @@ set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-W
 # fmt does not find out by itself that nvcc knows constexpr, and then breaks at its own.
 set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -DFMT_USE_CONSTEXPR=1")
 
-file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/runtime/*.cc core/device/cuda/kernels/*.cc
-     core/device/cuda/kernels/*.cu)
+file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/runtime/*.cc
+     core/device/cuda/kernels/*.cc core/device/cuda/kernels/*.cu)
 if(CUDNN_INCLUDE AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE AND TARGET CUDA::nvrtc)
   list(FILTER sources EXCLUDE REGEX "_cudnn_absent\\.cc$")
   set(RINGSIDE_HAS_CUDNN ON)

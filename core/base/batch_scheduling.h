@@ -1,4 +1,4 @@
-// Threads that do not interrupt threads which compute.
+// Threads in the scheduling class SCHED_BATCH, which do not interrupt threads that compute.
 #pragma once
 
 namespace ringside {

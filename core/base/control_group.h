@@ -1,5 +1,4 @@
-// Limits of the control groups (of a container, a job of Slurm, a unit of systemd) that a process
-// is in.
+// Limits of this process's control groups: those of a container, a Slurm job or a systemd unit.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Explanations for errors of the operating system that say too little.
+// Explanations for terse errors of the operating system.
 #pragma once
 
 #include <exception>

@@ -1,5 +1,5 @@
-// Names for the fields of a plain struct, given once and used everywhere: reading TOML, `--set`,
-// the JSON of plans, records and rows, and the list of keys with which an unknown key is compared.
+// Names for the fields of a plain struct, given once and used everywhere: in TOML, `--set`, the
+// JSON of plans and records, and the list of keys that suggests one for an unknown key.
 #pragma once
 
 #include <concepts>

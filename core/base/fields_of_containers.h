@@ -1,4 +1,5 @@
-// How Structs and Table reach into the containers that they were made of. Included by fields.h.
+// Element access of Structs and Table to the containers that they are made of. Included by
+// fields.h.
 #pragma once
 
 #include "core/base/fields.h"

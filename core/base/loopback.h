@@ -1,4 +1,4 @@
-// The loopback interface of this host, by which processes of one host speak TCP.
+// The loopback interface of this host, over which its processes speak TCP.
 #pragma once
 
 #include <string>

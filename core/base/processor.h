@@ -1,4 +1,4 @@
-// The processor and the memory of this machine, as far as this process may use them.
+// The processor and the memory of this machine that this process may use.
 #pragma once
 
 #include <cstdint>

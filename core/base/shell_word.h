@@ -1,4 +1,4 @@
-// Words of a command that a user or a shell reads back.
+// Quoting of words in commands that a user copies or a shell reads.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The time of day, for what people and other programs read. seconds_now() measures lengths of time.
+// The time of day, for people and other programs. To measure lengths of time use seconds_now().
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// How long a caller has waited.
+// The length of a wait, to compare with a deadline.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Files that are there either whole or not at all, and files that grow; none is written through a
+// Files that are written whole or not at all, and files that grow. No file is written through a
 // link.
 #pragma once
 

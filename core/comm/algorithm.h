@@ -1,4 +1,4 @@
-// The names of the algorithms by which ranks carry out collectives.
+// The names of the algorithms for collectives.
 #pragma once
 
 #include <cstdint>

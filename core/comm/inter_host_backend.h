@@ -1,4 +1,4 @@
-// Libraries that move messages between hosts.
+// The libraries that carry messages between hosts.
 #pragma once
 
 #include <cstdint>

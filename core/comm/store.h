@@ -1,4 +1,4 @@
-// Rendezvous: a few small values that all ranks of a run can see.
+// The key-value store of a run, which all its ranks can read and write.
 #pragma once
 
 #include <condition_variable>

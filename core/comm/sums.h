@@ -1,4 +1,4 @@
-// The order in which values of several ranks are added up.
+// The order in which the values of several ranks are added up.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Window: memory of all ranks of a group that each of them can read and write without the others.
+// Window: memory of all ranks of a group that each of them can read and write without the help of
+// the others (one-sided).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Datasets: where samples come from.
+// Datasets, the sources of samples.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Files of data as they are read: as they lie on the disk or, compressed by gzip, unpacked in
+// The content of data files, read from the disk or, if gzip has compressed them, unpacked in
 // memory.
 #pragma once
 

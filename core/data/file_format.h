@@ -1,7 +1,7 @@
-// Formats of files that are often given in place of the file that is meant.
+// Formats of files that are often given by mistake.
 //
 // A download may be an archive, a page that reports an error, or a pointer of Git LFS. Its first
-// bytes say so, whatever its name.
+// bytes tell, whatever its name.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What all data sets of images share.
+// Parts that all data sets of images share.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Files that data sets read, and the split of their samples.
+// Files that data sets read, and the split of their samples into training and held-out ones.
 #pragma once
 
 #include <sys/stat.h>

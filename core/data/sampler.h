@@ -1,4 +1,4 @@
-// Which samples a step takes, and which of them a rank takes.
+// The order of samples: those of each step, and each rank's part of them.
 #pragma once
 
 #include <cstdint>

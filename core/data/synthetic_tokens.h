@@ -1,4 +1,4 @@
-// The rule by which synthetic tokens follow each other.
+// The rule by which each synthetic token follows from the one before.
 #pragma once
 
 #include <cstdint>

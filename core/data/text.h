@@ -1,4 +1,4 @@
-// Text as bytes.
+// Text data sets whose tokens are bytes.
 #pragma once
 
 #include <filesystem>

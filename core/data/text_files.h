@@ -1,4 +1,4 @@
-// Text files that a data set of text is made of.
+// The files of a text data set.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Token files that a data set is made of.
+// The files of a data set of tokens.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The factors of one AdamW step, which are the same on every device.
+// The factors of one AdamW step, equal on every device.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Values of one dtype as values of another.
+// Conversion of values from one dtype to another.
 #pragma once
 
 #include "core/device/device.h"

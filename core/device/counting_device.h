@@ -1,4 +1,4 @@
-// A device that counts what would be computed.
+// A device that counts operations and memory instead of computing.
 #pragma once
 
 #include <array>

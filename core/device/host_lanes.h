@@ -1,4 +1,4 @@
-// HostLanes: the lanes of a host side, whatever they run on.
+// HostLanes: the lanes of a host side, on any kind of thread or simulated processor.
 #pragma once
 
 #include <array>

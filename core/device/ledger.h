@@ -1,4 +1,4 @@
-// How many bytes of each kind of memory a device has handed out, now and at the peak.
+// The bytes of each kind of memory that a device has handed out, now and at the peak.
 #pragma once
 
 #include <array>

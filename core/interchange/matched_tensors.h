@@ -1,4 +1,4 @@
-// Checks whether the tensors of a file are those of a model.
+// A check that the tensors of a file are those of a model.
 #pragma once
 
 #include <vector>

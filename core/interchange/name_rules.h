@@ -1,4 +1,4 @@
-// Rules for the names that files have for the parameters of units.
+// Rules that map the parameters of units to their names in files.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// safetensors: the usual file format for weights in the world of PyTorch.
+// safetensors: the usual file format for weights of PyTorch models.
 //
 // A file has eight bytes with the length of the header, the header in JSON, then the tensors'
 // bytes. https://huggingface.co/docs/safetensors

@@ -1,4 +1,4 @@
-// The [model] that a file states, to be held against that of an experiment.
+// The [model] that a file states, to compare with the one of an experiment.
 #pragma once
 
 #include <filesystem>

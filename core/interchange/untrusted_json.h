@@ -1,4 +1,4 @@
-// JSON of files that anybody may have written.
+// Parsing of JSON from files of unknown origin.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

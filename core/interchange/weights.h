@@ -1,4 +1,4 @@
-// Reads and writes the weights of a model under the names that other programs use
+// Reading and writing of a model's weights under the names that other programs use
 // (core/interchange/names.h).
 #pragma once
 

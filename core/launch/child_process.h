@@ -1,4 +1,4 @@
-// A process that this one starts, watches and ends.
+// A child process that this one starts, watches and ends.
 #pragma once
 
 #include <sys/types.h>

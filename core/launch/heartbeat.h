@@ -1,4 +1,4 @@
-// Signs of life between the processes of a job.
+// Heartbeats between the processes of a job.
 #pragma once
 
 #include <thread>

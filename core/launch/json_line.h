@@ -1,4 +1,4 @@
-// Sends and receives JSON values over a stream socket, each on a line of its own.
+// JSON values over a stream socket, one a line.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// Runs: ranks as processes, their store, and what becomes of them.
+// Runs: their ranks as processes, their store, and the end of each rank.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A store at the other end of a line.
+// A store that another process serves over a stream socket.
 #pragma once
 
 #include <mutex>

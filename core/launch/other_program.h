@@ -1,4 +1,4 @@
-// How a rank's process is started.
+// The command that starts a rank's process, of this program or another.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How a process ended that this one has forked.
+// The end of a forked process, and its description in words.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// RankHost: where processes of ranks run, on this host or on another one.
+// RankHost: starts and watches the processes of ranks on one host, this one or another.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

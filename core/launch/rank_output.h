@@ -1,4 +1,4 @@
-// What a rank writes to its standard output and error.
+// The standard output and error of a rank.
 #pragma once
 
 #include <string>

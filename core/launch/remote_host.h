@@ -1,4 +1,4 @@
-// Ranks of another host: both ends of the connection between the launcher and an agent there.
+// Ranks on another host: both ends of the connection between the launcher and the agent there.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What a run needs on its hosts beside the processes of its ranks.
+// RunSidecar: help that a run needs on its hosts beside the processes of its ranks.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

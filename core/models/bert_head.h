@@ -1,4 +1,4 @@
-// The last unit of BERT: both heads of its pre-training.
+// The last unit of BERT, with both heads of its pre-training.
 #pragma once
 
 #include "core/models/model.h"

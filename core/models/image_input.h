@@ -1,4 +1,4 @@
-// How the first unit of an image model prepares its input.
+// The input of an image model's first unit, checked and converted.
 #pragma once
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// Inception-v3: blocks whose branches see an image through kernels of different sizes.
+// Inception-v3: blocks whose branches apply kernels of different sizes to the same image.
 #pragma once
 
 #include "core/models/model.h"

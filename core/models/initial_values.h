@@ -1,4 +1,4 @@
-// The values that a model starts with.
+// The initial values of a model's parameters.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Values behind 0 and "auto" in [model], and the keys that decide what a model computes.
+// The values behind 0 and "auto" in [model], and the keys that decide what a model computes.
 #pragma once
 
 #include <span>

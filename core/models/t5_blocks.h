@@ -1,4 +1,4 @@
-// The blocks of T5, and what its units hand to each other beside the stream.
+// The blocks of T5, and the values that its units hand on beside the stream.
 #pragma once
 
 #include <memory>

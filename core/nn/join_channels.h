@@ -1,4 +1,4 @@
-// Images side by side along their channels, which come last.
+// Concatenation of images along their channels, which come last.
 #pragma once
 
 #include <vector>

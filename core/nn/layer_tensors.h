@@ -1,4 +1,4 @@
-// Makes the tensors that layers and models need.
+// Constructors of the tensors that layers and models need.
 #pragma once
 
 #include "core/nn/unit.h"

@@ -1,4 +1,4 @@
-// Where each parameter lies in the one contiguous range of its unit.
+// The place of each parameter in the one contiguous range of its unit.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Biases of attention that depend on how far the key is from the query.
+// Biases of attention that depend on the distance between query and key.
 #pragma once
 
 #include <string>

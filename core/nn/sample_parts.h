@@ -1,4 +1,4 @@
-// Copies of a part of every sample.
+// Copies of a part of each sample.
 #pragma once
 
 #include "core/device/device.h"

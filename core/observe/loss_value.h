@@ -1,4 +1,4 @@
-// What some samples contribute to a loss.
+// The contribution of some samples to a loss.
 #pragma once
 
 #include "core/base/fields.h"

@@ -1,4 +1,4 @@
-// Other load of a machine while a run was measured.
+// Other programs' load on a machine while a run was measured.
 #pragma once
 
 #include <cstdint>

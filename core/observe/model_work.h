@@ -1,4 +1,4 @@
-// What one sample costs to compute, and how fast a device is at most.
+// The floating-point work of one sample, and the peak rate of a device.
 #pragma once
 
 #include <string>

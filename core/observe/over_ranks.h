@@ -1,4 +1,4 @@
-// Figures of a run that are sums over what its ranks recorded.
+// Figures of a run that add up the records of its ranks.
 #pragma once
 
 #include <string>

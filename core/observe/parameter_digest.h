@@ -1,4 +1,4 @@
-// Digests of a replica's parameters: of the whole, and of blocks of it.
+// Digests of a replica's parameters, as a whole and block by block.
 #pragma once
 
 #include <cstddef>

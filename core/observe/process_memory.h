@@ -1,4 +1,4 @@
-// What the operating system says about this process's memory.
+// The resident memory of this process, as the operating system reports it.
 #pragma once
 
 #include "core/observe/rank_record.h"

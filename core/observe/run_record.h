@@ -1,4 +1,5 @@
-// RunRecord: the record of one run. Everything that is printed or plotted is a function of rows.
+// RunRecord: the record of one run. Everything that is printed or plotted is a function of these
+// records.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// What a trace shows of a rank: spans of time, and what its memory held.
+// The slices of a rank in a trace: spans of time, and the use of memory over time.
 #pragma once
 
 #include <cstdint>

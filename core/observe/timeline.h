@@ -1,4 +1,4 @@
-// What a rank did, and when.
+// The timeline of a rank: its activities, and when each began and ended.
 #pragma once
 
 #include <atomic>

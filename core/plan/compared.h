@@ -1,4 +1,4 @@
-// How a comparison sees a run: why the run is made, what it promises, what it is held against.
+// The role of a run in a comparison: its purpose, its promise, and the run that it must equal.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What happened to the ranges of servers whose workers do not wait for each other.
+// The histories of servers' ranges when workers do not wait for each other: which gradients were
+// taken, and in which order.
 #pragma once
 
 #include <cstddef>

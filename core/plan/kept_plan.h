@@ -1,4 +1,4 @@
-// Plans as files keep them: they may be older than some of the fields.
+// Plans in files, which may be older than some of the fields.
 #pragma once
 
 #include "core/base/json_fields.h"

@@ -1,4 +1,4 @@
-// What a worker of a run computes, as a training of its own.
+// The work of one worker as a training of its own.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How fast the workers of a run on real devices compute, as a measurement before the run found.
+// The speeds of workers on real devices, as a measurement before the run found them.
 #pragma once
 
 #include <cstdint>

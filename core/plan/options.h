@@ -1,4 +1,4 @@
-// The options of any scheme.
+// Options of a scheme, whichever scheme it is.
 #pragma once
 
 #include <any>

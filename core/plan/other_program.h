@@ -1,4 +1,4 @@
-// The ranks of a run may be another program than this one.
+// Ranks that another program runs.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Which runs repeat each other, and which must end with the bits of which.
+// Comparison of plans: which runs repeat each other, and which must end with equal bits.
 #pragma once
 
 #include "core/plan/run_plan.h"

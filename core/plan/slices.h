@@ -1,4 +1,4 @@
-// Slices of the global batch: the samples that a worker computes, micro-batch by micro-batch.
+// Slices of the global batch: each worker's samples, micro-batch by micro-batch.
 #pragma once
 
 #include <cstdint>

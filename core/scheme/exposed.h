@@ -1,4 +1,4 @@
-// Communication that a rank begins and waits for, and the record of it.
+// Communication that a rank begins and later waits for, and the record of the wait.
 #pragma once
 
 #include <string>

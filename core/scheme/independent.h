@@ -1,4 +1,4 @@
-// No synchronisation: every worker trains a replica of its own.
+// The scheme without synchronisation: every worker trains a replica of its own.
 #pragma once
 
 #include <memory>

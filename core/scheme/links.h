@@ -1,4 +1,4 @@
-// How the ranks of a run reach each other.
+// The links of a rank to the other ranks of its run.
 #pragma once
 
 #include <any>

@@ -1,4 +1,4 @@
-// Which parameters of a model lie in a flat range.
+// The parameters that lie in a flat range of a model.
 #pragma once
 
 #include <span>

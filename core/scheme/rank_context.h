@@ -1,4 +1,4 @@
-// RankContext: one rank of a run, and what its scheme works with.
+// RankContext: one rank of a run, with everything that its scheme works with.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The reference: one rank that does all the work.
+// The reference scheme: one rank that does all the work.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The quantities on which the least traffic of a step depends.
+// The quantities that decide the least traffic of a step.
 #pragma once
 
 #include <cstdint>

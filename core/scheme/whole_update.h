@@ -1,4 +1,4 @@
-// The update of a whole model on one rank.
+// The optimizer update of a whole model on one rank.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The optimizer of a worker, where the plan wants it.
+// A worker's optimizer, on the device or offloaded, as the plan says.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Cluster: machines that are simulated, as a cluster file describes them.
+// Cluster: the machines of a simulation, as a cluster file describes them.
 #pragma once
 
 #include <cstdint>

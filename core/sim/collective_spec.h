@@ -1,5 +1,5 @@
-// CollectiveSpec and MessageSpec: what libraries take besides links, for collectives between ranks
-// and for messages between workers and servers.
+// CollectiveSpec and MessageSpec: costs of communication besides those of links, for collectives
+// between ranks and for messages between workers and servers.
 #pragma once
 
 #include <cstdint>

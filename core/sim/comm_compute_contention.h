@@ -1,4 +1,4 @@
-// CommComputeContention: what a device's operations lose while collectives move the device's data.
+// CommComputeContention: the slowdown of a device's operations while collectives move its data.
 #pragma once
 
 namespace ringside::sim {

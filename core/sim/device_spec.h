@@ -1,4 +1,4 @@
-// DeviceSpec: how fast a simulated device is, and what it holds.
+// DeviceSpec: the speed and the memory of a simulated device.
 #pragma once
 
 #include <cstdint>

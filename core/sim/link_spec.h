@@ -1,4 +1,4 @@
-// LinkSpec: how fast one direction of a connection is.
+// LinkSpec: the speed of one direction of a connection.
 #pragma once
 
 #include "core/base/fields.h"

@@ -1,4 +1,4 @@
-// How fast and how slow a cluster may be, as far as its description states its own errors.
+// The bounds of a cluster's speed that follow from the errors which its description states.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How the devices of one cluster differ: kinds, slow devices, spread, jitter.
+// Differences between the devices of one cluster: kinds, slow devices, spread, jitter.
 #pragma once
 
 #include <cstdint>

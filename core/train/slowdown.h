@@ -1,4 +1,4 @@
-// Slowdown: makes a worker slower than its processor.
+// Slowdown: makes a worker slower than its processor is.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Finds the first unit whose output was not finite, to explain a loss that is not finite.
+// A search for the first unit with an output that is not finite, to explain such a loss.
 #pragma once
 
 #include <string>

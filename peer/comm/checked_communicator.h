@@ -1,4 +1,5 @@
-// What communicators have in common: every collective becomes a Collective.
+// CheckedCommunicator: the base of communicators, which checks arguments and turns each collective
+// into a Collective.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Operations of a group and the texts of errors about them, the same for every communicator.
+// Operations of a group, and the texts of errors about them, equal for every communicator.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Communicator of one rank alone.
+// The communicator of a group with one rank.
 #pragma once
 
 #include <memory>

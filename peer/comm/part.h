@@ -1,4 +1,4 @@
-// Which part of an array a rank sums up.
+// The parts of an array, each of which one rank sums up.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The last collectives of every rank of a group: who was where when the group broke.
+// The last collectives of each rank of a group, for the error when the group breaks.
 #pragma once
 
 #include <cstdint>

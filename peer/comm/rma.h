@@ -1,4 +1,4 @@
-// What windows have in common: every one-sided operation becomes an RmaOperation.
+// The base of windows, which turns each one-sided operation into an RmaOperation.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Roll call: where the ranks of a group are that share no memory.
+// The roll call of a group whose ranks share no memory: which ranks are still there.
 #pragma once
 
 #include <string>

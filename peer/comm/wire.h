@@ -1,4 +1,4 @@
-// Wire: messages between ranks of a group that share no memory, over some library.
+// Wire: messages between the ranks of a group that shares no memory, over a library.
 #pragma once
 
 #include <cstddef>

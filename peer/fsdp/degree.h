@@ -1,4 +1,4 @@
-// How much of a model the ranks of a run divide among themselves.
+// The degree of sharding: which parts of a model's state ranks divide among themselves.
 #pragma once
 
 #include <cstdint>

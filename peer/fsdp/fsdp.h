@@ -1,4 +1,5 @@
-// Sharded data parallel: ranks divide optimizer state, gradients and parameters, to some degree.
+// Sharded data parallel: ranks divide optimizer state, gradients and parameters, to a chosen
+// degree.
 #pragma once
 
 #include <memory>

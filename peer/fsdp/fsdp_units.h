@@ -1,4 +1,4 @@
-// FsdpUnits: neighbouring units whose parameters and gradients move together.
+// FsdpUnits: neighbouring units of the model whose parameters and gradients move together.
 #pragma once
 
 #include <cstdint>

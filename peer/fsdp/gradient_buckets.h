@@ -1,4 +1,4 @@
-// Gradient buckets: neighbouring bundles whose gradients ranks sum in one message.
+// Gradient buckets: neighbouring FSDP units whose gradients are summed in one message.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Mesh: the workers of a run as groups that shard a model, and replicas across these groups.
+// Mesh: the workers of a run in groups that shard the model, and in replicas across these groups.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Parameter servers made of peers: every rank serves its shard, and nobody waits for a collective.
+// Sharding without collectives: a rank reads shards from the memory of their owners, by one-sided
+// operations.
 #pragma once
 
 #include <memory>

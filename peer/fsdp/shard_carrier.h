@@ -1,4 +1,4 @@
-// How shards move within a group of ranks: by collectives, or on demand.
+// Transport of shards within a group of ranks, by collectives or on demand.
 #pragma once
 
 #include <memory>

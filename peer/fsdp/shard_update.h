@@ -1,4 +1,4 @@
-// The update of the shards that a rank keeps.
+// The optimizer update of a rank's shards.
 #pragma once
 
 #include <memory>

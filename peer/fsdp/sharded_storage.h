@@ -1,4 +1,4 @@
-// ShardedStorage: one value for every parameter of the model, as a rank keeps them.
+// ShardedStorage: a rank's part of one value for each parameter of the model.
 #pragma once
 
 #include "core/scheme/rank_context.h"

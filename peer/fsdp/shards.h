@@ -1,4 +1,4 @@
-// Shards: which part of every bundle of units a rank keeps.
+// Shards: the part of every FSDP unit that a rank keeps.
 #pragma once
 
 #include <cstdint>

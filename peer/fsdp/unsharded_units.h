@@ -1,4 +1,4 @@
-// Units whose parameters are whole on this rank for as long as they are needed.
+// UnshardedUnits: FSDP units whose parameters are whole on this rank while they are needed.
 #pragma once
 
 #include <cstdint>

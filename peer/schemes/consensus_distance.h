@@ -1,4 +1,4 @@
-// How far replicas are from their mean.
+// The distance of replicas from their mean.
 #pragma once
 
 #include <vector>

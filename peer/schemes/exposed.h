@@ -1,4 +1,4 @@
-// Waiting for all ranks of a group, and the record of it.
+// A recorded wait for all ranks of a group.
 #pragma once
 
 #include "core/scheme/exposed.h"

@@ -1,4 +1,4 @@
-// Local steps: every worker trains a replica, and the replicas are averaged now and then.
+// Local SGD: every worker trains a replica, and the replicas are averaged every few steps.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// ChunkState: a server's side of one chunk of parameters.
+// ChunkState: a server's state for one chunk of parameters.
 #pragma once
 
 #include <cstdint>

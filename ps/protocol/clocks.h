@@ -1,4 +1,4 @@
-// How far each worker has come.
+// The clocks of workers: the number of steps that each has done.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Consistency: when a server takes a gradient, updates a range, and gives out its values.
+// Consistency: the rules by which a server accepts a gradient, updates a range, and gives out its
+// values.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The first word of a worker: what it was started with.
+// The first message of a worker, which states the configuration that it was started with.
 #pragma once
 
 #include <string>

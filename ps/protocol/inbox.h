@@ -1,4 +1,4 @@
-// The order in which an end of a channel takes what its peers send.
+// The order in which a channel's end takes the messages of its peers.
 #pragma once
 
 #include <deque>

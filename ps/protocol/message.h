@@ -1,4 +1,4 @@
-// What workers and servers say to each other.
+// The messages between workers and servers.
 #pragma once
 
 #include <cstdint>

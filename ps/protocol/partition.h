@@ -1,4 +1,4 @@
-// Which server keeps which part of the model.
+// The partition of a model over servers.
 #pragma once
 
 #include <cstdint>

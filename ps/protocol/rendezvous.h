@@ -1,4 +1,4 @@
-// What the ranks of a run tell each other through its store before they can send messages.
+// Values that the ranks of a run exchange through its store before they can send messages.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Server: what every scheme's server has, whatever it keeps for its workers.
+// Server: the common part of all servers, whatever they keep for their workers.
 #pragma once
 
 #include <cstdint>

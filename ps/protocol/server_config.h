@@ -1,4 +1,4 @@
-// What a parameter server is told about the run.
+// A parameter server's configuration.
 #pragma once
 
 #include <cstdint>

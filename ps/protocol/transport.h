@@ -1,4 +1,4 @@
-// Transport: how the workers and servers of a run reach each other.
+// Transport: connects the workers and servers of a run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// WorkerFailures: a server's side of workers whose processes end while the run goes on.
+// WorkerFailures: a server's handling of workers whose processes end during the run.
 #pragma once
 
 #include <map>

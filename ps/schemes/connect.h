@@ -1,4 +1,4 @@
-// What all schemes with servers set up from a plan.
+// The connections that all schemes with servers set up from a plan.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What follows from the consistency of `ps` for a plan.
+// The consequences for a plan of the consistency of `ps`.
 #pragma once
 
 #include "core/plan/run_plan.h"

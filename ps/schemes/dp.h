@@ -1,4 +1,4 @@
-// Classic DataParallel: one master that scatters and gathers.
+// Classic DataParallel: one master that scatters parameters and gathers gradients.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Where servers live, and how much of the model each of them keeps.
+// The placement of servers, and the part of the model that each keeps.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the workers and servers of `ps` share under every consistency.
+// Parts of `ps` that its workers and servers share under every consistency.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The events of a run's ranges, in the order in which a replay can repeat them.
+// The events of all ranges of a run, in an order in which a replay can repeat them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What servers compute from gradients, in plain loops.
+// The arithmetic of servers on gradients, in plain loops, for replays.
 #pragma once
 
 #include <deque>

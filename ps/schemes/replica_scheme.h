@@ -1,4 +1,4 @@
-// The part of a worker that all schemes with servers have in common.
+// The common part of a worker in all schemes with servers.
 #pragma once
 
 #include <algorithm>

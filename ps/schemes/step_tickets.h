@@ -1,4 +1,4 @@
-// The steps of workers that together do a number of steps.
+// Hands out the run's remaining steps to asynchronous workers.
 #pragma once
 
 #include <optional>

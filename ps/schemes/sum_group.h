@@ -1,4 +1,4 @@
-// The workers of a group, which add up their gradients before they push them.
+// A group of workers that add up their gradients before they push the sum.
 #pragma once
 
 #include <functional>

@@ -209,7 +209,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
                               void* workspace, std::size_t workspace_size, cudaStream_t stream) {
-  Call call;
+  Product call;
   const auto status = check(handle, desc, a_layout, b_layout, c_layout, d_layout, call.problem);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   const Problem& p = call.problem;

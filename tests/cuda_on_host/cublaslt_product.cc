@@ -68,7 +68,7 @@ void store_sums(const Problem& p, const std::vector<float>& packed, std::int64_t
   }
 }
 
-void finish(const Call& call, int index, std::int64_t row, std::int64_t column, float product) {
+void finish(const Product& call, int index, std::int64_t row, std::int64_t column, float product) {
   const Problem& p = call.problem;
   float value = call.alpha * product;
   if (call.beta != 0)
@@ -82,7 +82,7 @@ void finish(const Call& call, int index, std::int64_t row, std::int64_t column, 
 
 // Adds up groups of 64 products in fp32, and the sums of the groups in fp64. Computes four columns
 // of a block of rows at a time.
-void multiply(const Call& call, int index, const std::vector<float>& a,
+void multiply(const Product& call, int index, const std::vector<float>& a,
               const std::vector<float>& b) {
   constexpr std::int64_t block = 256, width = 4, depth = 64;
   const Problem& p = call.problem;
@@ -162,7 +162,7 @@ bool is_consistent(Problem& p) {
   return !p.has_aux() || (p.desc.aux_ld >= p.d.rows && p.desc.aux_ld % 8 == 0);
 }
 
-void compute(const Call& call) {
+void compute(const Product& call) {
   const Problem& p = call.problem;
   if (call.workspace_size > 0) std::memset(call.workspace, 0xff, call.workspace_size);
   for (int index = 0; index < p.d.batch; ++index) {

@@ -44,7 +44,7 @@ struct Problem {
 };
 
 /// One product with everything that it reads and writes.
-struct Call {
+struct Product {
   Problem problem;
   float alpha, beta;
   const void *a, *b, *c;
@@ -61,6 +61,6 @@ bool is_supported(const Problem& problem);
 
 /// Adds up groups of 64 products in fp32, and the sums of the groups in fp64. Overwrites the
 /// workspace.
-void compute(const Call& call);
+void compute(const Product& call);
 
 }  // namespace cuda_on_host::cublaslt

@@ -1,4 +1,4 @@
-// The ranks of a communicator of NCCL on the host, and the operations that they meet in.
+// The ranks of a double of an NCCL communicator, and the operations in which they meet.
 #pragma once
 
 #include <condition_variable>

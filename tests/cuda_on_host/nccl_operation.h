@@ -1,5 +1,5 @@
-// Operations of NCCL on the host: what each rank contributes, and how the operation is carried out
-// once all its ranks have arrived.
+// Operations of the NCCL double: the contribution of each rank, and the work once all ranks have
+// arrived.
 #pragma once
 
 #include <cstddef>

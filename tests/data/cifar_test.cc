@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 
 namespace ringside {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 
 namespace ringside {
 namespace {

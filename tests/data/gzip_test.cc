@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/data/file_content.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 #include "tests/support/gzipped.h"
 
 namespace ringside {

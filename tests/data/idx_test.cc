@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 #include "tests/support/gzipped.h"
 
 namespace ringside {

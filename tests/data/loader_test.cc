@@ -9,7 +9,7 @@
 
 #include "core/data/synthetic.h"
 #include "core/device/cpu/cpu_device.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 
 namespace ringside {
 namespace {

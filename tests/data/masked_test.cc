@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/data/synthetic.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 
 namespace ringside {
 namespace {

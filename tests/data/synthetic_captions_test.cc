@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/data/synthetic_images.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 
 namespace ringside {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/data/token_files.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 
 namespace ringside {
 namespace {

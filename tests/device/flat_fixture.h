@@ -1,5 +1,5 @@
-// What tests of flat operations share: lengths, fp32 masters, and the check that the bits of an
-// element do not depend on its position.
+// Parts that tests of flat operations share: lengths, fp32 masters, and the check that the bits of
+// an element do not depend on its position.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/data_state.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 #include "tests/support/gzipped.h"
 
 namespace ringside {

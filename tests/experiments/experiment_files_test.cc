@@ -11,7 +11,7 @@
 #include "experiments/runner/plan/planner.h"
 #include "experiments/tools/advise/published_choices.h"
 #include "experiments/tools/bench/published_collectives.h"
-#include "tests/data/files.h"
+#include "tests/data/data_files.h"
 #include "tests/support/some_text.h"
 #include "tests/support/temporary_folder.h"
 

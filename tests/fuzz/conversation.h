@@ -1,4 +1,4 @@
-// Messages that a fuzzer's bytes choose, and what must hold of every answer.
+// Messages made from a fuzzer's bytes, and the checks of every answer.
 #pragma once
 
 #include <map>

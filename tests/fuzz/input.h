@@ -1,4 +1,4 @@
-// Choices that a fuzzer's bytes make.
+// Choices made from a fuzzer's bytes.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What is fuzzed: each function takes any bytes, and aborts where the program is wrong.
+// The fuzz targets: each function takes any bytes, and aborts where the program is wrong.
 #pragma once
 
 #include <cstddef>

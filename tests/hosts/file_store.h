@@ -1,4 +1,4 @@
-// A store of processes that have nothing in common but a folder.
+// A store for processes that share only a folder.
 #pragma once
 
 #include <time.h>

@@ -7,7 +7,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/weights.h"
 #include "core/models/gpt.h"
-#include "tests/interchange/files.h"
+#include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "core/num/random.h"
-#include "tests/interchange/files.h"
+#include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

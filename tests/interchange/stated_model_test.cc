@@ -7,7 +7,7 @@
 
 #include "core/models/model_defaults.h"
 #include "core/models/presets.h"
-#include "tests/interchange/files.h"
+#include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

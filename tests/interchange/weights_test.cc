@@ -18,7 +18,7 @@
 #include "core/models/t5.h"
 #include "core/models/vgg.h"
 #include "core/num/random.h"
-#include "tests/interchange/files.h"
+#include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

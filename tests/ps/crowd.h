@@ -1,4 +1,4 @@
-// Strangers with plain sockets, many at once.
+// Many plain sockets at once that do not belong to the run.
 #pragma once
 
 #include <arpa/inet.h>

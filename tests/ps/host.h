@@ -1,4 +1,4 @@
-// A server with a thread, and workers that know its run, for tests of strangers.
+// A server with a thread, and workers that know its run, for tests with outsiders.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The conformance of a scheme: a run of it is held against the run of its definition.
+// The conformance of a scheme: its run compared with the run of its definition.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Schemes and communicators that do what others do: tests override what they want different.
+// Schemes and communicators that wrap another one: a test overrides what it wants to change.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Speeds that nobody measured.
+// Made-up speeds of workers.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A trace in the Trace Event Format as a test reads it: from its JSON alone.
+// A reader of traces in the Trace Event Format, which knows their JSON alone.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A reference for exact sums, simple enough to be checked by reading it.
+// A reference for exact sums that is simple enough to check by reading.
 #pragma once
 
 #include <array>

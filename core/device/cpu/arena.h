@@ -1,4 +1,4 @@
-// Arena: memory that grows in place and is kept until the arena ends.
+// Arena: memory that grows in place and is freed as a whole.
 #pragma once
 
 #include <cstddef>

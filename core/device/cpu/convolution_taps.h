@@ -1,5 +1,5 @@
-// The weight gradient of a convolution as one matrix product for each place (row and column) of the
-// kernel.
+// The weight gradient of a convolution as one matrix product for each position (row and column) of
+// the kernel.
 #pragma once
 
 #include "core/device/cpu/cpu_kernels.h"

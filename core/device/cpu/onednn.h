@@ -1,4 +1,4 @@
-// How kernels run oneDNN's primitives.
+// The runner of oneDNN's primitives.
 #pragma once
 
 #include <dnnl.hpp>

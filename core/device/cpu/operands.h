@@ -1,5 +1,5 @@
-// Which operands of a layer's operation are read and which are written. A visitor has in(), out()
-// and in_out(), each of which takes a tensor.
+// The operands of a layer's operation, divided into those it reads and those it writes. A visitor
+// has in(), out() and in_out(), each of which takes a tensor.
 #pragma once
 
 #include <concepts>

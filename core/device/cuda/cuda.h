@@ -1,5 +1,5 @@
-// GPUs through CUDA: what the rest of the project sees of them. The device itself is in a module
-// (core/device/cuda/kernels) that is loaded on demand, so that the same program runs with and
+// GPUs through CUDA, as the rest of the project sees them. The device itself is in a module
+// (core/device/cuda/module) that is loaded on demand, so that the same program runs with and
 // without GPUs.
 #pragma once
 

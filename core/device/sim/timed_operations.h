@@ -1,4 +1,4 @@
-// TimedOperations: how long operations take that were timed on a device.
+// TimedOperations: durations of operations that were measured on a device.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Timings: how long operations take on a device.
+// Timings: the durations of operations on a device.
 #pragma once
 
 #include <array>

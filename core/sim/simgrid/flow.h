@@ -1,4 +1,4 @@
-// What goes on beside the actors: flows, the mailboxes where their messages arrive, and work.
+// Activities beside the actors: flows, the mailboxes where their messages arrive, and work.
 #pragma once
 
 #include <any>

@@ -1,4 +1,4 @@
-// How actors wait, and a list of those that wait.
+// Waits of actors, and the list of the actors that wait.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Puts values into an ExperimentConfig by the names of their keys.
+// Assignment of values to an ExperimentConfig by the names of its keys.
 #pragma once
 
 #include <map>

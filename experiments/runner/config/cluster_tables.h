@@ -1,4 +1,4 @@
-// The tables of a cluster file and of the files that it includes, before a cluster is made of them.
+// The tables of a cluster file and of the files that it includes, not yet made into a cluster.
 #pragma once
 
 #include <filesystem>

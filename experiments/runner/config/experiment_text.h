@@ -1,4 +1,4 @@
-// Writes the text that experiments/runner/config/experiment_file.cc reads.
+// The text of an experiment file, as experiments/runner/config/experiment_file.cc reads it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The index of the published tables that `ringside reproduce` makes anew.
+// The index of the published tables that `ringside reproduce` recomputes.
 #pragma once
 
 #include <filesystem>

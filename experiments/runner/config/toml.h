@@ -1,4 +1,4 @@
-// TOML files as flat lists of values, each with its place in the file.
+// TOML files as flat lists of values, each with its line in the file.
 #pragma once
 
 #include <filesystem>

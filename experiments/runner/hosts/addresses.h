@@ -1,4 +1,4 @@
-// Addresses of this host and of names: IPv4, by which the processes of a job reach each other.
+// IPv4 addresses of this host and of host names, by which the processes of a job reach each other.
 #pragma once
 
 #include <string>

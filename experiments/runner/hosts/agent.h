@@ -1,4 +1,4 @@
-// A process of a job that starts ranks for the process that leads the job.
+// The agent of a job: a process that starts ranks for the job's leader.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Facts that the agents of a job tell its leader about themselves.
+// Facts about themselves that the agents of a job send to its leader.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Commands that a process of a job runs for the one that leads the job.
+// Commands that a process of a job runs for the job's leader.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A job of several processes, as the one that leads it sees them.
+// A job of several processes, as its leader sees it.
 #pragma once
 
 #include <functional>

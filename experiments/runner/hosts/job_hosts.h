@@ -1,4 +1,4 @@
-// The hosts of a job, and what people call them.
+// The hosts of a job, with names that people know.
 #pragma once
 
 #include <string>

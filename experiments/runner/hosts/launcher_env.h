@@ -1,4 +1,4 @@
-// Variables by which a launcher (mpirun, srun, torchrun, an operator of Kubernetes) tells a process
+// The variables by which a launcher (mpirun, srun, torchrun, a Kubernetes operator) tells a process
 // its place in a job.
 #pragma once
 

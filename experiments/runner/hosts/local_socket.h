@@ -1,4 +1,4 @@
-// Sockets between processes of one user on one host, by names that are no files.
+// Local sockets between the processes of one user on one host, with names outside the file system.
 #pragma once
 
 #include <optional>

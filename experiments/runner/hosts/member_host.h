@@ -1,4 +1,4 @@
-// The ranks that one process of a job starts, also those that are members of a world of MPI.
+// The ranks that one process of a job starts, with or without an MPI world.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the launcher of an MPI starts in place of a rank, and in place of ssh.
+// The program that MPI's launcher starts in place of a rank, and in place of ssh.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What differs between the libraries of MPI, and what their launchers and ranks are told.
+// The differences between Open MPI and MPICH: arguments of launchers, and variables of ranks.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The launcher of an MPI, and its daemons, beside the ranks of one run.
+// MPI's launcher and its daemons, beside the ranks of one run.
 #pragma once
 
 #include <functional>

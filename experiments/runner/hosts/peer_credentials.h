@@ -1,4 +1,4 @@
-// Whose processes have the ends of TCP connections within this host.
+// The users whose processes hold the two ends of a TCP connection within this host.
 #pragma once
 
 #include <netinet/in.h>

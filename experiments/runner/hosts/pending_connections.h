@@ -1,4 +1,4 @@
-// Connections with the leader of a job that have not said yet who they are.
+// Connections to a job's leader that have not yet identified themselves.
 #pragma once
 
 #include <memory>

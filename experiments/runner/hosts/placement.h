@@ -1,4 +1,4 @@
-// Which agent of a job starts which rank.
+// Placement of a run's ranks on the agents of a job.
 #pragma once
 
 #include <vector>

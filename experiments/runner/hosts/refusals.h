@@ -1,4 +1,4 @@
-// Lines about connections and processes that a job does not take in.
+// Messages about connections and processes that a job refuses.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// The meeting of the processes of a job: its address, and their connections with the leader.
+// The rendezvous of a job: the leader's address, and the connections of the other processes with
+// it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Agents that are started by ssh.
+// Agents that this program starts through ssh.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Checks before a run is planned, and before a planned run is made. A check that fails
-// throws Error, which names the key, its value and a value that would do.
+// Checks before a run is planned, and before a planned run is made. A check that fails throws Error
+// with the key, its value, and a value that would do.
 #pragma once
 
 #include <cstdint>

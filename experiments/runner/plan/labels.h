@@ -1,4 +1,4 @@
-// How the lines of a comparison are called in tables and files.
+// The labels of a comparison's cases in tables, and the names of their files.
 #pragma once
 
 #include <map>

@@ -1,5 +1,4 @@
-// Which speeds have to be measured before runs on real devices can be planned, and what a
-// measurement says.
+// Measurements of workers' speeds that runs on real devices need before they can be planned.
 #pragma once
 
 #include <string>

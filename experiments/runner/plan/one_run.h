@@ -1,4 +1,4 @@
-// Makes the plan of one run.
+// The plan of one run.
 #pragma once
 
 #include <string_view>

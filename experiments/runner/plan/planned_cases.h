@@ -1,4 +1,4 @@
-// The lines of a comparison, before their worlds, seeds and repeats.
+// The cases of a comparison, before their worlds, seeds and repeats.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Makes the plans of all runs out of an experiment's configuration.
+// The planner, which makes the plans of all runs from an experiment's configuration.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The runs that other runs of a comparison must equal.
+// The reference runs, which other runs of a comparison must equal.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// How the samples of a step are divided over ranks and their micro-batches.
+// The division of a step's samples over ranks and their micro-batches.
 #pragma once
 
 #include <cstdint>

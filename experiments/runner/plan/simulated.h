@@ -1,4 +1,4 @@
-// What an experiment says about simulated runs: checks, and what it changes in the cluster.
+// Settings of simulated runs: their checks, and their effect on the cluster.
 #pragma once
 
 #include "core/plan/run_plan.h"

@@ -1,4 +1,4 @@
-// How fast the simulated devices of a run compute its model.
+// The speeds at which the simulated devices of a run compute its model.
 #pragma once
 
 #include <cstdint>

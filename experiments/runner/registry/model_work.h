@@ -1,4 +1,4 @@
-// What a training step of a model computes and keeps, counted without computing it.
+// The work and the activations of a model's training step, counted without computing it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Runs whose ranks speak over a library between hosts, above all over MPI.
+// Runs whose ranks communicate over a library between hosts, MPI above all.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Which device each rank of a plan takes, and the environment in which the rank runs.
+// The device of each rank of a plan, and the environment in which the rank runs.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the program knows of a scheme.
+// SchemeInfo: the registry's description of a scheme.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What a worker holds of a model's state by the formula of the ZeRO paper, beside what its device's
-// ledger counted.
+// The bytes of model state that a worker holds by the formula of the ZeRO paper, to show beside
+// what its device's ledger counted.
 #pragma once
 
 #include <cstdint>

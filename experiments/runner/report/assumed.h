@@ -1,4 +1,4 @@
-// Which figures of simulated clusters are assumed, below tables of what came out of them.
+// Notes below a table on which figures of its simulated clusters are assumed.
 #pragma once
 
 #include <string>

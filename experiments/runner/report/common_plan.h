@@ -1,4 +1,4 @@
-// What all runs of a comparison have in common.
+// The part of the plan that all runs of a comparison share.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

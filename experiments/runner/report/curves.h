@@ -1,4 +1,4 @@
-// Curves of losses: what a run had paid when it reached each of them.
+// Loss curves: the time and the traffic that runs had spent when they reached each loss.
 #pragma once
 
 #include <cstddef>

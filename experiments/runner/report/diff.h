@@ -1,4 +1,5 @@
-// Two results folders, row by row: what became slower, and what else has changed.
+// The difference of two results folders, case by case: changed speeds, and everything else that
+// changed.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The rows of two folders' tables, for a diff of them.
+// The lines of two folders' tables, for a diff.
 #pragma once
 
 #include <string>

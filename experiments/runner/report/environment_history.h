@@ -1,4 +1,4 @@
-// Environments of the rows of a comparison that went on where an earlier one had stopped.
+// The environments of a comparison's runs, if it was stopped and resumed.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// How certain the median of a few measurements is.
+// The uncertainty of the median of a few measurements.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The peaks of memory over all repeats of a case.
+// Peaks of memory over all repeats of a case.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// What somebody published, beside what came out here.
+// Published figures beside those of this comparison.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

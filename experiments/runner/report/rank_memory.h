@@ -1,4 +1,4 @@
-// The memory of single ranks.
+// The memory of each rank.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// JSON as somebody reads it.
+// JSON in a layout for people.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

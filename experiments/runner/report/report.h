@@ -1,4 +1,4 @@
-// Makes tables and texts out of rows. Nothing here runs anything.
+// Tables and texts made from the records of runs. Nothing here runs anything.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

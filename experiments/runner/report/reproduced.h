@@ -1,4 +1,4 @@
-// Published tables beside what came out here: what `ringside reproduce` prints and writes.
+// Published tables beside the recomputed ones: the output of `ringside reproduce`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

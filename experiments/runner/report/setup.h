@@ -1,4 +1,4 @@
-// What somebody who repeats a case, or doubts its figures, has to know of it.
+// The setup of a case: everything that a person needs to repeat it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The tables of a summary with what explains them, for any form in which they are shown.
+// The tables of a summary with their explanations, independent of the form in which they are shown.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// In what two comparisons differ beside their figures: environment, configuration and data.
+// Differences between two comparisons besides their figures: environment, configuration and data.
 #pragma once
 
 #include <string>

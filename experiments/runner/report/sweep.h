@@ -1,4 +1,4 @@
-// The tables of a sweep: samples/s of every line, value by value of one key.
+// The tables of a sweep: samples/s of every case, for each value of one key.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Time to loss: what runs paid until their held-out loss reached a target.
+// Time to loss: the time and the traffic that runs spent until their held-out loss reached a
+// target.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,5 @@
-// Whether two samples of one figure differ, and by how much: without assuming how they are
-// distributed.
+// A test whether two samples of one figure differ, and by how much, without an assumption about
+// their distribution.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Model FLOPs utilization: how much of what its devices can do a run made use of.
+// Model FLOPs utilization: the share of its devices' peak that a run used.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

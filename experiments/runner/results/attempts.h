@@ -1,4 +1,4 @@
-// Which attempts at a run count: a run that other work disturbed is made again.
+// The attempts at a run, and the one that counts: a run that other work disturbed is repeated.
 #pragma once
 
 #include <string>

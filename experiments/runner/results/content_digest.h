@@ -1,4 +1,4 @@
-// A digest of what is in a file.
+// A digest of a file's content.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The data and weights that the runs of a comparison read, and their changes.
+// The data and weights that a comparison reads, and how they have changed since.
 #pragma once
 
 #include <filesystem>

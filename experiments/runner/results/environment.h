@@ -1,4 +1,4 @@
-// The environment that a run ran in.
+// The environment in which a run was made: hardware, software and settings.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Which process has a folder of results.
+// A lock that gives one process a results folder.
 #pragma once
 
 #include <filesystem>

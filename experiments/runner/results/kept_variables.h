@@ -1,4 +1,4 @@
-// Variables of the environment that are kept with results.
+// Variables of the environment that are recorded with results.
 #pragma once
 
 #include <map>

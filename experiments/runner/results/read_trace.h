@@ -1,4 +1,4 @@
-// Reads what experiments/runner/results/trace.h writes.
+// A reader of the traces that experiments/runner/results/trace.h writes.
 #pragma once
 
 #include <cstdint>

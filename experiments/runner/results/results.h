@@ -1,4 +1,4 @@
-// The folder with the results of one comparison.
+// The results folder of one comparison.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What a results folder holds, for the commands that look at results.
+// The content of a results folder, for the commands that read one.
 #pragma once
 
 #include <filesystem>

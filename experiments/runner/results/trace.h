@@ -1,4 +1,4 @@
-// The last steps of a run as a trace that ui.perfetto.dev and chrome://tracing show.
+// The last steps of a run as a trace for ui.perfetto.dev and chrome://tracing.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// Tells listeners how a comparison goes.
+// The source of a comparison's progress events, which tells all listeners.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What happens during a comparison, as data: everything that shows or keeps how far a comparison
-// has come is told the same events.
+// The progress events of a comparison, as data: every display and file of progress is made from the
+// same events.
 #pragma once
 
 #include <optional>

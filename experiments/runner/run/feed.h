@@ -1,4 +1,5 @@
-// What the ranks of another program compute with (RunPlan::program).
+// The feed of a rank that another program runs (RunPlan::program): initial values, batches and
+// learning rates.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Measures how fast the workers of a run compute.
+// The measurement of how fast the workers of a run compute.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Simulates several runs at the same time.
+// Simulation of several runs at the same time.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Predicts a run by simulating it on this machine's calibrated cluster, and says how far off
-// simulated runs may be.
+// The prediction of a run by a simulation on this machine's calibrated cluster, with the error that
+// such predictions have had.
 #pragma once
 
 #include <optional>

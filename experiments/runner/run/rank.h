@@ -1,4 +1,4 @@
-// Runs one rank of a run, from its plan to its record.
+// The execution of one rank of a run, from its plan to its record.
 #pragma once
 
 #include <functional>

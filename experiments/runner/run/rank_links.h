@@ -1,4 +1,4 @@
-// Times the network between the hosts of a run (Purpose::links).
+// Timing of the network between the hosts of a run (Purpose::links).
 #pragma once
 
 #include "core/observe/rank_record.h"

@@ -1,4 +1,4 @@
-// What follows from the plan of a rank alone, whichever program runs the rank.
+// The parts of a rank that follow from its plan alone, whichever program runs the rank.
 #pragma once
 
 #include <memory>

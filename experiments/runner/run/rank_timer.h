@@ -1,4 +1,4 @@
-// Times what a rank of a run computes (Purpose::timing).
+// Timing of a rank's operations (Purpose::timing).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Makes one run of a plan, and returns the row that describes it in the results.
+// The execution of one run, from its plan to its record.
 #pragma once
 
 #include <functional>

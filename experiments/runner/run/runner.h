@@ -1,4 +1,4 @@
-// Makes the runs of a comparison, from their plans to their rows.
+// The execution of all runs of a comparison, from their plans to their records.
 #pragma once
 
 #include <functional>

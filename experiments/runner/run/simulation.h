@@ -1,4 +1,4 @@
-// Runs all ranks of a plan in a simulated cluster.
+// The simulation of all ranks of a plan.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// How long a comparison will still take.
+// An estimate of the time until a comparison is done.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Times what schemes do with parameters and gradients, besides training.
+// Timing of a scheme's operations on parameters and gradients, outside forward and backward.
 #pragma once
 
 #include <cstdint>

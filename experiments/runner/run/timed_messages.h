@@ -1,4 +1,4 @@
-// Messages between a worker and a server that are timed.
+// Timed messages between a worker and a server.
 #pragma once
 
 #include <cstdint>

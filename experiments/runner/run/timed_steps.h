@@ -1,4 +1,4 @@
-// The times of operations within training steps.
+// The times of the operations within training steps.
 #pragma once
 
 #include <cstdint>

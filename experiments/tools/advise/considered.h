@@ -1,4 +1,4 @@
-// What `advise` finds out about candidates, and which of them is best.
+// The candidates that `advise` has considered, the outcome of each, and the choice of the best.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What somebody published of the choice of a scheme, beside what `advise` answers.
+// Published choices of a scheme, to compare with the answers of `advise`.
 #pragma once
 
 #include <filesystem>

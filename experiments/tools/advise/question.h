@@ -1,4 +1,5 @@
-// What somebody asks `advise`: how to train this model, with this global batch, on this cluster?
+// The question that a user asks `advise`: how to train this model, with this global batch, on this
+// cluster?
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Looks for the best way of training: prunes candidates that cannot fit or cannot win, and
+// The search for the best way of training: it prunes candidates that cannot fit or cannot win, and
 // simulates the others.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What one device alone needs for micro-batches: its time and its memory.
+// The time and the memory that one device needs for micro-batches, without other ranks.
 #pragma once
 
 #include <map>

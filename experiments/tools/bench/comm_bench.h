@@ -1,4 +1,5 @@
-// `ringside bench comm`: what collectives cost, by operation, size, algorithm and number of ranks.
+// `ringside bench comm`: the cost of collectives, by operation, size, algorithm and number of
+// ranks.
 #pragma once
 
 #include <cstdint>

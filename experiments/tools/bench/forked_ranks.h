@@ -1,4 +1,4 @@
-// Ranks of this program as processes that it forks.
+// Ranks of this program as forked processes.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// How contenders take turns, and what becomes of their times.
+// The interleaving of contenders, and the statistics of their times.
 #pragma once
 
 #include <cstdint>

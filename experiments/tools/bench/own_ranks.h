@@ -1,4 +1,4 @@
-// Our own ranks under `ringside bench comm`.
+// The ranks of this project under `ringside bench comm`.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// `ringside bench ps`: what push and pull cost, by size, workers, servers, transport and
+// `ringside bench ps`: the cost of push and pull, by size, workers, servers, transport and
 // consistency.
 #pragma once
 

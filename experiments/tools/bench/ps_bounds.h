@@ -1,5 +1,5 @@
-// The bounds of push and pull on this host: what it costs to move the bytes of one worker there and
-// back, without sums and without messages.
+// Bounds of push and pull on this host: the time to move one worker's bytes there and back, without
+// sums and without messages.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The turns of `ringside bench ps` with one number of workers and servers.
+// The interleaved measurements of `ringside bench ps` at one number of workers and servers.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Workers and servers of `ringside bench ps` that are started by hand, or by something that sets
-// the environment of ps-lite, and their scheduler.
+// A job of `ringside bench ps`: workers, servers and their scheduler, started by hand or by a
+// launcher that sets the variables of ps-lite.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Connections of the processes of a job with their scheduler.
+// The connections of a job's processes with their scheduler.
 #pragma once
 
 #include <memory>

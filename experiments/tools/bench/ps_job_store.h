@@ -1,4 +1,4 @@
-// The store of a job's ranks, which its scheduler serves.
+// The store of a job's ranks, served by its scheduler.
 #pragma once
 
 #include <atomic>

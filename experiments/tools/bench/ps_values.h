@@ -1,4 +1,4 @@
-// What workers push in `ringside bench ps`, and what they have to get back.
+// The values that workers push in `ringside bench ps`, and a check of the replies.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One way of push and pull, as a rank of `ringside bench ps` sees it.
+// One way of push and pull, as a rank of `ringside bench ps` uses it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Published times of collectives, and what a simulated cluster makes of them.
+// Published times of collectives, beside those of a simulated cluster.
 #pragma once
 
 #include <cstdint>

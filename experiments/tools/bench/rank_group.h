@@ -1,4 +1,4 @@
-// The ranks of one library under `ringside bench`, as the bench sees them.
+// The ranks of one library, as `ringside bench` controls them.
 #pragma once
 
 #include <cstdint>

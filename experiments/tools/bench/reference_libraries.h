@@ -1,5 +1,5 @@
 // Other libraries, whose collectives `ringside bench comm --beside` measures beside ours. The
-// program links none of them: each has a driver, a small program with which its ranks are started.
+// program links none of them: each has a driver, a small program that runs one of its ranks.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What the processes of our own ranks share.
+// The memory that the processes of this project's ranks share.
 #pragma once
 
 #include <atomic>

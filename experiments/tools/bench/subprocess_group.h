@@ -1,4 +1,4 @@
-// Programs of others that are kept from leaving anything behind.
+// Programs of others under a keeper process, which ends them and everything that they have started.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Measurement of this machine, from which a simulation predicts runs on it.
+// The calibration of this machine: a measurement from which simulations predict runs on it.
 #pragma once
 
 #include <cstdint>

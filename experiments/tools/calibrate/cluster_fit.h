@@ -1,4 +1,4 @@
-// Fits a cluster to figures that were measured on such a cluster: `ringside calibrate --from`.
+// The fit of a cluster to figures that were measured on it: `ringside calibrate --from`.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Roofline and efficiencies of a device, from operations that were timed on it.
+// Roofline and efficiencies of a device, from timed operations.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Times the operations of training steps.
+// Timing of the operations within training steps.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Graphs of the ranks of a run: operations, and the others that each had to wait for.
+// The graph of each rank of a run: operations, and the earlier operations that each waits for.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The commands of the command line, in groups: what each is called, and which arguments it takes.
+// The commands of the program in groups, with the arguments of each.
 #pragma once
 
 #include <CLI/CLI.hpp>

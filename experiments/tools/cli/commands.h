@@ -1,4 +1,4 @@
-// The commands of the program. Each command reads its arguments, works, and returns the exit
+// The commands of the program. Each reads its arguments, does its work, and returns the exit
 // status.
 #pragma once
 

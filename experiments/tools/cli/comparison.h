@@ -1,4 +1,4 @@
-// A comparison from its file to its results, for the commands that make some.
+// A comparison from its experiment file to its results, for the commands that make one.
 #pragma once
 
 #include <iosfwd>

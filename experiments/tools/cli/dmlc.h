@@ -1,4 +1,4 @@
-// The environment with which ps-lite and BytePS start workers, servers and schedulers.
+// The variables with which ps-lite and BytePS start workers, servers and schedulers.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The options of commands that run under a launcher, or as one.
+// The options of commands that run under a launcher, or that act as one.
 #pragma once
 
 #include <string>

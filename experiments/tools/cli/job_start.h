@@ -1,4 +1,4 @@
-// A command as one of the processes of a job.
+// The start of a command as one process of a job.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The files that a command writes, and checks that they are not files that it reads.
+// The files that a command writes, with a check that they are not files that it reads.
 #pragma once
 
 #include <filesystem>

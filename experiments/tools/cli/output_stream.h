@@ -1,4 +1,4 @@
-// The output of a command, for a reader who may stop reading.
+// The output of a command, whose reader may go away.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The process of the program, as the operating system started it.
+// The process of the program: its arguments, environment and signals.
 #pragma once
 
 #include <functional>

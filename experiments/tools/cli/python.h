@@ -1,4 +1,4 @@
-// Python programs that are a part of this program.
+// Python programs that are part of this program.
 #pragma once
 
 #include <filesystem>

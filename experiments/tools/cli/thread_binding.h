@@ -1,4 +1,4 @@
-// Variables of the environment by which OpenMP libraries bind threads to cores.
+// Variables by which OpenMP libraries bind threads to cores.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Text that waits for a reader, in a bounded amount of memory.
+// A bounded buffer of text that waits for its reader.
 #pragma once
 
 #include <cstddef>

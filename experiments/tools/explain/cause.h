@@ -1,4 +1,4 @@
-// Causes for which a step takes longer than it must, and what speaks for each.
+// Causes of a step's extra time, with the evidence for each.
 #pragma once
 
 #include <optional>

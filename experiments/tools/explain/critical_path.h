@@ -1,4 +1,4 @@
-// The chain of work and waits that decides how long a step takes.
+// The critical path of a step: the chain of work and waits that decides its length.
 #pragma once
 
 #include <string>

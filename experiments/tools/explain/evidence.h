@@ -1,4 +1,4 @@
-// Measurements of one case of a comparison, on which its explanation rests.
+// The evidence on one case of a comparison: the measurements on which its explanation rests.
 #pragma once
 
 #include <filesystem>

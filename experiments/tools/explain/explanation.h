@@ -1,4 +1,4 @@
-// What `explain` says of the cases of a comparison.
+// The explanation of a comparison's cases, as `explain` gives it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// How far a case is from the least bytes and from what computing alone would take.
+// The lower bounds of a case's traffic and step time, and its distance from them.
 #pragma once
 
 #include <optional>

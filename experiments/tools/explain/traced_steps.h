@@ -1,4 +1,4 @@
-// The workers' last steps, as the trace of a run shows them.
+// The last steps of the workers, read from the trace of a run.
 #pragma once
 
 #include <string>

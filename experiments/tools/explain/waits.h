@@ -1,4 +1,4 @@
-// What workers waited for, as the slices of a trace tell.
+// The waits of workers, classified by the names of slices in a trace.
 #pragma once
 
 #include <cstdint>

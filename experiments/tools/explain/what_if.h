@@ -1,4 +1,4 @@
-// Simulates what is to be tried against a cause.
+// Simulations of the remedies for a cause.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Shows how a comparison goes, for the user who waits for it.
+// The progress display for a user who waits for a comparison.
 #pragma once
 
 #include <functional>

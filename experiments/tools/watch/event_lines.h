@@ -1,4 +1,4 @@
-// Events as lines of JSON, for other programs.
+// Progress events as lines of JSON, for other programs.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Follows a comparison from its files.
+// The progress of a comparison, followed through its files.
 #pragma once
 
 #include <filesystem>

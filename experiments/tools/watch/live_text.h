@@ -1,4 +1,4 @@
-// What a display says of a comparison that runs.
+// The texts of a running comparison's display.
 #pragma once
 
 #include <string>

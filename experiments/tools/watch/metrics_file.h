@@ -1,4 +1,4 @@
-// Figures of a running comparison for those who scrape them.
+// Metrics of a running comparison, in a file for Prometheus to scrape.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Events of a comparison that left none.
+// Progress events rebuilt from a results folder without progress.jsonl.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// How far a comparison has come, as its events tell it.
+// The progress of a comparison, accumulated from its events.
 #pragma once
 
 #include <cstdint>

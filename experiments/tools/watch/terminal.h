@@ -1,4 +1,4 @@
-// A block of lines at the lower end of a terminal's text that is drawn anew in place.
+// A block of lines at the end of a terminal's text, redrawn in place.
 #pragma once
 
 #include <functional>

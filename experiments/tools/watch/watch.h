@@ -1,4 +1,4 @@
-// Watches a comparison from another process, by the files of its folder.
+// `ringside watch`: a comparison's progress, shown by another process from the files of its folder.
 #pragma once
 
 #include <filesystem>

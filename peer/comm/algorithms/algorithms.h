@@ -1,4 +1,4 @@
-// The algorithms of collectives over messages: one file and one row for each.
+// The algorithms of collectives over messages: one file for each, and a row in one table.
 #pragma once
 
 #include <cstdint>

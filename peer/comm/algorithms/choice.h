@@ -1,4 +1,5 @@
-// Which algorithm a collective takes: the one that was asked for, or the fastest by a cost model.
+// The choice of a collective's algorithm: the one that was asked for, or the fastest by a cost
+// model.
 #pragma once
 
 #include <cstdint>

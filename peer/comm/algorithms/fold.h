@@ -1,4 +1,4 @@
-// Any number of ranks, seen as a power of two.
+// The folding of any number of ranks to a power of two.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Schedule: all messages of a collective, without its values.
+// Schedule: all messages of a collective, without the values.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Collectives of several hosts that only move values.
+// Collectives of several hosts that move values without summing them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// HostGroup: one rank of a group of several hosts, between the ranks of its host and all others.
+// HostGroup: one rank in a group of several hosts, with its links to the ranks of its own host and
+// to all others.
 #pragma once
 
 #include <array>

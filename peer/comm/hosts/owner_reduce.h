@@ -1,4 +1,4 @@
-// Sums in which every rank adds up one part of the arrays of all ranks.
+// Sums in which each rank owns one part of the array and adds up all ranks' values of it.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Prefix sums from host to host, and whole sums back.
+// Sums along a chain of hosts: prefix sums from host to host, and the whole sums back.
 #pragma once
 
 #include <vector>

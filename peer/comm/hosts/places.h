@@ -1,4 +1,4 @@
-// Where the ranks of a group stand: hosts, and the columns into which hosts divide arrays.
+// The places of a group's ranks: hosts, and the columns into which hosts divide arrays.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Memory for segments that arrive from other hosts, kept from one collective to the next.
+// Memory for segments that arrive from other hosts, reused by one collective after another.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the ranks of a shared-memory group tell each other: one small file, mapped by all.
+// The control block of a shared-memory group: one small file, mapped by all ranks.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The steps of a collective by an algorithm: receivers read straight from the senders' memory.
+// The steps of a collective by an algorithm: receivers read directly from the senders' memory.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Messages between pairs of ranks: the receiver copies straight from the sender's memory.
+// Messages between pairs of ranks: the receiver copies directly from the sender's memory.
 #pragma once
 
 #include <condition_variable>

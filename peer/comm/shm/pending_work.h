@@ -1,4 +1,4 @@
-// The work of an operation that goes on beside the thread that began it.
+// The Work of an operation that proceeds beside the thread that began it.
 #pragma once
 
 #include <functional>

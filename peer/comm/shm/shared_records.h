@@ -1,4 +1,4 @@
-// The records of a rank in memory that processes share.
+// The records of a rank, in memory that processes share.
 #pragma once
 
 #include <array>

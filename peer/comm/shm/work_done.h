@@ -1,4 +1,4 @@
-// The work of an operation that its caller has carried out.
+// The Work of an operation that its caller has completed already.
 #pragma once
 
 #include "core/comm/communicator.h"

@@ -1,4 +1,4 @@
-// Operations that run one after the other, beside the thread that submits them.
+// A queue of operations that run one after another, beside the thread that submits them.
 #pragma once
 
 #include <condition_variable>

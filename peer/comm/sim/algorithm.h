@@ -1,4 +1,4 @@
-// Collectives by an algorithm between simulated ranks.
+// Collectives between simulated ranks by a chosen algorithm.
 #pragma once
 
 #include <memory>

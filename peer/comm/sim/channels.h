@@ -1,4 +1,4 @@
-// The ways through a group's machines that rings and trees take.
+// The channels of rings and trees through a group's machines.
 #pragma once
 
 #include <vector>

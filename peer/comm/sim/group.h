@@ -1,5 +1,5 @@
-// The meeting point of the simulated ranks of a group: their operations, who came and who is
-// missing.
+// The meeting point of a group's simulated ranks: its operations, and the ranks that have arrived
+// at each.
 #pragma once
 
 #include <cstdint>

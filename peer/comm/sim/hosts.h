@@ -1,4 +1,5 @@
-// What the collectives of ranks on cores of several machines move (peer/comm/hosts/communicator.h).
+// The traffic of collectives between CPU ranks on several machines
+// (peer/comm/hosts/communicator.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The ranks of a simulated group: where they live, who has left, what broke the group.
+// The ranks of a simulated group: their places, those that have left, and the error that broke the
+// group.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A few flows of a ring that stand for those of all machines.
+// A few flows of a ring that represent those of all machines.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rings through the ranks of a simulated group, and what they cost.
+// Rings through the ranks of a simulated group, and their cost.
 #pragma once
 
 #include <memory>

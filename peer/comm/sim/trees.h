@@ -1,4 +1,4 @@
-// Double binary trees through the machines of a simulated group, and what they cost.
+// Double binary trees through the machines of a simulated group, and their cost.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// By which algorithm and protocol NCCL runs a collective of some size, and what each costs.
+// NCCL's choice of algorithm and protocol by size, and the cost of each.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Whether an exception destroys an object.
+// A test whether an object is destroyed by an exception.
 #pragma once
 
 #include <exception>

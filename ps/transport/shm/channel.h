@@ -1,5 +1,4 @@
-// What both ends of a channel through shared memory have in common. Only their sources include this
-// file.
+// The common part of a shared-memory channel's two ends. Only their sources include this file.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,4 @@
-// SharedRegion: the memory through which the workers and servers of a run on one host reach each
-// other.
+// SharedRegion: the memory through which the workers and servers of a run on one host communicate.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "ps/protocol/rendezvous.h"
-#include "ps/transport/shm/ends.h"
+#include "ps/transport/shm/channels.h"
 
 namespace ringside::ps {
 namespace {

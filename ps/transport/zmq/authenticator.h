@@ -1,4 +1,4 @@
-// Who may connect to a server.
+// The authenticator, which decides which keys may connect to a server.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What both ends of a channel over ZeroMQ have in common. Only their sources include this file.
+// The common part of a ZeroMQ channel's two ends. Only their sources include this file.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The sockets of one rank, and the names by which they find each other.
+// ZmqContext: the sockets of one rank, and the names by which they find each other.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// How the handshake of a worker with a server goes on.
+// The progress of a worker's handshake with a server.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Keys by which servers and workers of different machines know each other.
+// Keys by which servers and workers on different machines authenticate each other.
 #pragma once
 
 #include <map>

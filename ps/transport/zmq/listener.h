@@ -1,4 +1,4 @@
-// The socket at which workers of other processes reach a server, for as long as it is open.
+// The socket at which a server accepts workers of other processes.
 #pragma once
 
 #include <cstdint>

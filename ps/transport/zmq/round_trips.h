@@ -1,4 +1,4 @@
-// ZeroMQ by itself: bytes that go to another process and come back, without servers and headers.
+// Round trips over plain ZeroMQ: bytes to another process and back, without servers and headers.
 #pragma once
 
 #include <cstddef>

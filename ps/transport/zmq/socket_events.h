@@ -1,4 +1,4 @@
-// What ZeroMQ says about a socket's connections.
+// The events of a ZeroMQ socket's connections.
 #pragma once
 
 #include <cstdint>

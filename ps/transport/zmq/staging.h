@@ -1,4 +1,4 @@
-// Messages from a device whose memory the host does not share.
+// Messages from a device whose memory the host cannot read.
 #pragma once
 
 #include <deque>

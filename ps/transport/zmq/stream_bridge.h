@@ -1,4 +1,4 @@
-// What both ends of a keyed stream have in common. Only their sources include this file.
+// The common part of a keyed stream's two ends. Only their sources include this file.
 #pragma once
 
 #include <array>

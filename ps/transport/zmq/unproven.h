@@ -1,4 +1,4 @@
-// Connections with a server that have not proved yet that they may connect.
+// Connections to a server that have not authenticated yet.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// What CUDA adds to C++ in kernels. A block runs on its stream's thread. The threads of the block
-// take turns on the stream's thread: each runs until it waits for other threads of the block.
+// CUDA's additions to C++ for kernels. A block runs on its stream's thread. The threads of the
+// block take turns on the stream's thread: each runs until it waits for other threads of the block.
 #pragma once
 
 #include <algorithm>

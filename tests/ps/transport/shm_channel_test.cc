@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
 #include "ps/protocol/archive.h"
-#include "ps/transport/shm/ends.h"
+#include "ps/transport/shm/channels.h"
 #include "ps/transport/shm/transport.h"
 #include "tests/ps/frames.h"
 #include "tests/ps/host.h"

@@ -1,6 +1,7 @@
-// What norms over the last axis share: how threads are spread over a row, and which kernel a width
-// gets. Forward reads a row once and keeps it in registers. Backward reads the rows once for all
-// gradients. Rows that are not aligned to 16 bytes, or are too wide, are read several times.
+// Parts of the kernels for norms over the last axis: the spread of threads over a row, and the
+// choice of a kernel by width. Forward reads a row once and keeps it in registers. Backward reads
+// the rows once for all gradients. Rows that are not aligned to 16 bytes, or are too wide, are read
+// several times.
 #pragma once
 
 #include "core/device/cuda/kernels/column_sums.h"

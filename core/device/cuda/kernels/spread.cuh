@@ -1,6 +1,6 @@
-// How the threads of a block are spread over a matrix [rows, columns]. Each thread has a few
-// columns of its own. As many threads as possible stand side by side on a row, so that a block
-// reads whole rows one after another.
+// The spread of a block's threads over a matrix [rows, columns]. Each thread has a few columns of
+// its own. As many threads as possible stand side by side on a row, so that a block reads whole
+// rows one after another.
 #pragma once
 
 #include "core/device/cuda/runtime/launch.h"

@@ -1,4 +1,4 @@
-// What the kernels of a GPU share.
+// The context that all kernels of a GPU share.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Pinned memory of the host, which a GPU copies from and to by itself.
+// Pinned memory of the host, which a GPU copies from and to without the CPU.
 #pragma once
 
 #include <cstddef>

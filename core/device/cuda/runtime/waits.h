@@ -1,4 +1,4 @@
-// Waits: how the host waits for a GPU.
+// Waits: blocking of the host until a GPU has reached a point.
 #pragma once
 
 #include <functional>

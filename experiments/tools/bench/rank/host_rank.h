@@ -1,4 +1,4 @@
-// A rank of a library that works on plain memory of the host.
+// A rank of a library that works on ordinary memory of the host.
 #pragma once
 
 #include <algorithm>

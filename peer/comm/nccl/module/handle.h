@@ -1,4 +1,4 @@
-// A communicator of NCCL as an object.
+// A communicator of NCCL as an object that owns it.
 #pragma once
 
 #include <nccl.h>

@@ -1,4 +1,4 @@
-// How the ranks of a group find each other before NCCL knows them.
+// The rendezvous of a group's ranks before NCCL knows them.
 #pragma once
 
 #include <nccl.h>

@@ -1,4 +1,4 @@
-// What CUDA reports about a machine.
+// The properties of a GPU, as CUDA reports them.
 #pragma once
 
 #include "core/device/cuda/cuda.h"

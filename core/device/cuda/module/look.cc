@@ -1,4 +1,4 @@
-#include "core/device/cuda/runtime/look.h"
+#include "core/device/cuda/module/look.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
