@@ -1,15 +1,19 @@
-// The name of the module that contains SimGrid, and the name of the function that the module
-// exports.
+// The module with SimGrid: its name and its functions.
 #pragma once
 
 #include <memory>
 
+#include "core/base/module.h"
 #include "core/sim/world.h"
 
 namespace ringside::sim {
 
-inline constexpr const char* module_name = "libringside_simgrid.so";
-inline constexpr const char* module_make_world = "ringside_make_world";
-using MakeWorld = void(const ClusterSpec&, std::unique_ptr<World>& out);
+struct SimgridModule {
+  std::unique_ptr<World> (*make_world)(const ClusterSpec& cluster);
+};
+
+inline const Module simgrid_module{"libringside_simgrid.so", "device.kind = 'sim'",
+                                   "install libsimgrid-dev (3.32 or newer), remove the build "
+                                   "folder and build again"};
 
 }  // namespace ringside::sim

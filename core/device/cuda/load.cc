@@ -1,29 +1,15 @@
 #include "core/base/error.h"
-#include "core/base/module.h"
 #include "core/device/cuda/cuda_module.h"
 
 namespace ringside::cuda {
-namespace {
-
-constexpr const char* how_to_build =
-    "install the CUDA toolkit (12.8 or newer, with nvcc on the PATH) and cuDNN if they are "
-    "missing; "
-    "then run scripts/setup -DRINGSIDE_CUDA=ON";
-
-template <class Function>
-Function* load(const char* symbol) {
-  return reinterpret_cast<Function*>(module_symbol(module_name, symbol));
-}
-
-}  // namespace
 
 Machine look_at_machine() {
   Machine machine;
-  machine.built = has_module(module_name);
+  machine.built = has_module(cuda_module.file);
   try {
-    load<LookAtMachine>(module_look)(machine);
-  } catch (const Error& error) {
-    machine.cause = fmt::format("{}; {}", error.what(), how_to_build);
+    load_module<CudaModule>(cuda_module).look(machine);
+  } catch (const std::exception& error) {
+    machine.cause = error.what();
   }
   return machine;
 }
@@ -31,9 +17,7 @@ Machine look_at_machine() {
 std::unique_ptr<CudaDevice> make_cuda_device(const Options& options) {
   const Machine machine = look_at_machine();
   if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
-  std::unique_ptr<CudaDevice> device;
-  load<MakeDevice>(module_make)(options, device);
-  return device;
+  return load_module<CudaModule>(cuda_module).make(options);
 }
 
 CudaDevice& cuda_device(Device& device) {

@@ -1,5 +1,3 @@
-#include "core/sim/world.h"
-
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -14,6 +12,7 @@
 #include "core/sim/simgrid/flow.h"
 #include "core/sim/simgrid/platform.h"
 #include "core/sim/simgrid/waiting.h"
+#include "core/sim/simgrid_module.h"
 
 namespace ringside::sim {
 namespace {
@@ -296,10 +295,14 @@ class SimWorld : public World {
 
 }  // namespace
 
-/// The module's only entry point: see core/sim/load.cc.
-extern "C" void ringside_make_world(const ClusterSpec& cluster, std::unique_ptr<World>& out) {
-  require_bandwidths(cluster);
-  out = std::make_unique<SimWorld>(cluster);
-}
-
 }  // namespace ringside::sim
+
+extern "C" ringside::ModuleExports ringside_module() {
+  using namespace ringside::sim;
+  static const SimgridModule functions{
+      .make_world = [](const ClusterSpec& cluster) -> std::unique_ptr<World> {
+        require_bandwidths(cluster);
+        return std::make_unique<SimWorld>(cluster);
+      }};
+  return {&functions};
+}

@@ -1,12 +1,10 @@
-// The name of the module that contains Gloo, and the function in it.
+// The module with Gloo: its name and its functions.
 #pragma once
 
+#include "core/base/module.h"
 #include "peer/comm/gloo/wire.h"
 
 namespace ringside::peer {
-
-inline constexpr const char* gloo_module_name = "libringside_gloo.so";
-inline constexpr const char* gloo_module_make = "ringside_gloo_make";
 
 struct GlooRequest {
   Store& store;
@@ -14,6 +12,13 @@ struct GlooRequest {
   std::string address;
   double timeout_s = 60;
 };
-using MakeGloo = void(const GlooRequest&, std::unique_ptr<Wire>& out);
+
+struct GlooModule {
+  std::unique_ptr<Wire> (*make)(const GlooRequest& request);
+};
+
+inline const Module gloo_module{
+    "libringside_gloo.so", "Gloo",
+    "install the package libgloo-dev if it is missing, then run scripts/setup"};
 
 }  // namespace ringside::peer

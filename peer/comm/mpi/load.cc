@@ -1,44 +1,27 @@
-#include "core/base/error.h"
-#include "core/base/module.h"
 #include "peer/comm/mpi/mpi_module.h"
 
 namespace ringside::peer {
 namespace {
 
-template <class Function>
-Function* load(InterHostBackend library, const char* symbol) {
-  const bool open = library == InterHostBackend::openmpi;
-  try {
-    return reinterpret_cast<Function*>(
-        module_symbol(open ? openmpi_module_name : mpich_module_name, symbol));
-  } catch (const Error& error) {
-    throw Error("{}: {}; install {} if they are missing, then run scripts/setup",
-                open ? "Open MPI" : "MPICH", error.what(),
-                open ? "the packages libopenmpi-dev and openmpi-bin"
-                     : "the packages libmpich-dev and mpich");
-  }
+const Module& module_of(InterHostBackend library) {
+  return library == InterHostBackend::openmpi ? openmpi_module : mpich_module;
+}
+
+const MpiModule& load(InterHostBackend library) {
+  return load_module<MpiModule>(module_of(library));
 }
 
 }  // namespace
 
 std::unique_ptr<Wire> make_mpi_wire(InterHostBackend library, Store& store, const Group& group,
                                     double timeout_s) {
-  std::unique_ptr<Wire> wire;
-  (*load<MakeMpi>(library, mpi_module_make))({store, group, timeout_s}, wire);
-  return wire;
+  return load(library).make({store, group, timeout_s});
 }
 
-void begin_mpi(InterHostBackend library) { (*load<BeginMpi>(library, mpi_module_begin))(); }
+void begin_mpi(InterHostBackend library) { load(library).begin(); }
 
-void end_mpi(InterHostBackend library) { (*load<EndMpi>(library, mpi_module_end))(); }
+void end_mpi(InterHostBackend library) { load(library).end(); }
 
-std::string why_no_mpi(InterHostBackend library) {
-  try {
-    load<MakeMpi>(library, mpi_module_make);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
+std::string why_no_mpi(InterHostBackend library) { return why_no_module(module_of(library)); }
 
 }  // namespace ringside::peer

@@ -1,23 +1,28 @@
-// The names of the modules that contain a library of MPI, and the functions in them.
+// The modules with a library of MPI: their names and their functions.
 #pragma once
 
+#include "core/base/module.h"
 #include "peer/comm/mpi/wire.h"
 
 namespace ringside::peer {
-
-inline constexpr const char* openmpi_module_name = "libringside_openmpi.so";
-inline constexpr const char* mpich_module_name = "libringside_mpich.so";
-inline constexpr const char* mpi_module_begin = "ringside_mpi_begin";
-inline constexpr const char* mpi_module_make = "ringside_mpi_make";
-inline constexpr const char* mpi_module_end = "ringside_mpi_end";
 
 struct MpiRequest {
   Store& store;
   Group group;
   double timeout_s = 60;
 };
-using MakeMpi = void(const MpiRequest&, std::unique_ptr<Wire>& out);
-using BeginMpi = void();
-using EndMpi = void();
+
+struct MpiModule {
+  void (*begin)();
+  std::unique_ptr<Wire> (*make)(const MpiRequest& request);
+  void (*end)();
+};
+
+inline const Module openmpi_module{"libringside_openmpi.so", "Open MPI",
+                                   "install the packages libopenmpi-dev and openmpi-bin if they "
+                                   "are missing, then run scripts/setup"};
+inline const Module mpich_module{"libringside_mpich.so", "MPICH",
+                                 "install the packages libmpich-dev and mpich if they are "
+                                 "missing, then run scripts/setup"};
 
 }  // namespace ringside::peer

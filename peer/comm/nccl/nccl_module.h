@@ -1,14 +1,11 @@
-// The name of the module that contains NCCL, and the functions in it.
+// The module with NCCL: its name and its functions.
 #pragma once
 
+#include "core/base/module.h"
 #include "core/device/cuda/cuda.h"
 #include "peer/comm/nccl/communicator.h"
 
 namespace ringside::peer {
-
-inline constexpr const char* nccl_module_name = "libringside_nccl.so";
-inline constexpr const char* nccl_module_version = "ringside_nccl_version";
-inline constexpr const char* nccl_module_make = "ringside_nccl_make";
 
 struct NcclRequest {
   cuda::CudaDevice& device;
@@ -16,7 +13,15 @@ struct NcclRequest {
   Group group;
   double timeout_s = 60;
 };
-using NcclVersion = void(std::string& out);
-using MakeNccl = void(const NcclRequest&, std::unique_ptr<Communicator>& out);
+
+struct NcclModule {
+  std::string (*version)();
+  std::unique_ptr<Communicator> (*make)(const NcclRequest& request);
+};
+
+inline const Module nccl_module{
+    "libringside_nccl.so", "NCCL",
+    "install the CUDA toolkit and NCCL (2.23 or newer) if they are missing, then run scripts/setup "
+    "-DRINGSIDE_CUDA=ON"};
 
 }  // namespace ringside::peer

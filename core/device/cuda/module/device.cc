@@ -159,7 +159,11 @@ class GpuDevice final : public CudaDevice {
 }  // namespace
 }  // namespace ringside::cuda
 
-extern "C" void ringside_cuda_make(const ringside::cuda::Options& options,
-                                   std::unique_ptr<ringside::cuda::CudaDevice>& out) {
-  out = std::make_unique<ringside::cuda::GpuDevice>(options);
+extern "C" ringside::ModuleExports ringside_module() {
+  using namespace ringside::cuda;
+  static const CudaModule functions{
+      .look = look, .make = [](const Options& options) -> std::unique_ptr<CudaDevice> {
+        return std::make_unique<GpuDevice>(options);
+      }};
+  return {&functions};
 }

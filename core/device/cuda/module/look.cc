@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 
 #include "core/base/error.h"
-#include "core/device/cuda/cuda_module.h"
 #include "core/device/cuda/kernels/attention_cudnn.h"
 #include "core/device/cuda/runtime/check.h"
 
@@ -66,6 +65,8 @@ std::string too_old(const Gpu& gpu) {
       gpu.name, gpu.major, gpu.minor, least_major);
 }
 
+}  // namespace
+
 void look(Machine& out) {
   int driver = 0, runtime = 0, count = 0;
   cudaRuntimeGetVersion(&runtime);
@@ -89,8 +90,6 @@ void look(Machine& out) {
   if (!usable) out.cause = too_old(out.gpus.front());
 }
 
-}  // namespace
-
 Gpu look_at_gpu(int ordinal) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -102,11 +101,3 @@ Gpu look_at_gpu(int ordinal) {
 }
 
 }  // namespace ringside::cuda
-
-extern "C" void ringside_cuda_look(ringside::cuda::Machine& out) {
-  try {
-    ringside::cuda::look(out);
-  } catch (const std::exception& error) {
-    out.cause = error.what();
-  }
-}

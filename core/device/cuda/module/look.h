@@ -5,6 +5,10 @@
 
 namespace ringside::cuda {
 
+/// Adds to `out` what CUDA reports, or the cause why no GPU can be used. Throws Error if a call of
+/// CUDA fails.
+void look(Machine& out);
+
 /// Describes one GPU. Throws Error if this machine has no GPU `ordinal` that can run the kernels.
 Gpu look_at_gpu(int ordinal);
 

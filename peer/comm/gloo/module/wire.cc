@@ -370,7 +370,11 @@ void GlooWire::watch() {
 
 }  // namespace ringside::peer
 
-extern "C" void ringside_gloo_make(const ringside::peer::GlooRequest& request,
-                                   std::unique_ptr<ringside::peer::Wire>& out) {
-  out = std::make_unique<ringside::peer::GlooWire>(request);
+extern "C" ringside::ModuleExports ringside_module() {
+  using namespace ringside::peer;
+  static const GlooModule functions{
+      .make = [](const GlooRequest& request) -> std::unique_ptr<Wire> {
+        return std::make_unique<GlooWire>(request);
+      }};
+  return {&functions};
 }

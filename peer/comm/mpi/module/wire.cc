@@ -224,18 +224,24 @@ TransferPtr MpiWire::all_reduce(DType dtype, std::span<std::byte> array) {
   return transfer;
 }
 
-}  // namespace ringside::peer
+namespace {
 
-extern "C" void ringside_mpi_make(const ringside::peer::MpiRequest& request,
-                                  std::unique_ptr<ringside::peer::Wire>& out) {
-  out = std::make_unique<ringside::peer::MpiWire>(request);
-}
-
-extern "C" void ringside_mpi_begin() { ringside::peer::initialise(); }
-
-extern "C" void ringside_mpi_end() {
+void end() {
   int begun = 0, ended = 0;
   if (MPI_Initialized(&begun) != MPI_SUCCESS || !begun) return;
   if (MPI_Finalized(&ended) != MPI_SUCCESS || ended) return;
   MPI_Finalize();
+}
+
+}  // namespace
+}  // namespace ringside::peer
+
+extern "C" ringside::ModuleExports ringside_module() {
+  using namespace ringside::peer;
+  static const MpiModule functions{.begin = initialise,
+                                   .make = [](const MpiRequest& request) -> std::unique_ptr<Wire> {
+                                     return std::make_unique<MpiWire>(request);
+                                   },
+                                   .end = end};
+  return {&functions};
 }

@@ -3,20 +3,30 @@
 
 #include "peer/comm/nccl/module/communicator.h"
 
-extern "C" void ringside_nccl_version(std::string& out) {
+namespace ringside::peer {
+namespace {
+
+std::string version() {
   int version = 0;
-  if (ncclGetVersion(&version) == ncclSuccess)
-    out = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  if (ncclGetVersion(&version) != ncclSuccess) return {};
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-extern "C" void ringside_nccl_make(const ringside::peer::NcclRequest& request,
-                                   std::unique_ptr<ringside::Communicator>& out) {
-  using namespace ringside;
+std::unique_ptr<Communicator> make(const NcclRequest& request) {
   const int gpu = request.device.ordinal();
   if (const cudaError_t status = cudaSetDevice(gpu); status != cudaSuccess)
     throw Error("gpu {}: cudaSetDevice: {}", gpu, cudaGetErrorString(status));
-  peer::Handle handle(request.store, peer::nccl_rank(request.group));
+  Handle handle(request.store, nccl_rank(request.group));
   handle.connect(request.device.clock(), request.timeout_s);
-  out = std::make_unique<peer::NcclCommunicator>(request.device, request.store, std::move(handle),
-                                                 request.timeout_s);
+  return std::make_unique<NcclCommunicator>(request.device, request.store, std::move(handle),
+                                            request.timeout_s);
+}
+
+}  // namespace
+}  // namespace ringside::peer
+
+extern "C" ringside::ModuleExports ringside_module() {
+  static const ringside::peer::NcclModule functions{.version = ringside::peer::version,
+                                                    .make = ringside::peer::make};
+  return {&functions};
 }
