@@ -90,7 +90,7 @@ def several_gpus(job, gpu):
         name = f"several-gpus-{world}"
         summary = compare(job, "schemes.toml", name, [
             f"--schemes=single,{','.join(names)}", f"--worlds={world}",
-            "--set", "scheme.ps.placement=beside", "--set", "scheme.ps.partition_mb=1"], 90)
+            "--set", "scheme.ps.placement=colocated", "--set", "scheme.ps.partition_mb=1"], 90)
         keep(job, name, f"{name}.md")
         checks += [gpu_report.schemes(summary, (world,), names, f"schemes on {world} GPUs"),
                    gpu_report.apart(summary, world)]

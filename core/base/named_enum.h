@@ -27,9 +27,18 @@ constexpr std::string_view name_of(Enum value) {
   return names_of(value)[static_cast<std::size_t>(value)];
 }
 
-/// The value with this name; none if no value has the name.
+/// A name that a value had in earlier versions: files may still say it, and nothing writes it.
+struct OldName {
+  std::string_view old, now;
+};
+
+/// The value with this name; none if no value has the name. A function old_names_of() beside
+/// names_of() returns a range of OldName whose old names are accepted too.
 template <NamedEnum Enum>
 constexpr std::optional<Enum> value_named(std::string_view name) {
+  if constexpr (requires { old_names_of(Enum{}); })
+    for (const OldName& one : old_names_of(Enum{}))
+      if (one.old == name) name = one.now;
   const EnumNames names = names_of(Enum{});
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<Enum>(i);

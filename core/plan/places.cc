@@ -27,12 +27,12 @@ sim::Place place_of_home(const RunPlan& plan, int rank) {
 
 }  // namespace
 
-std::vector<int> workers_beside(int beside, int world, int group) {
+std::vector<int> workers_with_servers(int colocated, int world, int group) {
   std::vector<int> workers;
   std::vector<int> counts(static_cast<std::size_t>(group));  // of servers, by the worker's part
   std::vector<bool> taken(static_cast<std::size_t>(world));
-  for (std::int64_t server = 0; server < beside; ++server) {
-    const auto even = static_cast<int>(server * world / beside);
+  for (std::int64_t server = 0; server < colocated; ++server) {
+    const auto even = static_cast<int>(server * world / colocated);
     const int first = even / group * group;
     int best = -1;
     for (int i = 0; i < group; ++i) {  // the nearest one after the even place, of equally good ones

@@ -15,7 +15,7 @@ namespace ringside {
 /// Where `group` consecutive workers push as one, a server moves within the group: each worker of a
 /// group pushes another part of the model, and of the workers with the same part, one in every
 /// group, as many have a server as of those with any other part, or one more.
-std::vector<int> workers_beside(int beside, int world, int group);
+std::vector<int> workers_with_servers(int colocated, int world, int group);
 
 /// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine.
 /// If the devices are CPUs, there may be more workers than devices: after the last device the count

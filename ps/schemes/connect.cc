@@ -24,9 +24,9 @@ namespace {
 
 /// Whether servers beside workers and others both keep a part of the model; their parts differ.
 bool has_servers_of_both_kinds(const RunPlan& plan, int group) {
-  const auto count = [&](bool beside) {
+  const auto count = [&](bool colocated) {
     return std::ranges::count_if(plan.ranks, [&](const RankPlan& rank) {
-      return rank.server >= 0 && (rank.worker >= 0) == beside;
+      return rank.server >= 0 && (rank.worker >= 0) == colocated;
     });
   };
   const std::int64_t dedicated = count(false);

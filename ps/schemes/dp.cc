@@ -109,7 +109,7 @@ class Dp : public ReplicaScheme {
 
 Fields fields_of(DpOptions& options) {
   Fields fields = {{"placement", &options.placement,
-                    "the master: beside worker 0, or dedicated (a process of its own)"},
+                    "the master: colocated with worker 0, or dedicated (a process of its own)"},
                    {"port", &options.port, "tcp: port of the master; 0: any free port"},
                    {"server_device", &options.server_device,
                     "device of a dedicated master: same as the workers', or cpu"},
@@ -124,7 +124,7 @@ Fields fields_of(DpOptions& options) {
 void check(const DpOptions& options, const RunPlan&) {
   if (options.placement == Placement::mixed)
     throw Error(
-        "scheme.dp.placement = 'mixed': there is one master; choose 'dedicated' or 'beside'");
+        "scheme.dp.placement = 'mixed': there is one master; choose 'dedicated' or 'colocated'");
   check_port("dp", options.transport, options.port, 1);
   check_reach("dp", options.transport, options.reach);
 }

@@ -12,7 +12,7 @@
 namespace ringside::ps {
 
 struct DpOptions {
-  Placement placement = Placement::beside;
+  Placement placement = Placement::colocated;
   ServerDevice server_device = ServerDevice::same;
   TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;

@@ -6,7 +6,7 @@ ServerCounts count_servers(Placement placement, std::int64_t servers, int world)
   switch (placement) {
     case Placement::dedicated:
       return {servers, 0};
-    case Placement::beside:
+    case Placement::colocated:
       return {servers, servers};
     case Placement::mixed:
       break;
@@ -21,7 +21,7 @@ std::vector<std::int64_t> shares_of_servers(Placement placement, std::int64_t se
   if (placement != Placement::mixed) return shares;
   const std::int64_t n = world / group;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const bool own = static_cast<std::int64_t>(i) < counts.beside;
+    const bool own = static_cast<std::int64_t>(i) < counts.colocated;
     shares[i] = own ? n - servers : 2 * (n - 1) * group;
     if (n == 1) shares[i] = own ? 1 : 0;
   }

@@ -63,8 +63,9 @@ Fields fields_of(PsOptions& options) {
       {"partition_mb", &options.partition_mb,
        "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
-       "dedicated: processes of their own; beside: within the workers' processes; mixed: one "
-       "beside every worker and `servers` dedicated ones, which keep as much as makes all links "
+       "dedicated: processes of their own; colocated: within the workers' processes; mixed: one "
+       "colocated with every worker and `servers` dedicated ones, which keep as much as makes all "
+       "links "
        "equally busy"},
       {"port", &options.port,
        "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},

@@ -21,16 +21,17 @@ std::int64_t partition_bytes(const PsOptions& options) {
 /// what is left is one in (group * most) of what a server keeps, for each server of the members
 /// with `most`.
 std::vector<std::int64_t> shares_of_member(std::vector<std::int64_t> shares,
-                                           const std::vector<int>& beside, int group, int member) {
+                                           const std::vector<int>& colocated, int group,
+                                           int member) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(group));
   const auto servers_of = [&](int m) -> std::int64_t& {
     return counts[static_cast<std::size_t>(m)];
   };
-  for (const int worker : beside) ++servers_of(worker % group);
+  for (const int worker : colocated) ++servers_of(worker % group);
   const std::int64_t most = std::ranges::max(counts);
   const bool fewer = servers_of(member) < most;
-  for (std::size_t s = 0; s < beside.size(); ++s) {
-    const int own = beside[s] % group;
+  for (std::size_t s = 0; s < colocated.size(); ++s) {
+    const int own = colocated[s] % group;
     if (own == member)
       shares[s] *= fewer ? group * most : group;
     else
@@ -62,13 +63,13 @@ std::vector<Chunk> chunks_of_member(const Model& model, const std::vector<std::i
 /// The same for every member: workers push in groups.
 std::vector<Chunk> chunks_of_groups(const Model& model, int world, const PsOptions& options) {
   const int group = sum_group_of(options, world);
-  const std::vector<int> beside =
-      workers_beside(static_cast<int>(count_servers(options, world).beside), world, group);
+  const std::vector<int> colocated =
+      workers_with_servers(static_cast<int>(count_servers(options, world).colocated), world, group);
   const auto shares = shares_of_servers(options.placement, options.servers, world, group);
   std::vector<Chunk> chunks;
   for (int member = 0; member < group; ++member) {
     const std::vector<Chunk> more =
-        chunks_of_member(model, shares_of_member(shares, beside, group, member),
+        chunks_of_member(model, shares_of_member(shares, colocated, group, member),
                          partition_bytes(options), group, member);
     chunks.insert(chunks.end(), more.begin(), more.end());
   }

@@ -58,7 +58,7 @@ TEST_F(CudaPlans, CountServersAmongTheRanksThatNeedAGpu) {
   const RunPlan plan = plan_training(config, "ps", 2);
   EXPECT_THAT(ordinals(plan), ElementsAre(0, 1, -1, -1));
   EXPECT_EQ(device_kind(plan, plan.ranks[3]), "cpu");
-  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::colocated};
   EXPECT_THAT(ordinals(plan_training(config, "ps", 2)), ElementsAre(0, 1));
   config.scheme_options["ps"] = ps::PsOptions{
       .servers = 1, .placement = ps::Placement::mixed, .server_device = ps::ServerDevice::cpu};

@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ServerCase{.name = "dp_beside",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = ps::Placement::beside},
+                   .options = ps::DpOptions{.placement = ps::Placement::colocated},
                    .beside = true},
         ServerCase{.name = "dp_dedicated",
                    .scheme = "dp",
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
         ServerCase{.name = "ps_dedicated", .scheme = "ps", .options = ps::PsOptions{.servers = 2}},
         ServerCase{.name = "ps_beside",
                    .scheme = "ps",
-                   .options = ps::PsOptions{.servers = 1, .placement = ps::Placement::beside},
+                   .options = ps::PsOptions{.servers = 1, .placement = ps::Placement::colocated},
                    .beside = true},
         ServerCase{.name = "ps_on_the_cpu",
                    .scheme = "ps",

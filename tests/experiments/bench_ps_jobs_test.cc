@@ -119,7 +119,7 @@ TEST_F(PsJobs, AreRefusedWithAnEnvironmentThatMakesNoSense) {
   EXPECT_THAT(complaint_as("worker", {"--timeout", "0.01"}),
               HasSubstr("no scheduler at 127.0.0.1:"));
   EXPECT_THAT(complaint_as("scheduler", {"--workers", "2"}), HasSubstr("DMLC_NUM_WORKER"));
-  EXPECT_THAT(complaint_as("scheduler", {"--placement", "beside"}), HasSubstr("of their own"));
+  EXPECT_THAT(complaint_as("scheduler", {"--placement", "colocated"}), HasSubstr("of their own"));
   EXPECT_THAT(complaint_as("joker"), HasSubstr("choose worker, server or scheduler"));
   set("DMLC_NUM_SERVER", "one");
   EXPECT_THAT(complaint_as("worker"), HasSubstr("DMLC_NUM_SERVER = 'one' is no number"));

@@ -67,10 +67,10 @@ TEST_F(BenchPs, ChecksEveryConsistencyWhoseServersAddGradientsUp) {
 TEST_F(BenchPs, MeasuresServersBesideWorkers) {
   const auto results =
       results_of({"--workers", "2,3", "--servers", "2", "--sizes", "64KB", "--rounds", "2",
-                  "--placement", "beside", "--threads", "2", "--transports", "tcp"});
+                  "--placement", "colocated", "--threads", "2", "--transports", "tcp"});
   ASSERT_EQ(results.size(), 2u);
   for (const auto& row : results) {
-    EXPECT_EQ(row.at("placement"), "beside");
+    EXPECT_EQ(row.at("placement"), "colocated");
     EXPECT_EQ(row.at("in_place").at("nwrong"), 0);
   }
 }
@@ -89,13 +89,13 @@ TEST_F(BenchPs, RefusesWhatItCannotMeasureInOneLine) {
   EXPECT_THAT(complaint({"--transports", "tcpp"}), HasSubstr("did you mean 'tcp'?"));
   EXPECT_THAT(complaint({"--transports", "tcp,tcp"}), HasSubstr("tcp is named twice"));
   EXPECT_THAT(complaint({"--consistencies", "bps"}), HasSubstr("did you mean 'bsp'?"));
-  EXPECT_THAT(complaint({"--placement", "mixed"}), HasSubstr("take dedicated or beside"));
+  EXPECT_THAT(complaint({"--placement", "mixed"}), HasSubstr("take dedicated or colocated"));
   EXPECT_THAT(complaint({"--placement", "besides"}), HasSubstr("did you mean 'beside'?"));
   EXPECT_THAT(complaint({"--workers", "0"}), HasSubstr("--workers 0: there are 1 to 64"));
   EXPECT_THAT(complaint({"--servers", "4294967297"}), HasSubstr("there are 1 to 64"));
   EXPECT_THAT(complaint({"--workers", "60", "--servers", "5"}), HasSubstr("more than 64"));
-  EXPECT_THAT(complaint({"--servers", "2", "--placement", "beside"}),
-              HasSubstr("--servers 2: with --placement beside"));
+  EXPECT_THAT(complaint({"--servers", "2", "--placement", "colocated"}),
+              HasSubstr("--servers 2: with --placement colocated"));
   EXPECT_THAT(complaint({"--json", "no/such/folder.json"}), HasSubstr("no/such/folder.json"));
 }
 

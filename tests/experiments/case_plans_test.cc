@@ -85,10 +85,10 @@ TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
   add_case(asked, "ps");
   add_case(asked, "ps: scheme.ps.servers=1");
   add_case(asked, "ps: scheme.ps.servers=3, label=three servers, worlds=[1, 2]");
-  add_case(asked, "ps: scheme.ps.servers=2, scheme.ps.placement=beside");
+  add_case(asked, "ps: scheme.ps.servers=2, scheme.ps.placement=colocated");
   const auto runs = plan_comparison(asked);
   EXPECT_THAT(labels(runs), ElementsAre("single", "ps", "ps (servers=1)", "three servers",
-                                        "three servers", "ps (servers=2, placement=beside)"));
+                                        "three servers", "ps (servers=2, placement=colocated)"));
   EXPECT_THAT(ids(runs),
               ElementsAre("single-w1-r0", "ps-w2-r0", "ps-servers-1-w2-r0", "three-servers-w1-r0",
                           "three-servers-w2-r0", "ps-servers-2-placement-beside-w2-r0"));
@@ -248,7 +248,7 @@ TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
   EXPECT_THAT(definitions[0].set, ElementsAre(Setting{"train.steps", "9"})) << "in both cases";
 
   asked.common.scheme_options["ps"] =
-      ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
+      ps::PsOptions{.servers = 2, .placement = ps::Placement::colocated};
   const RunPlan alone = plan_definition(plan_training(asked.common, "ps", 2));
   EXPECT_EQ(alone.servers, 0);
   EXPECT_EQ(alone.ranks.at(0).role(), "worker");

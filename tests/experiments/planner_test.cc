@@ -368,7 +368,7 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   EXPECT_EQ(apart.ranks[1].server, -1);
   EXPECT_EQ(apart.ranks[3].worker, -1);
   EXPECT_EQ(apart.ranks[3].server, 1);
-  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::colocated};
   const RunPlan beside = plan_training(config, "ps", 2);
   ASSERT_EQ(beside.ranks.size(), 2u);
   EXPECT_EQ(beside.ranks[1].role(), "worker+server");
@@ -426,7 +426,7 @@ TEST(Planner, DedicatedServersShareTheMachinesOfWorkersOrLiveApart) {
   EXPECT_THAT(machines_of_servers(config, 4), ElementsAre(2, 3));
   EXPECT_THAT(complaint([&] { plan_training(config, "ps", 8); }),
               HasSubstr("sim.servers_apart: all 4 machines of cluster small have workers"));
-  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::colocated};
   EXPECT_EQ(plan_training(config, "ps", 8).ranks.size(), 8u);
   config.device.kind = "cpu";
   config.cluster.reset();
@@ -526,7 +526,7 @@ TEST(Planner, SpreadsServersBesideWorkersOverMachines) {
   config.train.global_batch = 8;
   const auto machines = [&](std::int64_t servers) {
     config.scheme_options["ps"] =
-        ps::PsOptions{.servers = servers, .placement = ps::Placement::beside};
+        ps::PsOptions{.servers = servers, .placement = ps::Placement::colocated};
     const RunPlan plan = plan_training(config, "ps", 8);
     std::vector<int> machines(static_cast<std::size_t>(servers), -1);
     for (const RankPlan& rank : plan.ranks)
@@ -684,7 +684,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
   EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
   EXPECT_THAT(with([](auto& c) {
                 c.scheme_options["ps"] = ps::PsOptions{.servers = 1,
-                                                       .placement = ps::Placement::beside,
+                                                       .placement = ps::Placement::colocated,
                                                        .server_device = ps::ServerDevice::cpu};
               }),
               HasSubstr("servers beside workers use the device of their worker"));

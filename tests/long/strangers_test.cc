@@ -136,7 +136,7 @@ class StrangersRate : public ProgramTest {
     testing::Program program =
         start({"train", "trial.toml", "--scheme", "ps", "--world", "2", "--output", "out.json",
                "--set", "scheme.ps.transport=tcp", "--set", "scheme.ps.servers=1", "--set",
-               "scheme.ps.placement=beside", "--set", "scheme.ps.port=" + std::to_string(port)});
+               "scheme.ps.placement=colocated", "--set", "scheme.ps.port=" + std::to_string(port)});
     // Servers let nobody in once all workers have come. So that strangers are there before, worker
     // 1 is held at its start; in quiet runs too.
     std::vector<pid_t> ranks;

@@ -57,15 +57,15 @@ inline RunPlan tiny_plan(int world, const ps::ServerCounts& servers, std::int64_
   plan.train.timeout_s = 30;
   plan.optimizer.lr = 0.01;
   plan.optimizer.weight_decay = 0.1;
-  const auto beside = static_cast<int>(servers.beside);
+  const auto colocated = static_cast<int>(servers.colocated);
   for (int r = 0; r < world; ++r)
-    plan.ranks.push_back({.rank = r, .worker = r, .server = r < beside ? r : -1});
-  for (int s = beside; s < plan.servers; ++s)
-    plan.ranks.push_back({.rank = world + s - beside, .worker = -1, .server = s});
+    plan.ranks.push_back({.rank = r, .worker = r, .server = r < colocated ? r : -1});
+  for (int s = colocated; s < plan.servers; ++s)
+    plan.ranks.push_back({.rank = world + s - colocated, .worker = -1, .server = s});
   return plan;
 }
-inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro_batches) {
-  return tiny_plan(world, {.all = servers, .beside = beside ? servers : 0}, micro_batches);
+inline RunPlan tiny_plan(int world, int servers, bool colocated, std::int64_t micro_batches) {
+  return tiny_plan(world, {.all = servers, .colocated = colocated ? servers : 0}, micro_batches);
 }
 
 using Make = std::function<std::unique_ptr<SyncScheme>(const RankContext&)>;

@@ -54,7 +54,7 @@ std::vector<Bound> bounds() {
   std::vector<Bound> all = {{"ddp", "ddp", {}, beside_or_all_reduce()},
                             {"beside",
                              "ps",
-                             {.servers = workers, .placement = ps::Placement::beside},
+                             {.servers = workers, .placement = ps::Placement::colocated},
                              beside_or_all_reduce()}};
   for (const int k : {1, 4})
     all.push_back({fmt::format("dedicated_{}", k), "ps", {.servers = k}, dedicated(k)});

@@ -56,7 +56,7 @@ TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
   auto config = tiny("gpt");
   config.train.accumulation = 2;
   ps::PsOptions beside = options();
-  beside.placement = ps::Placement::beside;
+  beside.placement = ps::Placement::colocated;
   const RunRecord row = with_replay(run_hindered(plan_of(config, beside, world()), 3));
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
 }

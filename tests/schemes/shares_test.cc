@@ -130,7 +130,7 @@ TEST(UnevenShares, OfAMasterCostItTheBytesOfTheOthersAlone) {
   config.model.width = 8;  // inputs and logits are most of what is sent
   config.model.vocabulary = 256;
   config.train.global_batch = 96;
-  config.scheme_options["dp"] = ps::DpOptions{.placement = ps::Placement::beside};
+  config.scheme_options["dp"] = ps::DpOptions{.placement = ps::Placement::colocated};
   for (const Weights& weights : {Weights{5, 1}, Weights{1, 5}, Weights{1, 1}}) {
     const RunRecord row = run(plan_training(with_shares(config, weights), "dp", 2));
     const double away =

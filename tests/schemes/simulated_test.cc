@@ -207,7 +207,8 @@ TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
 TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
   for (const char* scheme : {"dp", "ps"}) {
     auto config = heavy(small_cluster(2));
-    config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = ps::Placement::beside};
+    config.scheme_options["ps"] =
+        ps::PsOptions{.servers = 1, .placement = ps::Placement::colocated};
     // The replica and its activations fit; the optimizer's state does not.
     config.cluster->device.memory_gb = 0.3;
     try {

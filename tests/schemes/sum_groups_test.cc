@@ -45,9 +45,9 @@ struct SumGroupCase {
 constexpr SumGroupCase sum_group_cases[] = {
     {2, 2, Placement::dedicated, 2}, {3, 3, Placement::dedicated, 1},
     {4, 2, Placement::dedicated, 1}, {4, 2, Placement::dedicated, 3},
-    {4, 4, Placement::dedicated, 2}, {2, 2, Placement::beside, 2},
-    {4, 2, Placement::beside, 2},    {4, 2, Placement::beside, 4},
-    {4, 2, Placement::beside, 3},    {2, 2, Placement::mixed, 1},
+    {4, 4, Placement::dedicated, 2}, {2, 2, Placement::colocated, 2},
+    {4, 2, Placement::colocated, 2}, {4, 2, Placement::colocated, 4},
+    {4, 2, Placement::colocated, 3}, {2, 2, Placement::mixed, 1},
     {4, 2, Placement::mixed, 0},     {4, 2, Placement::mixed, 1},
     {4, 2, Placement::mixed, 2}};
 
@@ -202,7 +202,8 @@ TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess
   auto config = tiny("mlp");
   config.model.width = 160;
   const RunRecord row = run(plan_training(
-      in_groups(config, {.servers = 2, .placement = Placement::beside, .sum_group = 2}), "ps", 2));
+      in_groups(config, {.servers = 2, .placement = Placement::colocated, .sum_group = 2}), "ps",
+      2));
   ASSERT_EQ(row.figures.size(), 1u);
   EXPECT_LT(row.figures[0].mean, 1e-3) << "greetings alone";
   const double model = 4 * static_cast<double>(row.parameters);
@@ -217,7 +218,7 @@ TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
     for (const std::int64_t servers : {1, 2, 3, 4}) {
       const bool unequal = servers > group && servers % group != 0;
       const ps::PsOptions options{.servers = servers,
-                                  .placement = Placement::beside,
+                                  .placement = Placement::colocated,
                                   .sum_group = group,
                                   .partition_mb = 0.004};
       const RunRecord row = run(plan_training(in_groups(config, options), "ps", 4));
@@ -235,7 +236,7 @@ RunRecord run_groups(const RunPlan& plan) {
 }
 
 TEST(SimulatedSumGroups, EndWithTheBitsOfTheCpu) {
-  for (const Placement placement : {Placement::dedicated, Placement::beside})
+  for (const Placement placement : {Placement::dedicated, Placement::colocated})
     for (const double clip_norm : {0.0, 0.5}) {
       auto config = in_groups(tiny("gpt"), {.servers = 2, .placement = placement, .sum_group = 2});
       config.train.evaluate_every = 2;
@@ -281,7 +282,7 @@ INSTANTIATE_TEST_SUITE_P(
     OfBytePs, SumGroupBounds,
     ::testing::Values(GroupBound{"dedicated", {.servers = 4}, 1, 1.1},
                       GroupBound{
-                          "beside", {.servers = 32, .placement = Placement::beside}, 1.5, 1.05},
+                          "beside", {.servers = 32, .placement = Placement::colocated}, 1.5, 1.05},
                       GroupBound{"mixed", {.servers = 2, .placement = Placement::mixed}, 1.2, 1.2}),
     [](const auto& info) { return info.param.name; });
 

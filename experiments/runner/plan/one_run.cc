@@ -41,27 +41,29 @@ TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const s
 }
 
 void place_ranks(RunPlan& plan, const Servers& servers) {
-  const int dedicated = servers.count - servers.beside;
+  const int dedicated = servers.count - servers.colocated;
   if (dedicated > most_ranks - plan.world)
     throw Error("scheme {}: {} workers and {} servers are more than {} ranks; ask for fewer",
                 plan.scheme, plan.world, dedicated, most_ranks);
   plan.servers = servers.count;
   for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
-  if (servers.beside > plan.world)
+  if (servers.colocated > plan.world)
     throw Error(
         "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
-        plan.scheme, servers.beside, plan.world);
-  const std::vector<int> beside = workers_beside(servers.beside, plan.world, servers.group);
-  for (int server = 0; server < servers.beside; ++server)
-    plan.ranks[static_cast<std::size_t>(beside[static_cast<std::size_t>(server)])].server = server;
+        plan.scheme, servers.colocated, plan.world);
+  const std::vector<int> colocated =
+      workers_with_servers(servers.colocated, plan.world, servers.group);
+  for (int server = 0; server < servers.colocated; ++server)
+    plan.ranks[static_cast<std::size_t>(colocated[static_cast<std::size_t>(server)])].server =
+        server;
   for (int i = 0; i < dedicated; ++i)
-    plan.ranks.push_back({plan.world + i, -1, servers.beside + i});
+    plan.ranks.push_back({plan.world + i, -1, servers.colocated + i});
 }
 
 /// Gives every rank its kind of device, and, unless a job does so, the number of its device within
 /// that kind, and its environment.
 void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
-  if (servers.beside == servers.count && !servers.device.empty())
+  if (servers.colocated == servers.count && !servers.device.empty())
     throw Error(
         "scheme {}: servers beside workers use the device of their worker; leave server_device "
         "out, or set placement to 'dedicated'",

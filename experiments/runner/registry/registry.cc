@@ -184,7 +184,7 @@ SchemeInfo server_row(std::string_view name, std::string_view summary, Make make
   r.servers = [](const Options& options, int world) {
     const Own& o = options.as<Own>();
     const ps::ServerCounts counts = ps::count_servers(o, world);
-    return Servers{static_cast<int>(counts.all), static_cast<int>(counts.beside), counts.group,
+    return Servers{static_cast<int>(counts.all), static_cast<int>(counts.colocated), counts.group,
                    o.server_device == ps::ServerDevice::same ? "" : "cpu"};
   };
   r.make = [make](const RankContext& context, const Options& options) {

@@ -100,7 +100,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
   const std::int64_t machines = machines_of(question, world);
   const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
   add("ps", "ps beside workers",
-      {{"scheme.ps.placement", "beside"}, {"scheme.ps.servers", std::to_string(world)}, part});
+      {{"scheme.ps.placement", "colocated"}, {"scheme.ps.servers", std::to_string(world)}, part});
   add("ps", "ps on hosts",
       {{"scheme.ps.placement", "dedicated"},
        {"scheme.ps.servers", std::to_string(machines)},

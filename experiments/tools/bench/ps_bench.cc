@@ -58,7 +58,8 @@ void check(const PsBench& bench) {
       throw Error("{} {}: there are 1 to {} here", option, number, most_processes);
   };
   if (bench.placement == ps::Placement::mixed)
-    throw Error("--placement mixed: the bench has servers of one kind; take dedicated or beside");
+    throw Error(
+        "--placement mixed: the bench has servers of one kind; take dedicated or colocated");
   for (const int workers : bench.workers) check_number("--workers", workers);
   for (const int servers : bench.servers) {
     check_number("--servers", servers);
@@ -71,9 +72,10 @@ void check(const PsBench& bench) {
           bench.sizes.size(), bench.transports.size(), bench.consistencies.size(), servers,
           most_entries);
     for (const int workers : bench.workers) {
-      if (bench.placement == ps::Placement::beside && servers > workers)
+      if (bench.placement == ps::Placement::colocated && servers > workers)
         throw Error(
-            "--servers {}: with --placement beside each is in the process of one of {} worker{}; "
+            "--servers {}: with --placement colocated each is in the process of one of {} "
+            "worker{}; "
             "take fewer servers or more workers",
             servers, workers, workers == 1 ? "" : "s");
       if (PsRoles{.workers = workers, .servers = servers, .placement = bench.placement}.ranks() >

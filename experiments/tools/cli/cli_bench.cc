@@ -76,9 +76,10 @@ void add_bench_commands(CLI::App& app, Arguments& arguments, const Process& proc
            "bsp, ssp or asp, as scheme.ps.consistency; default: bsp")
       ->type_name("A,B");
   bench_ps
-      ->add_option("--placement", arguments.placement,
-                   "dedicated: servers have processes of their own; beside: they are in those of "
-                   "the first workers")
+      ->add_option(
+          "--placement", arguments.placement,
+          "dedicated: servers have processes of their own; colocated: they are in those of "
+          "the first workers")
       ->type_name("WHERE")
       ->capture_default_str();
   bench_ps

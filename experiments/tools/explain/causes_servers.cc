@@ -67,7 +67,7 @@ Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme 
 Remedy servers_everywhere(const RunPlan& plan) {
   return {.words = fmt::format("{} servers, one beside each worker", plan.world),
           .settings = {{"scheme.ps.servers", std::to_string(plan.world)},
-                       {"scheme.ps.placement", "beside"}},
+                       {"scheme.ps.placement", "colocated"}},
           .scheme = "ps"};
 }
 

@@ -37,9 +37,9 @@ class ShmTransport : public Transport {
       board = SharedRegion::join(context.store.get(board_key, options.timeout_s), workers, servers);
     }
     const std::uint64_t token = shared_token(context.store, options.timeout_s);
-    const int beside = context.shared ? self.worker : -1;
+    const int colocated = context.shared ? self.worker : -1;
     auto channel =
-        open_server(context.device, board, self.server, beside, inside_of(context), options);
+        open_server(context.device, board, self.server, colocated, inside_of(context), options);
     context.store.set(endpoint_key(self.server), "shm");
     return {std::move(channel), token};
   }
@@ -47,13 +47,13 @@ class ShmTransport : public Transport {
   Connection connect(const RankContext& context, const TransportOptions& options) override {
     check_device(context.device);
     const RankPlan& self = context.self();
-    const int beside = context.shared ? self.server : -1;
+    const int colocated = context.shared ? self.server : -1;
     const std::uint64_t token = shared_token(context.store, options.timeout_s);
     auto board = SharedRegion::join(context.store.get(board_key, options.timeout_s),
                                     context.plan.world, context.plan.servers);
     for (int server = 0; server < context.plan.servers; ++server)
       context.store.get(endpoint_key(server), options.timeout_s);
-    return {connect_worker(context.device, std::move(board), self.worker, beside,
+    return {connect_worker(context.device, std::move(board), self.worker, colocated,
                            inside_of(context), options, context.timeline),
             token};
   }

@@ -77,9 +77,9 @@ class ZmqTransport : public Transport {
     const Run run = shared_run(context, options);
     std::vector<std::string> endpoints;
     for (int server = 0; server < context.plan.servers; ++server) {
-      const bool beside = context.shared && context.self().server == server;
-      endpoints.push_back(beside ? local_endpoint(server)
-                                 : context.store.get(endpoint_key(server), options.timeout_s));
+      const bool colocated = context.shared && context.self().server == server;
+      endpoints.push_back(colocated ? local_endpoint(server)
+                                    : context.store.get(endpoint_key(server), options.timeout_s));
     }
     return {connect_worker(context.device, zmq_context_of(context, options), run,
                            context.self().worker, endpoints, options, context.timeline),

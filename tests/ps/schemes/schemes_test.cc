@@ -40,19 +40,19 @@ void PrintTo(const SchemeCase& c, std::ostream* out) {
 class PsTest : public ::testing::TestWithParam<SchemeCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Runs, PsTest,
-    ::testing::Values(SchemeCase{1, 1}, SchemeCase{1, 1, Placement::beside},
-                      SchemeCase{2, 1, Placement::beside}, SchemeCase{2, 2},
-                      SchemeCase{2, 2, Placement::beside, TransportKind::ipc, 2},
+    ::testing::Values(SchemeCase{1, 1}, SchemeCase{1, 1, Placement::colocated},
+                      SchemeCase{2, 1, Placement::colocated}, SchemeCase{2, 2},
+                      SchemeCase{2, 2, Placement::colocated, TransportKind::ipc, 2},
                       SchemeCase{2, 3, Placement::dedicated, TransportKind::tcp, 3},
-                      SchemeCase{3, 2}, SchemeCase{3, 3, Placement::beside, TransportKind::tcp},
-                      SchemeCase{4, 2, Placement::beside},
+                      SchemeCase{3, 2}, SchemeCase{3, 3, Placement::colocated, TransportKind::tcp},
+                      SchemeCase{4, 2, Placement::colocated},
                       SchemeCase{4, 6, Placement::dedicated, TransportKind::ipc},
                       SchemeCase{1, 1, Placement::dedicated, TransportKind::shm},
-                      SchemeCase{1, 1, Placement::beside, TransportKind::shm},
-                      SchemeCase{2, 2, Placement::beside, TransportKind::shm, 2},
+                      SchemeCase{1, 1, Placement::colocated, TransportKind::shm},
+                      SchemeCase{2, 2, Placement::colocated, TransportKind::shm, 2},
                       SchemeCase{2, 3, Placement::dedicated, TransportKind::shm, 3},
-                      SchemeCase{3, 3, Placement::beside, TransportKind::shm},
-                      SchemeCase{4, 2, Placement::beside, TransportKind::automatic},
+                      SchemeCase{3, 3, Placement::colocated, TransportKind::shm},
+                      SchemeCase{4, 2, Placement::colocated, TransportKind::automatic},
                       SchemeCase{4, 6, Placement::dedicated, TransportKind::shm},
                       SchemeCase{1, 0, Placement::mixed, TransportKind::shm},
                       SchemeCase{1, 1, Placement::mixed, TransportKind::ipc},
@@ -82,20 +82,20 @@ RunPlan larger(RunPlan plan) {
 
 /// Many small parts: windows fill, and urgent parts overtake others.
 TEST(Schemes, PartsOfAnySizeEndWithTheSameBits) {
-  const auto hashes = [](double partition_mb, bool beside, std::int64_t micro_batches) {
-    RunPlan plan = larger(tiny_plan(3, 2, beside, micro_batches));
+  const auto hashes = [](double partition_mb, bool colocated, std::int64_t micro_batches) {
+    RunPlan plan = larger(tiny_plan(3, 2, colocated, micro_batches));
     plan.train.reduce = Reduce::every;
-    const auto results =
-        run_all(plan, PsOptions{.placement = beside ? Placement::beside : Placement::dedicated,
-                                .partition_mb = partition_mb});
+    const auto results = run_all(
+        plan, PsOptions{.placement = colocated ? Placement::colocated : Placement::dedicated,
+                        .partition_mb = partition_mb});
     for (const RankResult& result : results) EXPECT_EQ(result.error, "");
     return results[0].worker.parameter_hashes;
   };
-  for (const bool beside : {false, true}) {
-    const auto expected = hashes(64, beside, 2);
+  for (const bool colocated : {false, true}) {
+    const auto expected = hashes(64, colocated, 2);
     ASSERT_EQ(expected.size(), 1u);
-    EXPECT_EQ(hashes(0.001, beside, 2), expected);
-    EXPECT_EQ(hashes(0.0375, beside, 2), expected);
+    EXPECT_EQ(hashes(0.001, colocated, 2), expected);
+    EXPECT_EQ(hashes(0.0375, colocated, 2), expected);
   }
 }
 
@@ -108,23 +108,23 @@ TEST(Schemes, SeveralThreadsMoveBytesAndTheBitsStay) {
 class DpTest : public ::testing::TestWithParam<SchemeCase> {};
 INSTANTIATE_TEST_SUITE_P(
     Runs, DpTest,
-    ::testing::Values(SchemeCase{1, 1}, SchemeCase{1, 1, Placement::beside},
-                      SchemeCase{2, 1, Placement::beside},
+    ::testing::Values(SchemeCase{1, 1}, SchemeCase{1, 1, Placement::colocated},
+                      SchemeCase{2, 1, Placement::colocated},
                       SchemeCase{2, 1, Placement::dedicated, TransportKind::tcp},
-                      SchemeCase{2, 1, Placement::beside, TransportKind::tcp, 3},
-                      SchemeCase{3, 1, Placement::beside},
+                      SchemeCase{2, 1, Placement::colocated, TransportKind::tcp, 3},
+                      SchemeCase{3, 1, Placement::colocated},
                       SchemeCase{3, 1, Placement::dedicated, TransportKind::ipc, 2},
-                      SchemeCase{4, 1, Placement::beside, TransportKind::ipc, 2},
-                      SchemeCase{1, 1, Placement::beside, TransportKind::shm},
+                      SchemeCase{4, 1, Placement::colocated, TransportKind::ipc, 2},
+                      SchemeCase{1, 1, Placement::colocated, TransportKind::shm},
                       SchemeCase{2, 1, Placement::dedicated, TransportKind::shm},
-                      SchemeCase{2, 1, Placement::beside, TransportKind::shm, 3},
+                      SchemeCase{2, 1, Placement::colocated, TransportKind::shm, 3},
                       SchemeCase{3, 1, Placement::dedicated, TransportKind::shm, 2},
-                      SchemeCase{4, 1, Placement::beside, TransportKind::shm, 2}));
+                      SchemeCase{4, 1, Placement::colocated, TransportKind::shm, 2}));
 
 TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
   const SchemeCase& c = GetParam();
   const RunPlan plan =
-      tiny_plan(c.world, c.servers, c.placement == Placement::beside, c.micro_batches);
+      tiny_plan(c.world, c.servers, c.placement == Placement::colocated, c.micro_batches);
   expect_run_of(reference(c.world, c.micro_batches), plan,
                 run_all(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
 }
@@ -142,7 +142,7 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
   plan.train.evaluate_every = 2;
   for (const auto& results :
        {run_all(plan, DpOptions{}),
-        run_all(plan, PsOptions{.servers = 1, .placement = Placement::beside})}) {
+        run_all(plan, PsOptions{.servers = 1, .placement = Placement::colocated})}) {
     expect_run_of(expected, plan, results);
     for (std::size_t e = 0; e < 2; ++e)
       for (std::size_t w = 0; w < 2; ++w) {
@@ -189,7 +189,7 @@ TEST_P(OverTransports, TrafficOfPsIsTheGradientFromWorkersAndTheValuesFromServer
 
 TEST_P(OverTransports, TrafficOfPsBesideLeavesOutWhatStaysInTheRank) {
   const RunPlan plan = larger(tiny_plan(2, 2, true, 1));
-  const PsOptions options{.placement = Placement::beside, .transport = GetParam()};
+  const PsOptions options{.placement = Placement::colocated, .transport = GetParam()};
   const auto results = run_all(plan, options);
   double all = 0;
   for (const RankResult& r : results)
@@ -225,30 +225,31 @@ TEST_P(OverTransports, TrafficOfPsMixedIsTheSameOnAllRanks) {
 }
 
 TEST_P(OverTransports, TrafficOfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
-  for (const bool beside : {false, true}) {
-    const RunPlan plan = larger(tiny_plan(3, 1, beside, 1));
-    const DpOptions options{.placement = beside ? Placement::beside : Placement::dedicated,
+  for (const bool colocated : {false, true}) {
+    const RunPlan plan = larger(tiny_plan(3, 1, colocated, 1));
+    const DpOptions options{.placement = colocated ? Placement::colocated : Placement::dedicated,
                             .transport = GetParam()};
     const auto results = run_all(plan, options);
     const StepShape shape = shape_of(plan, results[0].worker);
-    const RankRecord& master = results[beside ? 0 : 3].server;
+    const RankRecord& master = results[colocated ? 0 : 3].server;
     expect_within_a_percent_above(master.bytes_sent_per_step, dp_minimum_bytes(shape, options));
     const auto worker =
         static_cast<double>(shape.parameter_bytes + shape.other_samples * shape.logit_bytes);
     expect_within_a_percent_above(results[1].worker.bytes_sent_per_step, worker);
-    if (beside) {
+    if (colocated) {
       EXPECT_EQ(results[0].worker.bytes_sent_per_step, 0);
     }
   }
 }
 
 TEST(MinimumBytes, OfPsBesideIsThatOfARingWithAServerForEachWorker) {
-  const PsOptions beside{.placement = Placement::beside};
-  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 4, .servers = 4, .parameter_bytes = 100}, beside),
+  const PsOptions colocated{.placement = Placement::colocated};
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 4, .servers = 4, .parameter_bytes = 100}, colocated),
                    2 * 3 / 4.0 * 100);
-  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 3, .servers = 1, .parameter_bytes = 100}, beside),
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 3, .servers = 1, .parameter_bytes = 100}, colocated),
                    200);
-  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 1, .servers = 1, .parameter_bytes = 100}, beside), 0);
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 1, .servers = 1, .parameter_bytes = 100}, colocated),
+                   0);
 }
 
 TEST(MinimumBytes, OfPsMixedIsThatOfTheBusiestRank) {

@@ -31,12 +31,12 @@ sim::ClusterSpec cluster_with_costs(int machines) {
 
 struct SimulatedCase {
   int world = 1, servers = 1;
-  bool beside = false;
+  bool colocated = false;
   std::int64_t micro_batches = 1;
   int machines = 1;
 };
 void PrintTo(const SimulatedCase& c, std::ostream* out) {
-  *out << c.world << " workers, " << c.servers << " servers " << (c.beside ? "beside, " : ", ")
+  *out << c.world << " workers, " << c.servers << " servers " << (c.colocated ? "beside, " : ", ")
        << c.micro_batches << " micro-batches, " << c.machines << " machines";
 }
 
@@ -49,9 +49,9 @@ INSTANTIATE_TEST_SUITE_P(Runs, SimulatedPs,
 
 TEST_P(SimulatedPs, EndsWithTheBitsOfASequentialSum) {
   const SimulatedCase& c = GetParam();
-  const RunPlan plan = tiny_plan(c.world, c.servers, c.beside, c.micro_batches);
+  const RunPlan plan = tiny_plan(c.world, c.servers, c.colocated, c.micro_batches);
   const PsOptions options{.servers = c.servers,
-                          .placement = c.beside ? Placement::beside : Placement::dedicated};
+                          .placement = c.colocated ? Placement::colocated : Placement::dedicated};
   expect_run_of(reference(c.world, c.micro_batches), plan,
                 simulate(plan, options, cluster_with_costs(c.machines)).ranks);
 }
@@ -65,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Runs, SimulatedDp,
 
 TEST_P(SimulatedDp, EndsWithTheBitsOfASequentialSum) {
   const SimulatedCase& c = GetParam();
-  const RunPlan plan = tiny_plan(c.world, c.servers, c.beside, c.micro_batches);
-  const DpOptions options{.placement = c.beside ? Placement::beside : Placement::dedicated};
+  const RunPlan plan = tiny_plan(c.world, c.servers, c.colocated, c.micro_batches);
+  const DpOptions options{.placement = c.colocated ? Placement::colocated : Placement::dedicated};
   expect_run_of(reference(c.world, c.micro_batches), plan,
                 simulate(plan, options, cluster_with_costs(c.machines)).ranks);
 }

@@ -18,8 +18,8 @@ class StagedSchemesTest : public ::testing::TestWithParam<StagedCase> {
   template <class Options>
   static void expect_the_bits_of_a_sequential_sum(const Options& options) {
     const StagedCase& c = GetParam();
-    const bool beside = c.placement == Placement::beside;
-    const RunPlan plan = testing::tiny_plan(c.world, c.servers, beside, 2);
+    const bool colocated = c.placement == Placement::colocated;
+    const RunPlan plan = testing::tiny_plan(c.world, c.servers, colocated, 2);
     // StagedDevice(3, 0): a copy to the host arrives at the third call of its ready(). Values are
     // not scrambled, because the CPU's kernels read them directly.
     const auto results =
@@ -36,15 +36,15 @@ std::string text(const ::testing::TestParamInfo<StagedCase>& info) {
 class StagedPsTest : public StagedSchemesTest {};
 INSTANTIATE_TEST_SUITE_P(Ps, StagedPsTest,
                          ::testing::Values(StagedCase{1, 1, Placement::dedicated},
-                                           StagedCase{2, 1, Placement::beside},
+                                           StagedCase{2, 1, Placement::colocated},
                                            StagedCase{3, 2, Placement::dedicated},
-                                           StagedCase{3, 3, Placement::beside}),
+                                           StagedCase{3, 3, Placement::colocated}),
                          text);
 class StagedDpTest : public StagedSchemesTest {};
 INSTANTIATE_TEST_SUITE_P(Dp, StagedDpTest,
                          ::testing::Values(StagedCase{1, 1, Placement::dedicated},
                                            StagedCase{2, 1, Placement::dedicated},
-                                           StagedCase{3, 1, Placement::beside}),
+                                           StagedCase{3, 1, Placement::colocated}),
                          text);
 
 TEST_P(StagedPsTest, EndsWithTheBitsOfASequentialSum) {

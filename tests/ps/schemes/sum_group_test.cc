@@ -86,7 +86,8 @@ TEST_F(ChunksOfGroups, CoverTheModelAndLieInThePartOfTheirMember) {
 }
 
 TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThem) {
-  for (const Chunk& chunk : chunks({.servers = 8, .placement = Placement::beside, .sum_group = 2}))
+  for (const Chunk& chunk :
+       chunks({.servers = 8, .placement = Placement::colocated, .sum_group = 2}))
     EXPECT_TRUE(chunk.is_of(chunk.server)) << chunk.begin;
   std::vector<std::int64_t> kept(10);
   for (const Chunk& chunk : chunks({.servers = 2, .placement = Placement::mixed, .sum_group = 2})) {
@@ -107,13 +108,13 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany
   for (const int group : {2, 4, 8})
     for (const int servers : {1, 2, 3, 5, 7}) {
       SCOPED_TRACE(fmt::format("{} servers, groups of {}", servers, group));
-      const std::vector<int> beside = workers_beside(servers, world, group);
+      const std::vector<int> colocated = workers_with_servers(servers, world, group);
       std::vector<std::int64_t> kept(static_cast<std::size_t>(servers)), own = kept;
       for (const Chunk& chunk :
-           chunks({.servers = servers, .placement = Placement::beside, .sum_group = group})) {
+           chunks({.servers = servers, .placement = Placement::colocated, .sum_group = group})) {
         const auto s = static_cast<std::size_t>(chunk.server);
         kept[s] += chunk.count;
-        if (chunk.is_of(beside[s])) own[s] += chunk.count;
+        if (chunk.is_of(colocated[s])) own[s] += chunk.count;
       }
       const int most = (servers + group - 1) / group;
       for (std::size_t s = 0; s < kept.size(); ++s) {
@@ -124,22 +125,22 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany
 }
 
 TEST(WorkersBeside, AreEvenlySpacedAndSpreadOverTheMembersOfGroups) {
-  EXPECT_THAT(workers_beside(2, 4, 1), ElementsAre(0, 2));
-  EXPECT_THAT(workers_beside(3, 8, 1), ElementsAre(0, 2, 5));
-  EXPECT_THAT(workers_beside(2, 4, 2), ElementsAre(0, 3));
-  EXPECT_THAT(workers_beside(3, 4, 2), ElementsAre(0, 1, 2));
-  EXPECT_THAT(workers_beside(2, 8, 8), ElementsAre(0, 4)) << "even places are good ones";
+  EXPECT_THAT(workers_with_servers(2, 4, 1), ElementsAre(0, 2));
+  EXPECT_THAT(workers_with_servers(3, 8, 1), ElementsAre(0, 2, 5));
+  EXPECT_THAT(workers_with_servers(2, 4, 2), ElementsAre(0, 3));
+  EXPECT_THAT(workers_with_servers(3, 4, 2), ElementsAre(0, 1, 2));
+  EXPECT_THAT(workers_with_servers(2, 8, 8), ElementsAre(0, 4)) << "even places are good ones";
   for (const int world : {8, 12, 24})
     for (const int group : {1, 2, 4})
       for (int servers = 1; servers <= world; ++servers) {
-        const std::vector<int> beside = workers_beside(servers, world, group);
+        const std::vector<int> colocated = workers_with_servers(servers, world, group);
         std::vector<int> counts(static_cast<std::size_t>(group));
         for (int s = 0; s < servers; ++s) {
-          const int worker = beside[static_cast<std::size_t>(s)];
+          const int worker = colocated[static_cast<std::size_t>(s)];
           EXPECT_EQ(worker / group, s * world / servers / group) << "in the same group";
           ++counts[static_cast<std::size_t>(worker % group)];
         }
-        EXPECT_EQ(std::set<int>(beside.begin(), beside.end()).size(), beside.size());
+        EXPECT_EQ(std::set<int>(colocated.begin(), colocated.end()).size(), colocated.size());
         EXPECT_LE(std::ranges::max(counts) - std::ranges::min(counts), 1);
       }
 }
@@ -164,9 +165,9 @@ TEST(LeastBytesOfGroups, AreThoseWithinTheGroupAndAPartToServers) {
   EXPECT_DOUBLE_EQ(least(Placement::dedicated, 2, 3), 2400 + 600);
   EXPECT_DOUBLE_EQ(least(Placement::dedicated, 1), 2 * 800) << "to one worker of each group";
   // A server of 100 bytes keeps half of what its worker pushes, and sends to one other worker.
-  EXPECT_DOUBLE_EQ(least(Placement::beside, 8), 1200 + 100 + 100);
+  EXPECT_DOUBLE_EQ(least(Placement::colocated, 8), 1200 + 100 + 100);
   // A server of 400 bytes keeps all of it; workers without a server push all.
-  EXPECT_DOUBLE_EQ(least(Placement::beside, 2), 1200 + 600);
+  EXPECT_DOUBLE_EQ(least(Placement::colocated, 2), 1200 + 600);
   // 50 bytes beside every worker, 400 on the dedicated server.
   EXPECT_DOUBLE_EQ(least(Placement::mixed, 1), 1200 + 150 + 50);
 }

@@ -46,8 +46,8 @@ using Play = std::function<void(Party&)>;
 /// open until everybody is through.
 class Meeting {
  public:
-  Meeting(World world, int workers, int servers, bool beside = false)
-      : plan_(testing::tiny_plan(workers, servers, beside, 1)),
+  Meeting(World world, int workers, int servers, bool colocated = false)
+      : plan_(testing::tiny_plan(workers, servers, colocated, 1)),
         cluster_(testing::cpu_machines(2)),
         staged_(world == World::staged),
         transport_(transport_of(world)) {
@@ -158,8 +158,8 @@ std::vector<Tensor> frames_of(Device& device, int round) {
 
 TEST_P(TransportTest, MessagesArriveOnceInOrderAndWhole) {
   constexpr int rounds = 40, servers = 2, workers = 3;
-  for (const bool beside : {false, true}) {
-    Meeting meeting(world(), workers, servers, beside);
+  for (const bool colocated : {false, true}) {
+    Meeting meeting(world(), workers, servers, colocated);
     meeting.play(
         [&](Party& self) {
           for (int s = 0; s < servers; ++s)
@@ -218,13 +218,13 @@ TEST_P(TransportTest, ATimeoutTakesItsTimeAndZeroTakesNone) {
 }
 
 TEST_P(TransportTest, CountsHeadersAndFramesThatLeaveTheRank) {
-  for (const bool beside : {false, true}) {
-    Meeting meeting(world(), 1, 1, beside);
+  for (const bool colocated : {false, true}) {
+    Meeting meeting(world(), 1, 1, colocated);
     std::int64_t bytes = 0;
     meeting.play(
         [&](Party& self) {
           const Message message = question(self, 3, {counting(self.context.device, {1000})});
-          bytes = beside ? 0 : static_cast<std::int64_t>(encode(message).size()) + 4000;
+          bytes = colocated ? 0 : static_cast<std::int64_t>(encode(message).size()) + 4000;
           self.channel.send(0, message);
           EXPECT_EQ(self.channel.traffic().sent, bytes);
           ASSERT_TRUE(self.channel.receive(patience_s));
@@ -240,8 +240,8 @@ TEST_P(TransportTest, CountsHeadersAndFramesThatLeaveTheRank) {
 }
 
 TEST_P(TransportTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
-  for (const bool beside : {false, true}) {
-    Meeting meeting(world(), 1, 1, beside);
+  for (const bool colocated : {false, true}) {
+    Meeting meeting(world(), 1, 1, colocated);
     meeting.play(
         [&](Party& self) {
           const Tensor frame = counting(self.context.device, {1 << 16});
@@ -254,7 +254,7 @@ TEST_P(TransportTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
           const auto counted = [&] {
             return self.context.device.ledger().current()[MemoryKind::communication];
           };
-          const bool views = beside || world() == World::shm;
+          const bool views = colocated || world() == World::shm;
           EXPECT_EQ(counted(), views ? 0 : 4 << 16)
               << "a frame that is a view of the sender's memory is counted there alone";
           received.reset();
