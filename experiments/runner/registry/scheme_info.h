@@ -16,7 +16,7 @@ namespace ringside {
 /// What the planner may know about a scheme's servers without knowing the scheme's options.
 struct Servers {
   int count = 0;
-  int beside = 0;  // servers 0 to beside - 1 run in processes of workers (workers_with_servers())
+  int colocated = 0;  // servers 0 to colocated - 1 run in processes of workers (workers_with_servers())
   int group = 1;   // so many consecutive workers push as one
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
