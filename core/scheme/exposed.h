@@ -8,9 +8,9 @@
 
 namespace ringside {
 
-/// Begins an operation by `begin()`, which returns its Work, or null. In a trace an arrow leads
-/// from here, where all that the operation needs is there, to the operation, and from there to
-/// where the rank waits for it (wait_exposed).
+/// Begins an operation by `begin()`, which returns its Work, or null. In a trace one arrow leads
+/// from this call, at which the operation's inputs are complete, to the operation; a second leads
+/// from there to the rank's wait for it (wait_exposed).
 template <class Begin>
 WorkPtr begin_traced(Timeline& timeline, std::string_view name, const Begin& begin) {
   if (!timeline.traces()) return begin();
@@ -22,7 +22,7 @@ WorkPtr begin_traced(Timeline& timeline, std::string_view name, const Begin& beg
   return work;
 }
 
-/// What a trace shows of an operation.
+/// The note of an operation's span in a trace.
 inline SpanNote span_note(const Work::Note& note) {
   SpanNote out{std::string(note.group), note.operation, note.bytes, note.sequence};
   if (note.flow != 0) out.flows.push_back(note.flow);

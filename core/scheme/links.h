@@ -13,25 +13,25 @@ namespace ringside {
 
 struct RankContext;
 
-/// Makes the objects with which a rank reaches its peers and its servers. Which implementations
-/// they are depends on where the ranks live: on one host, on GPUs, or in a simulated world. The
-/// code that builds the ranks knows that; schemes only ask, and do not name a device.
+/// A factory of the objects with which a rank reaches its peers and its servers. Their
+/// implementations depend on the place of the ranks: one host, GPUs, or a simulated world. The code
+/// that builds the ranks chooses them; schemes only ask, and name no device.
 class Links {
  public:
   using MakeCommunicator =
       std::function<std::unique_ptr<Communicator>(const RankContext&, const Group&)>;
 
-  /// Links of a rank that is alone: they reach nobody.
+  /// Links of a run with one rank: communicator() and transport() throw Error.
   Links() = default;
   /// Links to peers only.
   explicit Links(MakeCommunicator communicator) : communicator_(std::move(communicator)) {}
   /// Links to peers and servers. `transport` returns a std::unique_ptr<Transport>. core/ does not
-  /// know the messages of servers, so Transport is a type of the servers' code (ps::Transport).
+  /// know the messages of servers, so Transport is a type from the servers' code (ps::Transport).
   template <class MakeTransport>
   Links(MakeCommunicator communicator, MakeTransport transport)
       : communicator_(std::move(communicator)), transport_(std::function(std::move(transport))) {}
 
-  /// Does what RankContext::communicator() says.
+  /// See RankContext::communicator().
   std::unique_ptr<Communicator> communicator(const RankContext& context, const Group& group) const {
     if (!communicator_) throw Error("group {}: this rank has no links to peers", group.name);
     return communicator_(context, group);

@@ -55,7 +55,8 @@ class LocalReplicas : public SyncScheme {
     std::unique_ptr<Optimizer> optimizer;
   };
   const Own& at(int replica) const { return own_[static_cast<std::size_t>(replica)]; }
-  /// Which of this rank's replicas computes the micro-batch, and the pass as that replica sees it.
+  /// The replica of this rank that computes the micro-batch, and the pass in that replica's
+  /// numbering.
   Own& own(const Pass& pass);
   Pass within_replica(Pass pass) const;
 

@@ -26,7 +26,7 @@ struct StepAssignment {
   bool evaluates = true;  // if the step is one after which the run evaluates
 };
 
-/// The trainer calls, on one thread, attach() once and then, turn by turn and for every
+/// The trainer calls, on one thread, attach() once and then, for each assignment and every
 /// micro-batch, fetch, [before_forward, forward, after_forward] for each unit, loss,
 /// [before_backward, backward, after_backward] for each unit from the last to the first. After the
 /// last micro-batch it calls step(), and drain() if no communication may outlast the step.
@@ -45,10 +45,10 @@ class SyncScheme {
   virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
-  /// The turn after `done` turns; none if the run is over. By default every rank trains on all its
-  /// micro-batches, step by step, train.steps times. A scheme whose workers do not wait for each
-  /// other may give them more or fewer steps; a definition, which has the micro-batches of all
-  /// workers, may compute those of one worker at a time, in any order.
+  /// The worker's next assignment after `done` assignments; none if the run is over. By default
+  /// every rank trains on all its micro-batches, step by step, train.steps times. A scheme whose
+  /// workers do not wait for each other may give them more or fewer steps; a definition, which has
+  /// the micro-batches of all workers, may compute those of one worker at a time, in any order.
   virtual std::optional<StepAssignment> next_assignment(std::int64_t done);
 
   /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
@@ -91,10 +91,11 @@ class SyncScheme {
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
 
   /// Elements [first, first + second) of the model's parameters that this worker keeps and updates,
-  /// where others keep the rest; by default it keeps all. They say whose parameters are wrong.
+  /// where others keep the rest; by default it keeps all. The proof uses them to name the rank of a
+  /// wrong parameter.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> kept() const { return {}; }
 
-  /// What this rank's part of the scheme has sent and received so far.
+  /// The traffic of this rank's part of the scheme so far.
   virtual Traffic traffic() const { return {}; }
 
   /// Figures of this scheme's own, which all workers ask for after the last step. May wait for the

@@ -21,8 +21,8 @@ Fields fields_of(SingleOptions& options);
 /// be a multiple of `replicas`; otherwise attach() throws Error.
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options);
 
-/// How a scheme adds up the gradients of all parameters of the model over workers. The sums cover
-/// all of them.
+/// The sums by which a scheme adds up gradients over workers. Together they cover all parameters of
+/// the model.
 using SumsOfModel = std::function<std::vector<Sum>(const Model& model)>;
 
 /// The definition of a scheme that computes the same run as `single` but adds gradients up in an

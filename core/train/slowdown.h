@@ -8,15 +8,16 @@
 
 namespace ringside {
 
-/// The pace of one worker (DeviceConfig::slow and jitter): after each part of its computation the
-/// worker rests until the part has taken a multiple of its time. For devices that compute while the
-/// host waits.
+/// The slowdown of one worker (DeviceConfig::slow and jitter): after each part of its computation
+/// the worker rests until the part has taken a multiple of its time. For devices that compute while
+/// the host waits.
 class Slowdown {
  public:
   Slowdown(const RunPlan& plan, int worker, Device& device);
   void begin_step(std::int64_t step);
 
-  /// Rests at its end, as long as the pace says for the time since its construction.
+  /// One part of the computation. Its destructor rests, in proportion to the time since
+  /// construction.
   class Part {
    public:
     explicit Part(const Slowdown& slowdown) : slowdown_(slowdown), begin_(slowdown.now()) {}

@@ -37,7 +37,7 @@ class Trainer {
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
-  /// Returns this rank's share of the loss, one number for each micro-batch of the turn.
+  /// Returns this rank's share of the loss, one number for each micro-batch of the assignment.
   std::vector<double> train_step(const StepAssignment& turn);
   void add_losses(const StepAssignment& turn, const std::vector<double>& losses,
                   RankRecord& record);
@@ -50,21 +50,21 @@ class Trainer {
   /// its gradient; the numbers may still be on the device.
   std::vector<Loss> train_micro_batch(Pass pass);
   /// Runs forward on those samples of a global batch of `loader` that belong to this rank and to
-  /// the pass's micro-batch, or to each of its micro-batches. Records in the pass which samples
-  /// these are. The first loss has the gradient of them all.
+  /// the pass's micro-batch, or to each of its micro-batches. Records the numbers of these samples
+  /// in the pass. The first loss has the gradient of them all.
   std::vector<Loss> forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   std::vector<Loss> losses_of(const Tensor& logits, const Batch& batch, const Pass& pass);
   /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
   void count_targets(const Loader& loader, std::int64_t global_batch_index);
   void recompute(std::size_t unit, Pass pass);
-  /// Returns what this rank's samples contribute to the held-out loss, by micro-batch of the turn.
+  /// Returns this rank's contribution to the held-out loss, by micro-batch of the assignment.
   std::vector<LossValue> evaluate(const StepAssignment& turn);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
   std::vector<LossValue> evaluate(const StepAssignment& turn, RankRecord& record);
   /// Replaces every running statistic by its mean over all micro-batches of all ranks (over their
   /// samples, where micro-batches differ in size), for which all workers must call this. If the
   /// scheme has own replicas, the mean is over the micro-batches of one replica, for each replica
-  /// that the turn has, and no worker waits.
+  /// of the assignment, and no worker waits.
   void average_statistics(const StepAssignment& turn);
   int worker() const;
   /// Adds the hashes of the parameters at the end to the record.

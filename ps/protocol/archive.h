@@ -11,7 +11,7 @@
 
 namespace ringside::ps {
 
-/// Changes whenever a header or what follows from one does.
+/// The version of the format, to be raised with every change of a header or of its meaning.
 inline constexpr std::uint16_t protocol_version = 2;
 
 /// The longest header that decode() reads, in bytes. encode() cuts a header's text if it is long.
@@ -31,17 +31,18 @@ struct Decoded {
 /// header, then the dtypes and the extents of the frames (Cereal, little-endian).
 std::vector<std::byte> encode(const Message& message);
 
-/// Says that bytes are no header that this program reads: they are garbage, or of a program that
-/// speaks another version.
+/// The error for bytes that are no header of this version: garbage, or a message of a program with
+/// another version.
 class Unreadable : public Error {
  public:
   using Error::Error;
 };
 
-/// Reads what encode() wrote, and trusts nothing. Throws Unreadable that names the cause if the
-/// magic number or the version is not this program's, a size is larger than the bytes left, an enum
-/// or a boolean has a value that does not exist, extents are negative or huge, or bytes are missing
-/// or left over. Allocates memory in proportion to the length of `bytes`.
+/// Decodes the bytes of encode(), which may come from an untrusted sender. Throws Unreadable that
+/// names the cause if the magic number or the version is not this program's, a size is larger than
+/// the bytes left, an enum or a boolean has a value that does not exist, extents are negative or
+/// huge, or bytes are missing or left over. Allocates memory in proportion to the length of
+/// `bytes`.
 Decoded decode(std::span<const std::byte> bytes);
 
 }  // namespace ringside::ps

@@ -18,7 +18,7 @@ struct Received {
   Message message;
 };
 
-/// Says that a peer is gone, and so cannot get a message that was handed over before.
+/// The error of a peer that is gone, and so cannot get a message that was handed over before.
 class PeerGone : public Error {
  public:
   PeerGone(int peer, const std::string& cause) : Error("{}", cause), peer(peer) {}
@@ -50,23 +50,22 @@ class Channel {
   /// server, the next receive() throws PeerGone, or the next send() to this worker does.
   virtual void send(int peer, Message message) = 0;
 
-  /// Sends without blocking and without throwing, for last words. Returns false if the peer takes
-  /// no message now or is gone.
+  /// Sends without blocking and without throwing, for the last message of a failing end. Returns
+  /// false if the peer takes no message now or is gone.
   virtual bool try_send(int peer, Message message) = 0;
 
   /// Returns the next message of any peer, or none after `timeout_s` (with 0 the call does not
-  /// block). Received frames count as memory of kind communication until their last view is gone.
-  /// If a message comes from a sender that cannot belong to this run, or has a header that makes no
-  /// sense, a server answers with an error and skips the message; if a worker's first message has
-  /// such a header, the server throws Error too, because the worker is of another program. A worker
-  /// throws Error for such a header.
+  /// block). Received frames count as memory of kind communication until their last view is gone. A
+  /// server answers a message from outside the run, or with an invalid header, with an error, and
+  /// skips it. If a worker's first message has an invalid header, the server throws Error too,
+  /// because the worker runs another program. A worker throws Error for an invalid header.
   virtual std::optional<Received> receive(double timeout_s) = 0;
 
   /// Looks at a message before its frames are taken; throws Error to refuse it.
   using Check =
       std::function<void(int peer, const Header& header, std::span<const FrameShape> frames)>;
-  /// From now on receive() asks `check` about messages of other processes, answers with an error
-  /// what it refuses, and keeps nothing of it.
+  /// From now on receive() passes each message of another process to `check`. A message that
+  /// `check` refuses is answered with an error and dropped.
   void check_with(Check check) { check_ = std::move(check); }
 
   /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not

@@ -17,14 +17,14 @@
 
 namespace ringside::ps {
 
-/// Which gradients of a chunk have come from the workers that push it, which update is under way,
-/// who waits for values, and what has happened so far. The range knows no parameters: its server
+/// The state of one chunk: gradients that have arrived from the workers that push it, the update
+/// under way, workers that wait for values, and the history. It holds no parameters: the server
 /// adds gradients up and updates.
 class ChunkState {
  public:
-  /// A gradient that has come, and the values from which it was computed: their version, and when
-  /// the worker was given them. (With easgd a worker's values; version and time are those of the
-  /// worker's last exchange.)
+  /// A gradient that has arrived, with the version of the values from which it was computed, and
+  /// the time at which the worker got these values. (With easgd a worker's values; version and time
+  /// are those of the worker's last exchange.)
   struct Gradient {
     int worker = 0;
     std::int64_t step = 0;
@@ -40,15 +40,15 @@ class ChunkState {
   struct Reader {
     int worker = 0;
     Header reply;
-    std::int64_t number = 0;  // the worker may read when Policy::may_read() says so for this number
+    std::int64_t number = 0;  // the argument of Policy::may_read() for this worker
     bool values = true;       // whether the reply carries the values; else it is empty
-    bool trains = true;       // whether what the worker pushes next comes from these values
+    bool trains = true;       // whether the worker computes its next push from these values
   };
 
   /// `begin` is the chunk's first element in its server's own parameters. `workers` are all of the
-  /// run; those that do not push the chunk count as gone from the start. The policy outlives the
-  /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it. Workers begin with
-  /// the initial values, as if they had read them at `now`.
+  /// run; those that do not push the chunk count as gone from the start. The policy outlives this
+  /// object. At most `history_bytes` of history() are kept; 0 keeps none. Workers begin with the
+  /// initial values, as if they had read them at `now`.
   ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
              const Policy& policy, std::size_t history_bytes, double now);
 
@@ -62,19 +62,19 @@ class ChunkState {
   std::int64_t version() const { return version_; }
 
   /// Takes push `push` of `step`; throws Error as Clocks::push() does. Returns false, and keeps
-  /// nothing, if the gradient comes too late for any update.
+  /// nothing, if the gradient arrives too late for any update.
   bool push(int worker, std::int64_t step, std::int64_t push, Tensor values);
   /// The next gradient to add to the sum of the update under way, in the order of workers; none if
-  /// it has not come.
+  /// it has not arrived.
   std::optional<Gradient> next_gradient();
   /// Whether all gradients of the update under way have been taken.
   bool complete() const { return complete_; }
   /// How many gradients of the update under way have been taken. A complete update has fewer than
   /// Policy::gradients() if workers are gone that would have pushed the others; it may have none.
   int taken() const { return taken_; }
-  /// Says that the update under way is done.
+  /// Ends the update under way.
   void updated();
-  /// Replaces gradients that still wait for their turn by what `copy` makes of them, each once.
+  /// Replaces each gradient that waits for a later update by its `copy`, once.
   void keep_waiting(const std::function<Tensor(const Tensor&)>& copy);
 
   void add_reader(Reader reader) { readers_.push_back(std::move(reader)); }
@@ -104,8 +104,8 @@ class ChunkState {
   const Policy& policy_;
   Clocks clocks_;
   std::int64_t version_ = 0;
-  std::deque<Gradient> waiting_;  // in the order in which they came
-  int turn_;                      // updates of all workers: whose gradient is added next
+  std::deque<Gradient> waiting_;  // in order of arrival
+  int turn_;  // for updates of all workers: the worker whose gradient is added next
   std::vector<Gradient> chosen_;  // other updates: their gradients that are not yet added
   int taken_ = 0;                 // gradients of the update under way
   bool complete_ = false;

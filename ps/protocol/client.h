@@ -19,10 +19,10 @@ struct ClientConfig {
   std::uint64_t token = 0;
   double timeout_s = 60;
   std::string greeting{};  // of this worker (ps/protocol/greeting.h)
-  /// Whether servers keep parts of different sizes. All their messages share the worker's link
-  /// evenly, so those of a small part would be over early, and the link idle while the largest part
-  /// is still on its way. So the most urgent requests go first whichever their server is, and only
-  /// a few are unanswered at all servers together.
+  /// Whether servers keep parts of different sizes. The messages of all servers share the worker's
+  /// link evenly; without pacing those of small parts end early, and the rest of the link is idle
+  /// while the largest part is on its way. So a paced client sends the most urgent requests first,
+  /// whichever their server, and limits the unanswered requests over all servers.
   bool paced = false;
 };
 
@@ -36,15 +36,14 @@ class Client {
  public:
   /// The most unanswered requests at one server; further requests wait in the client, where more
   /// urgent ones overtake them. The number is large enough to bridge the compute between two calls,
-  /// and it bounds what a server has to keep for workers that are ahead. A client that waits sends
-  /// one more if it is more urgent than all that are unanswered: the window may be full of requests
-  /// for which the server needs other workers, whose windows are full of others. As all workers
-  /// rank the requests in one order, the most urgent one that is unanswered is always at the
-  /// server.
+  /// and it bounds the memory that a server needs for workers that are ahead. A client that waits
+  /// sends one request beyond the limit if it is more urgent than all unanswered ones. This
+  /// prevents deadlock: the window may be full of requests that need other workers, whose windows
+  /// are full of different requests. As all workers rank the requests in one order, the most urgent
+  /// unanswered request is always at the server.
   static constexpr std::size_t window = 8;
-  /// The most unanswered requests of a paced client are this number for each server that it asks,
-  /// at all of them together. With fewer a link is idle now and then; with more the small parts run
-  /// ahead again.
+  /// The most unanswered requests of a paced client over all servers, divided by the number of
+  /// servers. With fewer the link is sometimes idle; with more the small parts run ahead again.
   static constexpr std::size_t paced_window = 2;
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
@@ -56,10 +55,10 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   using OnReply = std::function<void(const Message& reply)>;
-  /// Sends `request` when its turn comes; a later call of a function of this class calls `on_reply`
-  /// with the reply. `what` names the request in errors and traces. Requests with a smaller `rank`
-  /// are more urgent: they overtake others that have not been sent yet (ByteScheduler; Peng et al.,
-  /// SOSP 2019). Does not block.
+  /// Queues `request`; a later call of any function of this class calls `on_reply` with the reply.
+  /// `what` names the request in errors and traces. Requests with a smaller `rank` are more urgent:
+  /// they overtake others that have not been sent yet (ByteScheduler; Peng et al., SOSP 2019). Does
+  /// not block.
   void ask(int server, Message request, std::string what, OnReply on_reply,
            std::int64_t rank = most_urgent);
   /// Sends `request`, blocks until its reply has come and returns the reply.
@@ -67,7 +66,8 @@ class Client {
   /// Sends a message that has no reply.
   void tell(int server, Message message);
 
-  /// Handles the replies that have come and sends the requests whose turn it is. Does not block.
+  /// Handles the replies that have arrived and sends queued requests within the limits. Does not
+  /// block.
   void progress();
   /// Blocks until `done()` is true; replies make it true. If every request has its reply and
   /// `done()` is still false, throws Error; there `what` names what the worker waits for.
@@ -76,8 +76,8 @@ class Client {
   void flush();
   void drain();
 
-  /// Says to all servers that this worker pushes no more, and blocks until no worker pushes any
-  /// more, however long that takes.
+  /// Tells all servers that this worker has made its last push, and blocks until all workers have,
+  /// without a deadline.
   void finish();
 
   /// Returns the sums of fp64 values over all workers, in rank order. All workers give equally many
@@ -99,18 +99,18 @@ class Client {
   };
   struct ServerConnection {             // the connection to one server
     std::deque<Request> queued, asked;  // the queued ones by rank
-    bool used = false;                  // something has been asked
-    std::int64_t requests = 0;          // how much has been asked
-    std::string track{};                // the line of traces that shows this
+    bool used = false;                  // a request has been sent
+    std::int64_t requests = 0;          // number of requests sent
+    std::string track{};                // the track of traces that shows this connection
     double last_sent = 0;
   };
 
   bool receive(double timeout_s);
   void take_reply(int server, const Message& reply);
   void send_queued(bool waits = false);
-  /// The connection whose first queued request has its turn; null if none has.
+  /// The connection whose first queued request may be sent now; null if there is none.
   ServerConnection* next_line(bool waits);
-  /// What a trace shows of a request that is about to be sent.
+  /// The note of a request's span in a trace.
   SpanNote note_of(int server, Message& request);
   void sign(Message& message) const;
   void send(int server, Message message);

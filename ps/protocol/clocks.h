@@ -10,8 +10,8 @@
 namespace ringside::ps {
 
 /// Counts the gradients that each worker has pushed for one range. In each of its steps a worker
-/// pushes `pushes` gradients; they are numbered through all steps. So a gradient that comes twice,
-/// late or too early is recognised by its worker, step and range.
+/// pushes `pushes` gradients; they are numbered through all steps. So a gradient that arrives
+/// twice, late or too early is recognised by its worker, step and range.
 class Clocks {
  public:
   /// The policy outlives the clocks.
@@ -20,7 +20,7 @@ class Clocks {
   /// Counts a push, and returns its number: step * pushes + push. Throws Error if this is not the
   /// worker's next push, or if the worker may not push yet. `version` is that of the range.
   std::int64_t push(int worker, std::int64_t step, std::int64_t push, std::int64_t version);
-  /// From now on nobody waits for the worker.
+  /// Stops waiting for the worker.
   void leave(int worker);
 
   /// The number of the worker's next push.

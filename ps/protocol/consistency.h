@@ -11,12 +11,12 @@
 
 namespace ringside::ps {
 
-/// What workers may see of each other's updates.
+/// The kinds of consistency: which of each other's updates workers may see.
 enum class Consistency : std::uint8_t { bsp, ssp, asp, easgd };
 inline constexpr std::string_view consistency_names[] = {"bsp", "ssp", "asp", "easgd"};
 constexpr EnumNames names_of(Consistency) { return consistency_names; }
-/// Whether every push is an update of its own, and a run ends after a number of steps of any
-/// workers.
+/// Whether every push is an update of its own, and a run ends after a total number of steps,
+/// whichever workers make them.
 constexpr bool is_asynchronous(Consistency consistency) {
   return consistency == Consistency::asp || consistency == Consistency::easgd;
 }
@@ -35,20 +35,20 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  /// Who may push: how many numbers the worker with the most pushes may be ahead of the version.
+  /// The rule for pushes: how far a worker's number may be ahead of the version.
   virtual std::int64_t most_ahead() const = 0;
-  /// Whether a worker may leave out numbers.
+  /// Whether a worker may skip numbers.
   virtual bool may_skip() const { return false; }
-  /// The update that a gradient becomes part of; none if the gradient comes too late.
+  /// The update that a gradient becomes part of; none if the gradient arrives too late.
   virtual std::optional<std::int64_t> update_of(std::int64_t number, std::int64_t version) const;
-  /// When a range is ready: how many gradients make an update if `workers` workers are there. They
-  /// are the first to come, added up in the order of their workers. Where workers are gone that
-  /// would have to push, the gradients that are there make the update.
+  /// The number of gradients of an update while `workers` workers are left. An update takes the
+  /// first gradients to arrive, and adds them up in the order of their workers. If workers that
+  /// would have to push are gone, the gradients of the others make the update.
   virtual int gradients(int workers) const { return workers; }
-  /// Who may read, and which version: whether a worker that has pushed all its gradients below
-  /// `number` may have the values of this version.
+  /// The rule for reads: whether a worker that has pushed all its gradients below `number` may have
+  /// the values of this version.
   virtual bool may_read(std::int64_t number, std::int64_t version) const = 0;
-  /// Whether values that a worker has been given stay the newest ones until the worker pushes.
+  /// Whether the values that a worker has read stay the newest ones until the worker pushes.
   virtual bool values_rest() const { return false; }
   /// Whether a worker's gradient is always added up or dropped before the worker may read.
   virtual bool gradients_rest() const { return true; }
@@ -64,8 +64,8 @@ class Policy {
 ///   sees its own updates at once. Gradients of workers that are ahead wait on the server, as
 ///   copies: with N workers and parameters of P bytes, at most (s + 1) * (N - 1) * P bytes.
 /// - asp: asynchronous (Hogwild, Recht et al., NIPS 2011, range by range; Downpour, Dean et al.,
-///   NIPS 2012). Every gradient is an update of its own, as soon as it comes, and whoever reads
-///   gets the newest values.
+///   NIPS 2012). Every gradient is an update of its own, as soon as it arrives, and every read gets
+///   the newest values.
 /// - easgd: elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015, asynchronous). The rules
 ///   are those of asp, but workers push values in place of gradients, and not in every step.
 std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers);

@@ -10,13 +10,13 @@
 
 namespace ringside::ps {
 
-/// The version of the messages, the commit that the program was built from (see
-/// RankContext::program), and a digest (XXH3-128) of what the ranks of a run must agree on:
-/// model, data, training, optimizer, scheme with its options, workers and servers. What may differ
-/// from machine to machine is left out: paths, addresses, deadlines.
+/// The text of a worker's greeting: the version of the messages, the commit that the program was
+/// built from (see RankContext::program), and a digest (XXH3-128) of everything that the ranks of a
+/// run must agree on: model, data, training, optimizer, scheme with its options, workers and
+/// servers. Paths, addresses and deadlines may differ from machine to machine and are left out.
 std::string greeting_of(const RunPlan& plan, std::string_view program = {});
 
-/// What a server does with messages until their sender has greeted it.
+/// The server's check of greetings: it refuses all messages of a worker before its greeting.
 class Greetings {
  public:
   Greetings(int server, int workers, std::string own);

@@ -10,13 +10,13 @@
 
 namespace ringside::ps {
 
-/// Asks peers in turn, so that a busy one keeps no other waiting, and keeps what comes while a
-/// worker is blocked in a send. A `take` gets a peer's number, below `peers`, and returns the
-/// peer's next message, or none. For one thread.
+/// Takes messages from the peers in turn, so that a busy one delays no other, and stores those that
+/// arrive while a worker is blocked in a send. A `take` gets a peer's number, below `peers`, and
+/// returns the peer's next message, or none. For one thread.
 class Inbox {
  public:
-  /// Returns the oldest message that was kept, or else the first that a peer has; none if there is
-  /// none.
+  /// Returns the oldest stored message, or else the next message of a peer; none if no peer has
+  /// one.
   template <class Take>
   std::optional<Received> next(int peers, Take take) {
     if (early_.empty()) return first(peers, take);
@@ -25,9 +25,9 @@ class Inbox {
     return oldest;
   }
 
-  /// For a worker that is blocked: takes all messages and keeps them for next(). Returns whether
-  /// there were any. Throws Error for a server's error, which may be why the server takes no
-  /// message.
+  /// For a worker that is blocked in a send: takes all messages and stores them for next(). Returns
+  /// whether there were any. Throws Error for a server's error, which may be the reason why the
+  /// server takes no message.
   template <class Take>
   bool keep_all(int peers, Take take) {
     bool any = false;
@@ -40,7 +40,7 @@ class Inbox {
     return any;
   }
 
-  /// Whether no message is kept.
+  /// Whether no message is stored.
   bool empty() const { return early_.empty(); }
 
  private:
@@ -56,7 +56,7 @@ class Inbox {
     return {};
   }
 
-  int next_ = 0;  // who is asked first
+  int next_ = 0;  // the peer to ask first
   std::deque<Received> early_;
 };
 

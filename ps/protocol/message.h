@@ -12,12 +12,12 @@
 
 namespace ringside::ps {
 
-/// In the comments below, "request -> reply" says what each of the two contains. A reply has the
-/// kind of its request; `error` may answer any request. Workers of easgd push values in place of a
+/// In the comments below, "request -> reply" lists the contents of the two. A reply has the kind of
+/// its request; `error` may answer any request. Workers of easgd push values in place of a
 /// gradient; the reply then has their difference from the server's
 /// (ps/protocol/parameter_server.h).
 enum class Kind : std::uint8_t {
-  hello,      // the worker's first word: what it was started with, in text; no reply
+  hello,      // the worker's first message: its greeting, in text; no reply
   push,       // a gradient of a range; no reply
   push_pull,  // gradient of a range -> once the consistency allows, the range's values (only after
               // the last push of a step; the replies to earlier pushes are empty)
@@ -33,9 +33,9 @@ enum class Kind : std::uint8_t {
   ticket,   // -> in scalar, 1 if the worker may go on to its next push, 0 if the run is over
   finish,   // the worker pushes no more -> once no worker pushes any more
   own,      // a request that only a scheme's own server understands
-  alive,    // says only that the sender is alive; no reply
-  done,     // the worker's last word; no reply
-  failed,   // the worker's last word, with its reason in text; no reply
+  alive,    // a heartbeat; no reply
+  done,     // the worker's last message; no reply
+  failed,   // the worker's last message, with its reason in text; no reply
   error     // a reply: the reason, in text
 };
 inline constexpr std::string_view kind_names[] = {
@@ -61,7 +61,7 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 
-/// Frames travel as raw bytes after the header; the holder of a message keeps their memory alive.
+/// Frames follow the header as raw bytes. The holder of a message keeps their memory alive.
 struct Message {
   Header header;
   std::vector<Tensor> frames;

@@ -16,27 +16,28 @@
 
 namespace ringside::ps {
 
-/// A server that adds up the gradients of an update in the order of the workers that push the chunk
-/// (a gradient that comes early waits its turn) and adds up the sums of several pushes a step; then
-/// the optimizer updates the chunk, and the workers that may read get its values: views of them, or
-/// copies if an update may come before the worker has them. A policy decides which gradients make
-/// an update and who may read (ps/protocol/consistency.h). Some optimizers need sums over the whole
-/// model before they update, in one or more rounds. In each round the workers ask for this server's
-/// part of the sums, and get it once all chunks of the server have their gradients. The workers add
-/// up the parts of all servers and send back the totals. When the first worker sends the totals of
-/// the last round, the server updates all of its chunks. The server holds parameters, gradient sums
-/// and optimizer state of its own chunks.
+/// A server that updates chunks of parameters. It adds up the gradients of an update in the order
+/// of the workers that push the chunk; a gradient that arrives early waits. If a step has several
+/// pushes, it adds up their sums. Then the optimizer updates the chunk, and the workers that may
+/// read get its values: views of them, or copies if the next update may come before the worker has
+/// them. A policy decides which gradients make an update, and which workers may read
+/// (ps/protocol/consistency.h). Some optimizers need sums over the whole model before they update,
+/// in one or more rounds. In each round the workers ask for this server's part of the sums, and get
+/// it once all chunks of the server have their gradients. The workers add up the parts of all
+/// servers and send back the totals. When the first worker sends the totals of the last round, the
+/// server updates all of its chunks. The server holds parameters, gradient sums and optimizer state
+/// of its own chunks.
 ///
-/// An update that has fewer gradients than it should, because workers are gone, is still their
-/// mean. With `delay_compensation` a gradient is first corrected for the updates since its worker
+/// An update with fewer gradients than planned, because workers are gone, is the mean of those that
+/// it has. With `delay_compensation` a gradient is first corrected for the updates since its worker
 /// read (CompensateDelay in core/device/ops/flat.h), for which the server keeps the values that
 /// each worker was given: with N workers and parameters of P bytes, at most N * P bytes of
 /// MemoryKind::communication. Then `staleness_lr` divides the update's learning rate.
 ///
 /// With easgd the server has no optimizer: its parameters are the centre c, a worker pushes its own
 /// values x, and c += moving_rate * d with d = x - c. The reply to the push carries d, and the
-/// worker sets x -= moving_rate * d. Values and d are fp32. What counts as staleness is how far the
-/// centre has come since the worker's last exchange.
+/// worker sets x -= moving_rate * d. Values and d are fp32. Staleness is the number of updates of
+/// the centre since the worker's last exchange.
 class ParameterServer : public Server {
  public:
   /// Writes the initial values of those chunks that belong to this server. The device outlives the
@@ -77,7 +78,7 @@ class ParameterServer : public Server {
   std::size_t index_of(const Header& header) const;
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
   Replies pull(int worker, const Header& header);
-  /// Adds the gradients whose turn it is, updates, and answers who may read.
+  /// Adds the gradients that are next in order, updates, and replies to the workers that may read.
   Replies advance(std::size_t index);
   void add(const ChunkState& range, const ChunkState::Gradient& gradient);
   Replies answer_readers(std::size_t index);
@@ -91,7 +92,7 @@ class ParameterServer : public Server {
   float share_of(const ChunkState& range) const;
   void move_centre(const Tensor& centre, const Tensor& values);
   void keep_given_values();
-  /// The gradient as the optimizer of an asp server gets it.
+  /// The gradient for the optimizer of an asp server, corrected if `delay_compensation` is set.
   Tensor compensated(std::size_t index, const ChunkState::Gradient& gradient);
   /// The values of the range that the worker was given last.
   Tensor& given_values(std::size_t index, int worker);
@@ -102,7 +103,7 @@ class ParameterServer : public Server {
   Replies ticket(int worker, const Header& header);
   Replies finish(int worker, const Header& header);
   Replies answer_finishers();
-  /// No update waits for the worker any more. Returns the replies that this causes.
+  /// Stops waiting for the worker in all updates. Returns the replies that this causes.
   Replies leave(int worker);
   // parameter_server_rounds.cc
   Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
@@ -133,7 +134,8 @@ class ParameterServer : public Server {
   Tensor compensated_;                    // as long as the longest range
   Tensor difference_;                     // easgd: for the reply to the push that is being handled
   std::unique_ptr<Optimizer> optimizer_;  // none with easgd
-  std::deque<std::pair<Mark, Mark>> updates_;  // begin and end of the updates not yet added up
+  std::deque<std::pair<Mark, Mark>>
+      updates_;  // begin and end of updates whose times are not yet added up
   double optimizer_seconds_ = 0;
   /// By range, if there is a trace: the arrows of the pushes of the update under way.
   std::map<std::size_t, std::vector<std::int64_t>> flows_;
@@ -141,7 +143,7 @@ class ParameterServer : public Server {
   Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
   std::size_t gathered_ = 0;                      // chunks whose gradients are complete
   std::vector<Reply> measures_;                   // replies whose sums are still missing
-  std::int64_t tickets_ = 0;                      // pushes that nobody has been given
+  std::int64_t tickets_ = 0;                      // pushes that are not yet given out
   std::vector<std::int64_t> given_;               // tickets, by worker
   std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
   bool all_finished_ = false;                     // the requests to finish are answered

@@ -8,16 +8,15 @@
 
 namespace ringside::ps {
 
-/// Where server 0 leaves the run's token: the text of draw_token().
+/// The store's key for the run's token, which server 0 sets: the text of draw_token().
 inline constexpr const char* token_key = "ps.token";
-/// Where a server says that it listens, and where.
+/// The store's key for a server's address, set once the server listens.
 std::string endpoint_key(int server);
 
 /// Draws a random token, by which a run's messages are distinguished from those of other runs. The
 /// token need not be secret.
 std::string draw_token();
-/// Returns the run's token. Blocks until server 0 has left it, at most `timeout_s`; then throws
-/// Error.
+/// Returns the run's token. Blocks until server 0 has set it; throws Error after `timeout_s`.
 std::uint64_t shared_token(Store& store, double timeout_s);
 
 }  // namespace ringside::ps

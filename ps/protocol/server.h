@@ -27,13 +27,13 @@ inline void append(Replies& replies, Replies more) {
 }
 
 /// A passive object: messages go in, replies come out; it has no thread and no socket. This class
-/// knows who its workers are and which of them are done, answers sums over workers, and turns
-/// errors into replies; everything else is answer()'s. For one thread at a time. A server of your
-/// own derives from this class, or from ParameterServer (ps/protocol/parameter_server.h), and takes
-/// requests of Kind::own, which no other server knows.
+/// keeps track of the workers and of those that are done, answers sums over workers, and turns
+/// errors into replies; everything else is left to answer(). For one thread at a time. A new kind
+/// of server derives from this class, or from ParameterServer (ps/protocol/parameter_server.h), and
+/// takes requests of Kind::own.
 class Server {
  public:
-  /// The line of a trace that shows servers, and the category of what it shows.
+  /// The track of a trace that shows servers, and the category of its spans.
   static constexpr const char* track = "serving";
 
   /// `server` and `workers` count the servers and the workers of the run; messages without `token`
@@ -49,27 +49,27 @@ class Server {
   Replies handle(int worker, Message message);
 
   std::uint64_t token() const { return token_; }
-  /// What a trace shows of this server alone; nothing of it counts as an activity of a worker.
+  /// The spans of this server in a trace; none of them counts as an activity of a worker.
   Timeline& timeline() { return timeline_; }
-  /// Throws Error if handle() would refuse the message whatever the values of its frames: it is
-  /// nobody's of the run, or its frames are not those that its header calls for.
+  /// Throws Error if handle() would refuse the message whatever the values of its frames: its
+  /// sender does not belong to the run, or its frames do not match its header.
   void check_frames(int worker, const Header& header, std::span<const FrameShape> frames) const;
 
   bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
   /// Whether every worker has said that it is done, or is lost.
   bool finished() const;
-  /// Names the first worker that gave up, and its reason; empty while no worker has given up.
+  /// The first worker that failed, and its reason; empty while none has failed.
   const std::string& failure() const { return failure_; }
 
-  /// The step of which the server still waits for a part of some worker; for error messages.
+  /// The step for which the server still waits for some worker; for error messages.
   virtual std::int64_t steps() const { return 0; }
-  /// Says that the process of a worker has ended before the worker was done. Returns the replies
-  /// that this causes. Throws Error that names the worker if the run cannot go on without it.
+  /// Handles the end of a worker's process before the worker was done. Returns the replies that
+  /// this causes. Throws Error that names the worker if the run cannot go on without it.
   virtual Replies lose(int worker);
-  /// The workers that wait until others are done with their whole training, and so have to be told
-  /// now and then that the server is alive.
+  /// The workers that wait until the others have finished training. They need a heartbeat of the
+  /// server.
   virtual std::vector<int> patient() const { return {}; }
-  /// Writes what this server knows into the record of its rank. May block until its device has
+  /// Writes this server's figures into the record of its rank. May block until its device has
   /// finished.
   virtual void report(RankRecord& record) { static_cast<void>(record); }
 
@@ -83,7 +83,7 @@ class Server {
   }
 
   Device& device() const { return device_; }
-  /// Shows a part of what the server does in the trace, if there is one; `name()` is its name.
+  /// Adds a span to the trace, if there is one; `name()` is its name.
   template <class Name>
   [[nodiscard]] Timeline::Scope traced(const Name& name, SpanNote note = {}) {
     note.track = track;
@@ -92,14 +92,14 @@ class Server {
   int server() const { return server_; }
   int workers() const { return static_cast<int>(done_.size()); }
   bool is_lost(int worker) const { return lost_[static_cast<std::size_t>(worker)]; }
-  /// From now on nothing comes from this worker, and no sum waits for it. Returns the replies of a
-  /// sum that waited for this worker alone.
+  /// Stops waiting for this worker in sums. Returns the replies of a sum that waited for this
+  /// worker alone.
   Replies count_as_lost(int worker);
 
  private:
   void check_sender(int worker, const Header& header) const;
   Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);
-  /// Ends the sum under way if all workers that are there have given their values.
+  /// Ends the sum under way if all remaining workers have given their values.
   Replies end_sum();
 
   Device& device_;

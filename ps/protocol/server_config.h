@@ -12,8 +12,8 @@
 
 namespace ringside::ps {
 
-/// By which factor the server multiplies the learning rate of an update whose gradient is stale by
-/// t updates: 1, or 1 / (1 + t) (Zhang et al., IJCAI 2016).
+/// The factor on the learning rate of an update whose gradient is stale by t updates: 1, or 1 / (1
+/// + t) (Zhang et al., IJCAI 2016).
 enum class StalenessLr : std::uint8_t { none, inverse };
 inline constexpr std::string_view staleness_lr_names[] = {"none", "inverse"};
 constexpr EnumNames names_of(StalenessLr) { return staleness_lr_names; }
@@ -38,9 +38,9 @@ struct ServerConfig {
   std::int64_t warmup = 0;        // steps left out of the optimizer's time and of staleness
 };
 
-/// The optimizer, and the number of updates of a run, as servers have them: with asp every gradient
-/// of a worker is an update, so schedules that count steps count N times as many updates. (With
-/// easgd servers have no optimizer; workers have the plan's.)
+/// The optimizer and the number of updates of a run on servers. With asp every gradient of a worker
+/// is an update, so schedules that count steps count N times as many updates. (With easgd servers
+/// have no optimizer; workers have the plan's.)
 struct UpdateRules {
   OptimizerConfig optimizer;
   std::int64_t updates = 0;

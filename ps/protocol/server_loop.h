@@ -9,9 +9,9 @@
 namespace ringside::ps {
 
 /// Receives messages, lets `server` handle them and sends the replies until every worker is done.
-/// Blocks. Returns the part of this rank's record that servers know: bytes and optimizer time of a
-/// measured step, memory, elements of the model. Throws Error that names the worker when a worker
-/// gives up, is gone, or is silent for train.timeout_s; the other workers are told first.
+/// Blocks. Returns the server's part of this rank's record: bytes and optimizer time of a measured
+/// step, memory, elements of the model. Throws Error that names the worker when a worker fails, is
+/// gone, or is silent for train.timeout_s; the error is sent to the other workers first.
 RankRecord serve(const RankContext& context, Channel& channel, Server& server,
                  std::int64_t parameters);
 

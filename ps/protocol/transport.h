@@ -16,14 +16,13 @@ namespace ringside::ps {
 /// unanswered requests at a server.
 inline constexpr int high_water_mark = 64;
 
-/// How messages travel between processes: through shared memory, or through sockets of ZeroMQ.
-/// Automatic: tcp between hosts, shared memory where all ranks can map each other's tensors, else
-/// ipc.
+/// The transports between processes: shared memory, or sockets of ZeroMQ. Automatic: tcp between
+/// hosts, shared memory where all ranks can map each other's tensors, else ipc.
 enum class TransportKind : std::uint8_t { automatic, shm, tcp, ipc };
 inline constexpr std::string_view transport_kind_names[] = {"auto", "shm", "tcp", "ipc"};
 constexpr EnumNames names_of(TransportKind) { return transport_kind_names; }
 
-/// What a scheme asks of any transport.
+/// The settings of a transport.
 struct TransportOptions {
   TransportKind transport = TransportKind::automatic;
   /// tcp: the port of the first server; the others take the ports after it. 0: any free port.
@@ -33,16 +32,16 @@ struct TransportOptions {
   /// tcp: the IPv4 address on which servers listen, and what workers connect to (by default the
   /// same). Empty: the loopback interface, which no other machine reaches.
   std::string address{}, advertise{};
-  /// tcp: the folder of the keys by which servers and workers know each other, and encrypt what
-  /// they say. Empty: no keys; workers then prove that they belong to the run by its secret.
+  /// tcp: the folder of the keys with which servers and workers authenticate each other and encrypt
+  /// messages. Empty: no keys; workers then prove by the run's secret that they belong to it.
   std::string keys{};
   /// tcp: the keys that server 0 has drawn for this run alone (draw_keys() in
   /// ps/transport/zmq/keys.h). Runs on several hosts have such keys where no folder is given.
   std::string drawn_keys{};
-  /// tcp, ipc: how many threads of a rank move bytes between its memory and its connections. A
-  /// connection stays with one thread.
+  /// tcp, ipc: the number of a rank's threads that move bytes between its memory and its
+  /// connections. A connection stays with one thread.
   std::int64_t io_threads = 1;
-  /// A connection that has not proved by then that it is a worker's is closed.
+  /// A connection that has not authenticated within this time is closed.
   double handshake_s = 5;
   /// Larger frames are refused.
   std::int64_t max_frame_bytes = 1 << 20;
@@ -50,7 +49,7 @@ struct TransportOptions {
   double timeout_s = 60;
 };
 
-/// Whether servers and workers know each other by keys.
+/// Whether servers and workers authenticate each other by keys.
 inline bool keyed(const TransportOptions& options) {
   return !options.keys.empty() || !options.drawn_keys.empty();
 }

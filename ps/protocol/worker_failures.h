@@ -11,19 +11,19 @@
 
 namespace ringside::ps {
 
-/// Receives messages and sends a server's replies, and tells the server which workers the launcher
-/// has lost (RunPlan::expendable). Where no worker is expendable, it does no more.
+/// Receives messages, sends a server's replies, and tells the server which workers the launcher has
+/// lost (RunPlan::expendable). Without expendable workers it only passes messages on.
 class WorkerFailures {
  public:
   /// All arguments outlive this object.
   WorkerFailures(const RankContext& context, Channel& channel, Server& server)
       : context_(context), channel_(channel), server_(server) {}
 
-  /// Does what Channel::receive() does; but if an expendable worker is gone, returns nothing, and
-  /// the error waits as in send().
+  /// As Channel::receive(), but if an expendable worker is gone, returns nothing and keeps the
+  /// error as send() does.
   std::optional<Received> receive(double timeout_s);
-  /// Sends the reply. If an expendable worker cannot be reached, the error waits: the launcher may
-  /// be about to say that the worker is lost.
+  /// Sends the reply. If an expendable worker cannot be reached, the error is kept: the launcher
+  /// may be about to report that the worker is lost.
   void send(Reply reply);
   /// Asks the launcher, at most once in `pause_s`, which workers are lost. Throws what send() kept
   /// if the worker has not been lost meanwhile.

@@ -37,8 +37,8 @@ inline ServerCounts count_servers(const DpOptions& options, int world) {
 /// times sends R * P + L / N bytes.
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
 
-/// What the master's rank does until all workers are done; see ps/protocol/server_loop.h. `loader`
-/// reads the training data.
+/// Runs the master until all workers are done; see ps/protocol/server_loop.h. `loader` reads the
+/// training data.
 RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
                     const Loader& loader);
 

@@ -10,8 +10,8 @@
 namespace ringside::ps {
 
 /// A server that also reads the data: it sends out the inputs, keeps their targets and computes the
-/// loss of the logits that workers send back. The loss has the same bits as if the worker had
-/// computed it.
+/// loss of the logits that workers send back. The loss has the bits that the worker would have
+/// computed.
 class Master : public ParameterServer {
  public:
   /// The model, the loader and the plan outlive the master.

@@ -12,8 +12,8 @@
 
 namespace ringside::ps {
 
-/// When a worker of bsp reads new values: those of every part as soon as it is updated, while the
-/// next forward runs; or all parts within the step, once all workers have pushed theirs, as
+/// The time at which a worker of bsp reads new values: each part as soon as it is updated, while
+/// the next forward runs; or all parts within the step, once all workers have pushed, as
 /// TensorFlow's distributed_replicated does.
 enum class Pull : std::uint8_t { overlapped, barrier };
 inline constexpr std::string_view pull_names[] = {"overlapped", "barrier"};
@@ -35,8 +35,8 @@ struct PsOptions {
   TransportKind transport = TransportKind::automatic;
   std::int64_t io_threads = 1;
   std::int64_t port = 0;
-  /// Larger parts gain nothing; smaller ones cost more messages than the overlap of their ways
-  /// there and back saves.
+  /// Larger parts gain nothing; with smaller ones the additional messages cost more than the
+  /// overlap of push and pull saves.
   double partition_mb = 1;
   PartitionBy partition_by = PartitionBy::parts;
   Pull pull = Pull::overlapped;
@@ -50,11 +50,12 @@ Fields fields_of(PsOptions& options);
 void check(const PsOptions& options, const RunPlan& plan);
 /// The rules by which servers keep workers in step.
 ConsistencyRules rules_of(const PsOptions& options);
-/// Whether a run computes what `single` would, or what only its own record can tell.
+/// The promise of a run: the result of `single`, or a result that depends on the order of events,
+/// which only the run's own record has.
 Promise promise_of(const PsOptions& options);
 
-/// How many consecutive of `world` workers add up their gradients before they push. Groups larger
-/// than the world are lowered to the world.
+/// The number of consecutive workers that add up their gradients before they push: the option, but
+/// at most `world`.
 inline int sum_group_of(const PsOptions& options, int world) {
   return static_cast<int>(std::min<std::int64_t>(options.sum_group, world));
 }
@@ -68,8 +69,8 @@ inline ServerCounts count_servers(const PsOptions& options, int world) {
 /// EASGD's moving rate in a run with `workers` workers.
 double moving_rate_of(const PsOptions& options, int workers);
 
-/// How many workers a run can lose and still go on: with backup workers as many; with asp, easgd,
-/// and ssp with a bound above 0 all but one; else none.
+/// The number of workers that a run can lose and still go on: the backup workers; with asp, easgd,
+/// and ssp with a bound above 0, all but one; else none.
 int expendable_workers(const PsOptions& options, int world);
 
 }  // namespace ringside::ps

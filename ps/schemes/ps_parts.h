@@ -9,8 +9,8 @@
 
 namespace ringside::ps {
 
-/// Which server keeps what of the model, and which of `world` workers push it; in the order of
-/// Chunk::begin.
+/// The chunks of the model, each with its server and the workers (of `world`) that push it, in the
+/// order of Chunk::begin.
 std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options);
 ServerConfig server_config(const RankContext& context, std::uint64_t token,
                            const PsOptions& options);

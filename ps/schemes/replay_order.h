@@ -10,9 +10,9 @@
 
 namespace ringside::ps {
 
-/// Walks through what happened to every range of a run. The order of events within a range is that
-/// of the record; an event comes once its worker is so far: a push once the worker has offered what
-/// it pushes, and a read once the worker asks for values (easgd: or for how far its own move).
+/// Walks through the recorded events of every range of a run. Events within a range keep the order
+/// of the record. An event is visited once its worker is ready: a push once the worker has computed
+/// it (offer), and a read once the worker asks for values (easgd: or for the difference from them).
 /// Workers and ranges are counted from 0.
 class ReplayOrder {
  public:
@@ -23,27 +23,27 @@ class ReplayOrder {
   ReplayOrder(const std::vector<ChunkHistory>& record, int workers);
 
   std::size_t ranges() const { return ranges_.size(); }
-  /// How often the worker pushes: the most pushes that any range has seen.
+  /// The number of the worker's pushes: the maximum over all ranges.
   std::int64_t pushes(std::size_t worker) const { return pushes_[worker]; }
 
-  /// The worker has computed what it pushes next, to every range.
+  /// Notes that the worker has computed its next push to every range.
   void offer(std::size_t worker) { ++offered_[worker]; }
-  /// The worker wants to read every range once more.
+  /// Notes that the worker wants to read every range once more.
   void ask(std::size_t worker) { ++asked_[worker]; }
-  /// Whether the worker has read all that it has asked for.
+  /// Whether all reads that the worker has asked for are done.
   bool has_read(std::size_t worker) const;
 
-  /// Visits, range by range, all events that can come now.
+  /// Visits, range by range, all events whose workers are ready.
   void go_on(const Visit& visit);
-  /// Throws Error if events are left that only happen within a run: at its end worker 0 reads once
-  /// more, and workers leave.
+  /// Throws Error if events are left, except those at the end of a run: worker 0 reads once more,
+  /// and workers leave.
   void check_end() const;
 
  private:
   struct Range {
     const ChunkHistory* history;
     EventReader events;
-    std::vector<std::int64_t> pushes, reads;  // by worker: how many have come
+    std::vector<std::int64_t> pushes, reads;  // by worker: the number visited
   };
   bool can_come(const Range& range, const RangeEvent& event) const;
 

@@ -13,20 +13,20 @@
 namespace ringside::ps {
 
 /// The servers of a replayed run (RunPlan::history), on one device: parameters, one optimizer, and
-/// for every range of the record the gradients that have come. Of ParameterServer's code it uses
-/// update_rules() alone, which says how an optimizer's schedules count steps.
+/// for every range of the record the gradients that have arrived. It shares only update_rules()
+/// with ParameterServer, the rule by which an optimizer's schedules count steps.
 class ReplayedServers {
  public:
   /// The context and the model outlive the servers.
   ReplayedServers(const RankContext& context, const PsOptions& options, const Model& model);
 
-  /// Worker `worker` pushes its gradient, of which this is the range's part, for the update
-  /// `number`; it counts only if it is `accepted`.
+  /// Takes the range's part of a gradient that `worker` pushes for the update `number`; it counts
+  /// only if it is `accepted`.
   void push(std::size_t range, int worker, std::int64_t number, const Tensor& gradient,
             bool accepted);
-  /// The worker reads the range into `out`.
+  /// Copies the range, as the worker reads it, into `out`.
   void read(std::size_t range, int worker, const Tensor& out);
-  /// The worker pushes no more.
+  /// Notes that the worker has made its last push.
   void leave(std::size_t range, int worker);
 
   /// The newest version that the worker has read of any range.
@@ -34,7 +34,7 @@ class ReplayedServers {
   const Tensor& parameters() const { return parameters_; }
 
  private:
-  /// A worker as a range knows it.
+  /// The state of a worker in one range.
   struct Worker {
     std::int64_t version = 0;  // of the values that it was given
     Tensor values;             // these values; empty without delay compensation
@@ -51,7 +51,7 @@ class ReplayedServers {
     Tensor parameters;
     std::int64_t begin = 0, version = 0;
     std::vector<Worker> workers{};
-    std::deque<Gradient> waiting{};  // in the order in which they came
+    std::deque<Gradient> waiting{};  // in order of arrival
   };
   Worker& worker_of(Range& range, int worker) const {
     return range.workers[static_cast<std::size_t>(worker)];

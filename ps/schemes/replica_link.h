@@ -11,8 +11,8 @@
 namespace ringside::ps {
 
 /// Moves gradients of the replica to the servers, and values of the servers into the replica, chunk
-/// by chunk: those chunks of a unit that this worker pushes (Chunk::is_of()). What is not sent yet
-/// leaves in the order in which the next forward needs it, the first unit's chunks first. All calls
+/// by chunk: those chunks of a unit that this worker pushes (Chunk::is_of()). Chunks that wait are
+/// sent in the order in which the next forward needs them, those of the first unit first. All calls
 /// go through the client and throw its errors; only settle() and wait_for() block.
 class ReplicaLink {
  public:
@@ -21,30 +21,30 @@ class ReplicaLink {
               const RunPlan& plan, std::vector<Chunk> chunks);
 
   /// Sends the step's only or last gradient of the unit. The gradient must not change until the
-  /// values of the step have come.
+  /// values of the step have arrived.
   void push(std::size_t unit, std::int64_t step);
   /// Does the same as push() and asks for the updated values, which are written to the replica when
-  /// they come.
+  /// they arrive.
   void push_pull(std::size_t unit, std::int64_t step);
   /// Sends the unit's gradient of an earlier micro-batch, which must not change until wait_for()
   /// has returned.
   void push_part(std::size_t unit, std::int64_t step, std::int64_t micro_batch);
-  /// Does the rounds of sums that the servers' optimizers need before they update: adds up, in the
-  /// order of the servers, what each server measures. Returns false if the servers do not update
-  /// because gradients are not finite. Blocks until all workers have pushed.
+  /// Runs the rounds of sums that the servers' optimizers need before they update: adds up the
+  /// servers' parts in the order of the servers. Returns false if the servers do not update because
+  /// gradients are not finite. Blocks until all workers have pushed.
   bool settle(const StepInfo& info);
   /// Asks for the values after `steps` updates, all units in order; they are written to the replica
-  /// when they come.
+  /// when they arrive.
   void pull(std::int64_t steps);
 
-  /// Handles the replies that have come. Then blocks until no reply about the unit is missing: a
-  /// reply brings values, or says that a gradient of push_part() has been added up.
+  /// Handles the replies that have arrived. Then blocks until no reply about the unit is missing. A
+  /// reply brings values, or confirms that a gradient of push_part() has been added up.
   void wait_for(std::size_t unit);
 
   /// Whether wait_for() would return at once. Handles no replies.
   bool has_come(std::size_t unit) const { return missing_[unit] == 0; }
 
-  /// The newest version of any range's values that have come.
+  /// The newest version of the values that have arrived, over all ranges.
   std::int64_t newest_version() const { return newest_version_; }
 
   /// Calls `visit` with the replica's values of every unit.
@@ -68,7 +68,7 @@ class ReplicaLink {
   std::vector<int> servers_;   // servers that have chunks of any worker
   int rounds_;
   std::int64_t last_push_;    // the number of a step's last push
-  std::vector<int> missing_;  // how many replies have not come, by unit
+  std::vector<int> missing_;  // number of missing replies, by unit
   std::int64_t newest_version_ = 0;
 };
 

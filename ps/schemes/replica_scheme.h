@@ -15,9 +15,9 @@
 namespace ringside::ps {
 
 /// A worker with a whole replica, a client of all servers, and the link between the replica and the
-/// servers. Between the units' computations the worker takes in values that have come, without
-/// blocking. With train.reduce "every" the gradients of each micro-batch go to the servers, and the
-/// servers add them up.
+/// servers. Between the computations of units the worker copies arrived values into the replica,
+/// without blocking. With train.reduce "every" the gradients of each micro-batch go to the servers,
+/// and the servers add them up.
 class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {
@@ -80,12 +80,12 @@ class ReplicaScheme : public SyncScheme {
   /// The options of the transport that this scheme uses.
   virtual TransportOptions transport_options(const Model& model) const = 0;
 
-  /// Which server keeps what.
+  /// The chunks of the model, with the server of each.
   virtual std::vector<Chunk> chunks(const Model& model) const {
     return partition(model, context().plan.servers);
   }
 
-  /// How many workers push as one.
+  /// The number of workers that push as one.
   virtual int group() const { return 1; }
 
   /// Sends a unit's last gradient of a step.

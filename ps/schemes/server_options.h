@@ -22,7 +22,8 @@ constexpr EnumNames names_of(ServerDevice) { return server_device_names; }
 void check_port(std::string_view scheme, TransportKind transport, std::int64_t port,
                 std::int64_t servers);
 
-/// Where servers listen with transport tcp, and who may connect.
+/// The addresses at which servers listen with transport tcp, and the keys of those that may
+/// connect.
 struct Reach {
   std::string address{}, advertise{}, keys{};
 };

@@ -7,11 +7,11 @@
 
 namespace ringside::ps {
 
-/// A worker's tickets for its next steps, which server 0 gives out. The next ticket is asked for
-/// ahead, so that no worker waits for one.
+/// The steps that server 0 grants to one worker. Each grant (ticket) is requested one step ahead,
+/// so that the worker need not wait for it.
 class StepTickets {
  public:
-  /// The client outlives the tickets.
+  /// The client outlives this object.
   explicit StepTickets(Client& client) : client_(client) { ask(); }
   StepTickets(const StepTickets&) = delete;
   StepTickets& operator=(const StepTickets&) = delete;

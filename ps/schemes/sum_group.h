@@ -33,7 +33,7 @@ Sum sum_over_groups(std::int64_t count, int workers, int group);
 class SumGroup {
  public:
   /// `size` divides the number of workers. Collective: blocks until the workers of this group have
-  /// called it. Everything outlives this object.
+  /// called it. All arguments outlive this object.
   SumGroup(const RankContext& context, const Model& model, Replica& replica, int size);
 
   /// One exchange of a unit within the group. It must not outlive the group.
@@ -51,7 +51,7 @@ class SumGroup {
   };
   /// Members call these functions in the same order. Neither blocks. While a gradient is added up
   /// it must not change, and afterwards all of it but this member's part has lost its meaning.
-  /// While values are gathered, nobody may use the unit's parameters.
+  /// While values are gathered, the unit's parameters must not be used.
   Exchange add_up(std::size_t unit);
   Exchange gather(std::size_t unit);
 

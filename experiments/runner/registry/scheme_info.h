@@ -16,8 +16,9 @@ namespace ringside {
 /// What the planner may know about a scheme's servers without knowing the scheme's options.
 struct Servers {
   int count = 0;
-  int colocated = 0;  // servers 0 to colocated - 1 run in processes of workers (workers_with_servers())
-  int group = 1;   // so many consecutive workers push as one
+  int colocated =
+      0;          // servers 0 to colocated - 1 run in processes of workers (workers_with_servers())
+  int group = 1;  // so many consecutive workers push as one
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 
