@@ -16,6 +16,25 @@ constexpr std::int64_t most_layers = 1 << 16, largest_extent = 1 << 24;
 
 using HeaderNumbers = std::array<std::int32_t, header_numbers>;
 
+constexpr naming::Rule llmc_rules[] = {
+    {"embedding", "table.tokens", "wte", naming::Order::tokens},
+    {"embedding", "table.positions", "wpe"},
+    {"block.*", "norm1.weight", "ln1w.*"},
+    {"block.*", "norm1.bias", "ln1b.*"},
+    {"block.*", "attention.qkv.weight", "qkvw.*"},
+    {"block.*", "attention.qkv.bias", "qkvb.*"},
+    {"block.*", "attention.out.weight", "attprojw.*"},
+    {"block.*", "attention.out.bias", "attprojb.*"},
+    {"block.*", "norm2.weight", "ln2w.*"},
+    {"block.*", "norm2.bias", "ln2b.*"},
+    {"block.*", "mlp.in.weight", "fcw.*"},
+    {"block.*", "mlp.in.bias", "fcb.*"},
+    {"block.*", "mlp.out.weight", "fcprojw.*"},
+    {"block.*", "mlp.out.bias", "fcprojb.*"},
+    {"head", "norm.weight", "lnfw"},
+    {"head", "norm.bias", "lnfb"},
+};
+
 struct Sizes {
   std::int64_t positions, vocabulary, layers, heads, width, rows;
 };
@@ -158,6 +177,12 @@ StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config
   cutter.take("lnfb", 0, {c});
   cutter.finish();
   return out;
+}
+
+Names llmc_names_of(const Model& model) {
+  if (!model.units.back()->lender())
+    throw Error("model files of llm.c use one table for embedding and head; set model.tied = true");
+  return {.tensors = naming::by_rules(model, llmc_rules)};
 }
 
 }  // namespace ringside

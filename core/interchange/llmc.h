@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/interchange/stored.h"
-#include "core/models/model.h"
+#include "core/models/tensor_names.h"
 
 namespace ringside {
 
@@ -18,5 +18,8 @@ bool is_llmc_model(const std::string& path);
 /// is unknown, if sizes, epsilon or activation differ from `config`, or if the file is longer or
 /// shorter than its sizes say.
 StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config);
+
+/// The names that these tensors have. Throws Error for a model whose head has a table of its own.
+Names llmc_names_of(const Model& model);
 
 }  // namespace ringside

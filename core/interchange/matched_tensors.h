@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/interchange/names.h"
 #include "core/interchange/stored.h"
+#include "core/models/tensor_names.h"
 
 namespace ringside {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/interchange/untrusted_json.h"
+#include "core/base/untrusted_json.h"
 
 namespace ringside {
 namespace {

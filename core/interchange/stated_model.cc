@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
-#include "core/interchange/untrusted_json.h"
+#include "core/base/untrusted_json.h"
 #include "core/models/model_defaults.h"
 
 namespace ringside {

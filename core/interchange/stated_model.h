@@ -8,21 +8,9 @@
 #include <vector>
 
 #include "core/interchange/stored.h"
-#include "core/models/model.h"
+#include "core/models/published_config.h"
 
 namespace ringside {
-
-/// A [model], and where a file states the keys that decide what the model computes. Keys that the
-/// file says nothing about have their defaults in `model`.
-struct StatedModel {
-  /// One key of [model], and the file's key and value, as in "text_config.hidden_size" = "2048".
-  struct Key {
-    std::string ours, theirs, value;
-  };
-  std::string file;
-  ModelConfig model;
-  std::vector<Key> keys;  // "kind" is the first
-};
 
 /// A key of [model] whose value is another than the file's, and both values:
 /// "num_attention_heads = 2 in FILE, heads = 4 here". If the kinds differ, no other key is
@@ -39,15 +27,16 @@ std::pair<std::string, std::string> stating_metadata(const ModelConfig& model);
 /// file if the value is none that stating_metadata() makes.
 std::optional<StatedModel> model_of_metadata(const StoredTensors& stored);
 
-/// Whether there are configurations of Hugging Face for this kind of model: gpt, llama, bert, t5
-/// and idefics3.
+/// Whether Hugging Face has configurations for this kind of model, and the model_type of all that
+/// it has them for.
 bool has_hugging_face_config(std::string_view kind);
+std::vector<std::string_view> hugging_face_types();
 
-/// Reads a config.json of Hugging Face, of model_type gpt2, llama, bert, t5 or idefics3. A key that
-/// the file lacks has the value that Hugging Face's class gives it. What a model of Hugging Face
-/// computes otherwise than ours is refused: throws Error that names the file, the key and its
-/// value. Keys that decide nothing about a model's results are ignored, dropout and the length of
-/// samples among them. `setting` is the key of the experiment that leads to the file, for errors.
+/// Reads a config.json of Hugging Face of such a model_type. A key that the file lacks has the
+/// value that Hugging Face's class gives it. What a model of Hugging Face computes otherwise than
+/// ours is refused: throws Error that names the file, the key and its value. Keys that decide
+/// nothing about a model's results are ignored, dropout and the length of samples among them.
+/// `setting` is the key of the experiment that leads to the file, for errors.
 StatedModel read_hugging_face_config(const std::filesystem::path& file, std::string_view setting);
 
 }  // namespace ringside

@@ -11,6 +11,7 @@
 #include "core/interchange/llmc.h"
 #include "core/interchange/matched_tensors.h"
 #include "core/interchange/stated_model.h"
+#include "core/models/models.h"
 
 namespace ringside {
 namespace {

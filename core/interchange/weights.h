@@ -1,5 +1,5 @@
 // Reading and writing of a model's weights under the names that other programs use
-// (core/interchange/names.h).
+// (core/models/tensor_names.h).
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/interchange/names.h"
 #include "core/interchange/safetensors.h"
 #include "core/models/initial_values.h"
+#include "core/models/tensor_names.h"
 
 namespace ringside {
 

@@ -62,4 +62,21 @@ Model make_alexnet(const ModelConfig& config, Device& device) {
   return model;
 }
 
+ModelInfo alexnet_info() {
+  return {
+      .name = "alexnet",
+      .summary = "AlexNet on images; the layers up to each pool are one unit",
+      .make = make_alexnet,
+      .keys = {"channels", "classes", "filters"},
+      .presets =
+          {{"alexnet", "Krizhevsky 2014, as in torchvision",
+            ModelConfig{
+                .kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000, .filters = 64},
+            61'100'840}},
+      .names = [](const Model& model, const ModelConfig& c) {
+        return Names{.tensors =
+                         naming::torchvision_layers(model, c.channels, "classifier.1.weight")};
+      }};
+}
+
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // AlexNet: five convolutions and three linear layers.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -18,5 +18,6 @@ namespace ringside {
 /// are torchvision's. `layers` and `stem` are not used. Throws Error for sizes below 1, a `dropout`
 /// outside [0, 1), or an `image` that is too small.
 Model make_alexnet(const ModelConfig& config, Device& device);
+ModelInfo alexnet_info();
 
 }  // namespace ringside

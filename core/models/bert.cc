@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/models/bert_head.h"
 #include "core/models/model_defaults.h"
+#include "core/models/published_config.h"
 #include "core/nn/attention.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layer_tensors.h"
@@ -112,6 +113,92 @@ class BertBlock final : public Unit {
   LayerNorm norm2_;
 };
 
+using naming::Order;
+constexpr naming::Rule bert_rules[] = {
+    {"embedding", "table.tokens", "bert.embeddings.word_embeddings.weight", Order::tokens},
+    {"embedding", "table.positions", "bert.embeddings.position_embeddings.weight"},
+    {"embedding", "segments.tokens", "bert.embeddings.token_type_embeddings.weight"},
+    {"embedding", "norm.weight", "bert.embeddings.LayerNorm.weight"},
+    {"embedding", "norm.bias", "bert.embeddings.LayerNorm.bias"},
+    {"block.*", "attention.qkv.weight", "bert.encoder.layer.*.attention.self.query.weight",
+     Order::same, 0, 3},
+    {"block.*", "attention.qkv.weight", "bert.encoder.layer.*.attention.self.key.weight",
+     Order::same, 1, 3},
+    {"block.*", "attention.qkv.weight", "bert.encoder.layer.*.attention.self.value.weight",
+     Order::same, 2, 3},
+    {"block.*", "attention.qkv.bias", "bert.encoder.layer.*.attention.self.query.bias", Order::same,
+     0, 3},
+    {"block.*", "attention.qkv.bias", "bert.encoder.layer.*.attention.self.key.bias", Order::same,
+     1, 3},
+    {"block.*", "attention.qkv.bias", "bert.encoder.layer.*.attention.self.value.bias", Order::same,
+     2, 3},
+    {"block.*", "attention.out.weight", "bert.encoder.layer.*.attention.output.dense.weight"},
+    {"block.*", "attention.out.bias", "bert.encoder.layer.*.attention.output.dense.bias"},
+    {"block.*", "norm1.weight", "bert.encoder.layer.*.attention.output.LayerNorm.weight"},
+    {"block.*", "norm1.bias", "bert.encoder.layer.*.attention.output.LayerNorm.bias"},
+    {"block.*", "mlp.in.weight", "bert.encoder.layer.*.intermediate.dense.weight"},
+    {"block.*", "mlp.in.bias", "bert.encoder.layer.*.intermediate.dense.bias"},
+    {"block.*", "mlp.out.weight", "bert.encoder.layer.*.output.dense.weight"},
+    {"block.*", "mlp.out.bias", "bert.encoder.layer.*.output.dense.bias"},
+    {"block.*", "norm2.weight", "bert.encoder.layer.*.output.LayerNorm.weight"},
+    {"block.*", "norm2.bias", "bert.encoder.layer.*.output.LayerNorm.bias"},
+    {"head", "pooler.weight", "bert.pooler.dense.weight"},
+    {"head", "pooler.bias", "bert.pooler.dense.bias"},
+    {"head", "follows.weight", "cls.seq_relationship.weight"},
+    {"head", "follows.bias", "cls.seq_relationship.bias"},
+    {"head", "transform.weight", "cls.predictions.transform.dense.weight"},
+    {"head", "transform.bias", "cls.predictions.transform.dense.bias"},
+    {"head", "norm.weight", "cls.predictions.transform.LayerNorm.weight"},
+    {"head", "norm.bias", "cls.predictions.transform.LayerNorm.bias"},
+    {"head", "tokens.bias", "cls.predictions.bias", Order::tokens},
+};
+
+/// As in Hugging Face's BertForPreTraining.
+Names bert_names(const Model& model) {
+  Names names{.tensors = naming::by_rules(model, bert_rules),
+              .renamed = {{".LayerNorm.weight", ".LayerNorm.gamma"},
+                          {".LayerNorm.bias", ".LayerNorm.beta"}},
+              .ignored = {".position_ids"}};
+  names.ties = {{"cls.predictions.decoder.weight",
+                 naming::index_of(names, "bert.embeddings.word_embeddings.weight")},
+                {"cls.predictions.decoder.bias", naming::index_of(names, "cls.predictions.bias")}};
+  return names;
+}
+
+void read_bert(const PublishedConfig& file) {
+  ModelConfig& m = file.model();
+  file.take_size("num_hidden_layers", "layers", m.layers, 12);
+  file.take_size("num_attention_heads", "heads", m.heads, 12);
+  file.take_size("hidden_size", "width", m.width, 768);
+  file.take_size("max_position_embeddings", "positions", m.positions, 512);
+  file.take_size("type_vocab_size", "segments", m.segments, 2);
+  file.take_size("vocab_size", "vocabulary", m.vocabulary, 30522);
+  file.take_number("layer_norm_eps", "epsilon", m.epsilon, 1e-12);
+  file.take_activation("hidden_act", "gelu");
+  file.want("intermediate_size", 4 * m.width, 3072);
+  file.want("position_embedding_type", "absolute");
+  file.want("is_decoder", false);
+  file.want("add_cross_attention", false);
+  file.want("tie_word_embeddings", true);
+}
+
+std::vector<Preset> bert_presets() {
+  constexpr std::string_view devlin = "Devlin et al. 2018, uncased";
+  const auto bert = [](std::int64_t layers, std::int64_t heads, std::int64_t width) {
+    return ModelConfig{.kind = "bert",
+                       .layers = layers,
+                       .heads = heads,
+                       .width = width,
+                       .context = 512,
+                       .positions = 512,
+                       .vocabulary = 30522,
+                       .dropout = 0.1,
+                       .masked = 76};  // 15% of 512
+  };
+  return {{"bert-base", devlin, bert(12, 12, 768), 110'106'428, 109'482'240},
+          {"bert-large", devlin, bert(24, 16, 1024), 336'226'108, 335'141'888}};
+}
+
 }  // namespace
 
 Model make_bert(const ModelConfig& config, Device& device) {
@@ -132,6 +219,25 @@ Model make_bert(const ModelConfig& config, Device& device) {
   model.input = {2 * config.context + config.masked};
   model.terms = {{config.masked, config.vocabulary}, {1, 2}};
   return model;
+}
+
+ModelInfo bert_info() {
+  return {.name = "bert",
+          .summary =
+              "encoder-only transformer with both heads of its pre-training; each block is "
+              "one unit",
+          .make = make_bert,
+          .attention = true,
+          .keys = {"layers", "heads", "width", "positions", "segments", "vocabulary", "epsilon",
+                   "activation"},
+          .sample_keys = {"context", "target_context"},
+          .epsilon = 1e-12,
+          .activation = ModelActivation::gelu,
+          .complete = [](ModelConfig& c) { c.positions = rows_of_positions(c); },
+          .presets = bert_presets(),
+          .names = [](const Model& model, const ModelConfig&) { return bert_names(model); },
+          .model_type = "bert",
+          .read = read_bert};
 }
 
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // BERT: an encoder-only transformer.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -17,5 +17,6 @@ namespace ringside {
 /// Norms have `epsilon`, 1e-12. Throws Error for sizes below 1, a `dropout` outside [0, 1), heads
 /// that do not divide the width and more masked positions than a sample can have.
 Model make_bert(const ModelConfig& config, Device& device);
+ModelInfo bert_info();
 
 }  // namespace ringside

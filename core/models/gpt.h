@@ -1,7 +1,7 @@
 // GPT: a decoder-only transformer.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -15,5 +15,6 @@ namespace ringside {
 /// layers that project into the residual stream; biases are 0. Throws Error for sizes below 1, a
 /// `dropout` outside [0, 1) and heads that do not divide the width.
 Model make_gpt(const ModelConfig& config, Device& device);
+ModelInfo gpt_info();
 
 }  // namespace ringside

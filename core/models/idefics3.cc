@@ -8,6 +8,7 @@
 #include "core/models/llama.h"
 #include "core/models/model_defaults.h"
 #include "core/models/pre_norm_block.h"
+#include "core/models/published_config.h"
 #include "core/nn/convolution.h"
 #include "core/nn/decoder_layers.h"
 #include "core/nn/layer_tensors.h"
@@ -212,6 +213,111 @@ void check_vision(const ModelConfig& c) {
         c.patch, of.patches, most_patches);
 }
 
+/// Of the units "patches", "vision.*" and "connector".
+constexpr naming::Rule vision_rules[] = {
+    {"patches", "convolution.weight", "model.vision_model.embeddings.patch_embedding.weight",
+     naming::Order::channels_first},
+    {"patches", "convolution.bias", "model.vision_model.embeddings.patch_embedding.bias"},
+    {"patches", "positions", "model.vision_model.embeddings.position_embedding.weight"},
+    {"vision.*", "norm1.weight", "model.vision_model.encoder.layers.*.layer_norm1.weight"},
+    {"vision.*", "norm1.bias", "model.vision_model.encoder.layers.*.layer_norm1.bias"},
+    {"vision.*", "attention.qkv.weight",
+     "model.vision_model.encoder.layers.*.self_attn.q_proj.weight", naming::Order::same, 0, 3},
+    {"vision.*", "attention.qkv.weight",
+     "model.vision_model.encoder.layers.*.self_attn.k_proj.weight", naming::Order::same, 1, 3},
+    {"vision.*", "attention.qkv.weight",
+     "model.vision_model.encoder.layers.*.self_attn.v_proj.weight", naming::Order::same, 2, 3},
+    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.q_proj.bias",
+     naming::Order::same, 0, 3},
+    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.k_proj.bias",
+     naming::Order::same, 1, 3},
+    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.v_proj.bias",
+     naming::Order::same, 2, 3},
+    {"vision.*", "attention.out.weight",
+     "model.vision_model.encoder.layers.*.self_attn.out_proj.weight"},
+    {"vision.*", "attention.out.bias",
+     "model.vision_model.encoder.layers.*.self_attn.out_proj.bias"},
+    {"vision.*", "norm2.weight", "model.vision_model.encoder.layers.*.layer_norm2.weight"},
+    {"vision.*", "norm2.bias", "model.vision_model.encoder.layers.*.layer_norm2.bias"},
+    {"vision.*", "mlp.in.weight", "model.vision_model.encoder.layers.*.mlp.fc1.weight"},
+    {"vision.*", "mlp.in.bias", "model.vision_model.encoder.layers.*.mlp.fc1.bias"},
+    {"vision.*", "mlp.out.weight", "model.vision_model.encoder.layers.*.mlp.fc2.weight"},
+    {"vision.*", "mlp.out.bias", "model.vision_model.encoder.layers.*.mlp.fc2.bias"},
+    {"connector", "norm.weight", "model.vision_model.post_layernorm.weight"},
+    {"connector", "norm.bias", "model.vision_model.post_layernorm.bias"},
+    {"connector", "visual.weight", "model.connector.modality_projection.proj.weight",
+     naming::Order::joined_columns},
+};
+
+/// As in Hugging Face's Idefics3ForConditionalGeneration. The decoder has Llama's names under a
+/// prefix; its table of tokens belongs to the connector.
+Names idefics3_names(const Model& model, const ModelConfig& config) {
+  constexpr std::string_view llamas = "model.", decoders = "model.text_model.";
+  std::vector<naming::Rule> rules = llama_rules(config);
+  std::vector<std::string> renamed;
+  renamed.reserve(rules.size());  // rules refer to the names
+  for (naming::Rule& rule : rules) {
+    if (rule.unit == "embedding") rule.unit = "connector";
+    if (rule.name.starts_with(llamas))
+      rule.name =
+          renamed.emplace_back(fmt::format("{}{}", decoders, rule.name.substr(llamas.size())));
+  }
+  rules.insert(rules.end(), std::begin(vision_rules), std::end(vision_rules));
+  Names names{.tensors = naming::by_rules(model, rules),
+              .prefix = "model.",
+              .ignored = {".rotary_emb.inv_freq", ".position_ids"}};
+  if (model.units.back()->lender())
+    names.ties = {
+        {"lm_head.weight", naming::index_of(names, "model.text_model.embed_tokens.weight")}};
+  return names;
+}
+
+void read_idefics3(const PublishedConfig& file) {
+  ModelConfig& m = file.model();
+  const PublishedConfig text = file.object("text_config"), vision = file.object("vision_config");
+  text.want("model_type", "llama");
+  read_llama_blocks(text, text.empty() ? 1e-5 : 1e-6);
+  file.take_flag("tie_word_embeddings", "tied", m.tied, false);
+  if (const PublishedConfig::Json tied = text.value("tie_word_embeddings", m.tied); tied != m.tied)
+    text.refuse("tie_word_embeddings", tied, "the file's own tie_word_embeddings says otherwise");
+  file.take_size("scale_factor", "shuffle", m.shuffle, 2);
+  vision.take_size("image_size", "image", m.image, 224);
+  vision.take_size("num_channels", "channels", m.channels, 3);
+  vision.take_size("patch_size", "patch", m.patch, 32);
+  vision.take_size("num_hidden_layers", "vision_layers", m.vision_layers, 12);
+  vision.take_size("num_attention_heads", "vision_heads", m.vision_heads, 16);
+  vision.take_size("hidden_size", "vision_width", m.vision_width, 1152);
+  vision.take_size("intermediate_size", "vision_hidden", m.vision_hidden, 3072);
+  vision.want("layer_norm_eps", 1e-6);
+  const PublishedConfig::Json activation = vision.value("hidden_act", "gelu_pytorch_tanh");
+  if (activation_named(activation) != ModelActivation::gelu_tanh)
+    vision.refuse("hidden_act", activation,
+                  "vision of model.kind 'idefics3' computes with gelu_tanh alone");
+}
+
+/// HuggingFaceTB/SmolVLM-Instruct: SigLIP's vision transformer with 400M parameters, and SmolLM2
+/// with 1.7B as the decoder, with three more tokens and a head of its own. Its context has 16384
+/// positions; here the 81 visual tokens of one image and the text make 1024. Any other text is the
+/// same model.
+ModelConfig smolvlm() {
+  return {.kind = "idefics3",
+          .layers = 24,
+          .heads = 32,
+          .width = 2048,
+          .context = 943,
+          .kv_heads = 32,
+          .hidden = 8192,
+          .rope_base = 273768,
+          .vocabulary = 49155,
+          .image = 384,
+          .patch = 14,
+          .shuffle = 3,
+          .vision_layers = 27,
+          .vision_heads = 16,
+          .vision_width = 1152,
+          .vision_hidden = 4304};
+}
+
 }  // namespace
 
 Model make_idefics3(const ModelConfig& config, Device& device) {
@@ -241,6 +347,28 @@ Model make_idefics3(const ModelConfig& config, Device& device) {
   model.input = {Extents(config).pixels + config.context};
   model.terms = {{config.context, config.vocabulary}};
   return model;
+}
+
+ModelInfo idefics3_info() {
+  return {.name = "idefics3",
+          .summary =
+              "vision transformer, connector and Llama's decoder over image and text, as "
+              "SmolVLM",
+          .make = make_idefics3,
+          .attention = true,
+          .keys = {"layers", "heads", "width", "kv_heads", "hidden", "rope_base", "rope_factor",
+                   "vocabulary", "tied", "epsilon", "activation", "image", "channels", "patch",
+                   "shuffle", "vision_layers", "vision_heads", "vision_width", "vision_hidden"},
+          // Classes are those of synthetic captions.
+          .sample_keys = {"context", "target_context", "classes"},
+          .epsilon = 1e-5,
+          .activation = ModelActivation::silu,
+          .complete = complete_llama,
+          .presets = {{"smolvlm-2b", "Marafioti et al. 2025, SmolVLM-Instruct", smolvlm(),
+                       2'246'272'880}},
+          .names = idefics3_names,
+          .model_type = "idefics3",
+          .read = read_idefics3};
 }
 
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // Idefics3: a vision-language model, the architecture of SmolVLM.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -33,5 +33,6 @@ namespace ringside {
 /// `vision_heads` that do not divide `vision_width`, for a `patch` larger than the image, for a
 /// `shuffle` that does not divide the patches of a side, and for more than 65536 patches.
 Model make_idefics3(const ModelConfig& config, Device& device);
+ModelInfo idefics3_info();
 
 }  // namespace ringside

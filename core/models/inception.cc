@@ -191,4 +191,24 @@ Model make_inception(const ModelConfig& config, Device& device) {
   return model;
 }
 
+ModelInfo inception_info() {
+  return {.name = "inception",
+          .summary = "Inception-v3 on images, without auxiliary classifier; each block is one unit",
+          .make = make_inception,
+          .batch_norms = true,
+          .keys = {"layers", "channels", "classes", "filters"},
+          .presets = {{"inception-v3",
+                       "Szegedy et al. 2016, as in torchvision without auxiliary classifier",
+                       ModelConfig{.kind = "inception",
+                                   .layers = 48,
+                                   .dropout = 0.5,
+                                   .image = 299,
+                                   .classes = 1000,
+                                   .filters = 32},
+                       23'834'568}},
+          .names = [](const Model& model, const ModelConfig&) {
+            return Names{.tensors = naming::torchvision_modules(model)};
+          }};
+}
+
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // Inception-v3: blocks whose branches apply kernels of different sizes to the same image.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -21,5 +21,6 @@ namespace ringside {
 /// "PARAMETER". Initial values are torchvision's. `stem` is not used. Throws Error for sizes below
 /// 1, a `dropout` outside [0, 1), or an invalid `layers` or `image`.
 Model make_inception(const ModelConfig& config, Device& device);
+ModelInfo inception_info();
 
 }  // namespace ringside

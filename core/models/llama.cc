@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/models/decoder.h"
 #include "core/models/model_defaults.h"
+#include "core/models/published_config.h"
 #include "core/nn/attention.h"
 #include "core/nn/decoder_layers.h"
 
@@ -71,6 +72,82 @@ class LlamaBlock final : public Unit {
   Linear contract_;
 };
 
+/// Rotary positions: rope_theta and rope_scaling, or, since Transformers 5, rope_parameters with
+/// both. What is stretched is what core/device/ops/attention.h says of Rotary.
+void take_rotary(const PublishedConfig& file) {
+  const PublishedConfig newer = file.object("rope_parameters"), older = file.object("rope_scaling");
+  const PublishedConfig& scaling = newer.empty() ? older : newer;
+  (newer.empty() ? file : newer)
+      .take_number("rope_theta", "rope_base", file.model().rope_base, 10000);
+  const std::string key = scaling.has("type") && !scaling.has("rope_type") ? "type" : "rope_type";
+  const PublishedConfig::Json type = scaling.value(key, "default");
+  if (type == "llama3") {
+    scaling.take_number("factor", "rope_factor", file.model().rope_factor, 1);
+    scaling.want("low_freq_factor", 1.0);
+    scaling.want("high_freq_factor", 4.0);
+    scaling.want("original_max_position_embeddings", 8192);
+  } else if (type == "default") {
+    file.model().rope_factor = 1;
+    scaling.state(key, "rope_factor", type);
+  } else {
+    scaling.refuse(key, type, "rotary positions are stretched as in 'llama3' alone");
+  }
+}
+
+void read_llama(const PublishedConfig& file) {
+  read_llama_blocks(file, 1e-6);
+  file.take_flag("tie_word_embeddings", "tied", file.model().tied, false);
+}
+
+/// As in Hugging Face's LlamaForCausalLM.
+Names llama_names(const Model& model, const ModelConfig& config) {
+  Names names{.tensors = naming::by_rules(model, llama_rules(config)),
+              .prefix = "model.",
+              .ignored = {".rotary_emb.inv_freq"}};
+  if (model.units.back()->lender())
+    names.ties = {{"lm_head.weight", naming::index_of(names, "model.embed_tokens.weight")}};
+  return names;
+}
+
+ModelConfig llama2(std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
+                   std::int64_t width, std::int64_t hidden) {
+  return {.kind = "llama",
+          .layers = layers,
+          .heads = heads,
+          .width = width,
+          .context = 4096,
+          .kv_heads = kv_heads,
+          .hidden = hidden,
+          .vocabulary = 32000};
+}
+
+ModelConfig llama3(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t hidden,
+                   double rope_factor, bool tied) {
+  ModelConfig config = llama2(layers, heads, 8, width, hidden);
+  config.context = 8192;
+  config.rope_base = 500000;
+  config.rope_factor = rope_factor;
+  config.vocabulary = 128256;
+  config.tied = tied;
+  return config;
+}
+
+std::vector<Preset> llama_presets() {
+  constexpr std::string_view touvron = "Touvron et al. 2023";
+  constexpr std::string_view meta = "Meta 2024, trained as Llama 3.1";
+  constexpr std::string_view grattafiori = "Grattafiori et al. 2024";
+  return {
+      {"llama2-7b", touvron, llama2(32, 32, 32, 4096, 11008), 6'738'415'616},
+      {"llama2-13b", touvron, llama2(40, 40, 40, 5120, 13824), 13'015'864'320},
+      {"llama2-70b", touvron, llama2(80, 64, 8, 8192, 28672), 68'976'648'192},
+      {"llama3.2-1b", meta, llama3(16, 32, 2048, 8192, 32, true), 1'235'814'400},
+      {"llama3.2-3b", meta, llama3(28, 24, 3072, 8192, 32, true), 3'212'749'824},
+      {"llama3.1-8b", grattafiori, llama3(32, 32, 4096, 14336, 8, false), 8'030'261'248},
+      {"llama3.1-70b", grattafiori, llama3(80, 64, 8192, 28672, 8, false), 70'553'706'496},
+      {"llama3.1-405b", grattafiori, llama3(126, 128, 16384, 53248, 8, false), 405'853'388'800},
+  };
+}
+
 }  // namespace
 
 void check_llama(const ModelConfig& c) {
@@ -112,6 +189,73 @@ Model make_llama(const ModelConfig& config, Device& device) {
                                                       llama_normal, device);
   return make_decoder<LlamaBlock, RmsNorm>(completed(config), std::move(embedding), llama_normal,
                                            device);
+}
+
+void complete_llama(ModelConfig& c) {
+  if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.hidden == 0) c.hidden = (c.width * 8 / 3 + 255) / 256 * 256;
+}
+
+/// The heads of queries, keys and values share one parameter; in files each kind has its own.
+std::vector<naming::Rule> llama_rules(const ModelConfig& config) {
+  const std::int64_t heads = config.heads;
+  const std::int64_t kv_heads = config.kv_heads == 0 ? heads : config.kv_heads;
+  const std::int64_t all = heads + 2 * kv_heads;
+  return {
+      {"embedding", "table.tokens", "model.embed_tokens.weight", naming::Order::tokens},
+      {"block.*", "norm1.weight", "model.layers.*.input_layernorm.weight"},
+      {"block.*", "attention.qkv.weight", "model.layers.*.self_attn.q_proj.weight",
+       naming::Order::same, 0, all, heads},
+      {"block.*", "attention.qkv.weight", "model.layers.*.self_attn.k_proj.weight",
+       naming::Order::same, heads, all, kv_heads},
+      {"block.*", "attention.qkv.weight", "model.layers.*.self_attn.v_proj.weight",
+       naming::Order::same, heads + kv_heads, all, kv_heads},
+      {"block.*", "attention.out.weight", "model.layers.*.self_attn.o_proj.weight"},
+      {"block.*", "norm2.weight", "model.layers.*.post_attention_layernorm.weight"},
+      {"block.*", "mlp.in.weight", "model.layers.*.mlp.gate_proj.weight", naming::Order::same, 0,
+       2},
+      {"block.*", "mlp.in.weight", "model.layers.*.mlp.up_proj.weight", naming::Order::same, 1, 2},
+      {"block.*", "mlp.out.weight", "model.layers.*.mlp.down_proj.weight"},
+      {"head", "norm.weight", "model.norm.weight"},
+      {"head", "logits.weight", "lm_head.weight", naming::Order::tokens},
+  };
+}
+
+void read_llama_blocks(const PublishedConfig& file, double epsilon) {
+  ModelConfig& m = file.model();
+  file.take_size("num_hidden_layers", "layers", m.layers, 32);
+  file.take_size("num_attention_heads", "heads", m.heads, 32);
+  file.take_size("hidden_size", "width", m.width, 4096);
+  file.take_size("num_key_value_heads", "kv_heads", m.kv_heads, m.heads);
+  file.take_size("intermediate_size", "hidden", m.hidden, 11008);
+  file.take_size("vocab_size", "vocabulary", m.vocabulary, 32000);
+  file.take_number("rms_norm_eps", "epsilon", m.epsilon, epsilon);
+  file.take_activation("hidden_act", "silu");
+  take_rotary(file);
+  file.want("head_dim", m.width / m.heads);
+  for (const char* key : {"attention_bias", "mlp_bias", "use_qk_norm", "qk_layer_norms",
+                          "use_sliding_window", "is_encoder_decoder"})
+    file.want(key, false);
+  for (const char* key : {"sliding_window", "attn_logit_softcapping", "final_logit_softcapping"})
+    file.want_none(key);
+  file.want("partial_rotary_factor", 1.0);
+}
+
+ModelInfo llama_info() {
+  return {.name = "llama",
+          .summary = "decoder with RMS norms, rotary positions, SwiGLU and shared heads of keys",
+          .make = make_llama,
+          .attention = true,
+          .keys = {"layers", "heads", "width", "kv_heads", "hidden", "rope_base", "rope_factor",
+                   "vocabulary", "tied", "epsilon", "activation"},
+          .sample_keys = {"context", "target_context"},
+          .epsilon = 1e-5,
+          .activation = ModelActivation::silu,
+          .complete = complete_llama,
+          .presets = llama_presets(),
+          .names = llama_names,
+          .model_type = "llama",
+          .read = read_llama};
 }
 
 }  // namespace ringside

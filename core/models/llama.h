@@ -1,7 +1,7 @@
 // Llama: a decoder-only transformer without biases.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -17,10 +17,18 @@ namespace ringside {
 /// the width or have an odd width, for `kv_heads` that do not divide `heads`, and for a `rope_base`
 /// or `rope_factor` below 1.
 Model make_llama(const ModelConfig& config, Device& device);
+ModelInfo llama_info();
 
 /// For other models that have Llama's blocks. check_llama() throws Error as make_llama() does. A
 /// block maps [B, T, width] to the same shape; each position sees those before it.
 void check_llama(const ModelConfig& config);
 std::unique_ptr<Unit> make_llama_block(std::string name, const ModelConfig& config, Device& device);
+
+/// For other models that have Llama's blocks: the sizes behind 0 (ModelInfo::complete), the names
+/// of tensors in Hugging Face's LlamaForCausalLM, and its config.json, where `epsilon` is that of a
+/// file that says nothing.
+void complete_llama(ModelConfig& config);
+std::vector<naming::Rule> llama_rules(const ModelConfig& config);
+void read_llama_blocks(const PublishedConfig& file, double epsilon);
 
 }  // namespace ringside

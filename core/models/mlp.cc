@@ -55,6 +55,14 @@ class LinearUnit final : public Unit {
   Linear linear_;
 };
 
+constexpr naming::Rule mlp_rules[] = {
+    {"embedding", "table.tokens", "embedding.weight", naming::Order::tokens},
+    {"hidden.*", "linear.weight", "hidden.*.weight"},
+    {"hidden.*", "linear.bias", "hidden.*.bias"},
+    {"head", "linear.weight", "head.weight"},
+    {"head", "linear.bias", "head.bias"},
+};
+
 }  // namespace
 
 Model make_mlp(const ModelConfig& config, Device& device) {
@@ -73,6 +81,16 @@ Model make_mlp(const ModelConfig& config, Device& device) {
   model.input = {config.context};
   model.terms = {{1, config.vocabulary}};
   return model;
+}
+
+ModelInfo mlp_info() {
+  return {.name = "mlp",
+          .summary = "feed-forward language model on a fixed context",
+          .make = make_mlp,
+          .keys = {"layers", "width", "context", "vocabulary"},
+          .names = [](const Model& model, const ModelConfig&) {
+            return Names{.tensors = naming::by_rules(model, mlp_rules)};
+          }};
 }
 
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // MLP: a feed-forward language model.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -10,5 +10,6 @@ namespace ringside {
 /// "embedding", "hidden.0".., "head". An embedding has max(4, width / context) elements. `heads` is
 /// not used. Throws Error for sizes below 1.
 Model make_mlp(const ModelConfig& config, Device& device);
+ModelInfo mlp_info();
 
 }  // namespace ringside

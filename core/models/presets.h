@@ -1,26 +1,14 @@
 // Presets: published models by name.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
-/// All [model] keys of a published model. `model.preset` selects it.
-struct Preset {
-  std::string_view name;
-  std::string_view source;
-  ModelConfig config;
-  /// The exact number of parameters; a test counts them.
-  std::int64_t parameters = 0;
-  /// The number of parameters without the heads of the pre-training, if publications give this
-  /// number; else 0.
-  std::int64_t encoder = 0;
-};
-
+/// Those of all kinds of models.
 const std::vector<Preset>& presets();
 
 /// The preset whose parameters these are, and that computes the same with them but for the length

@@ -143,6 +143,45 @@ std::int64_t width_of(const ModelConfig& config, std::int64_t filters) {
   return width;
 }
 
+ModelConfig published_resnet(std::int64_t layers) {
+  return {.kind = "resnet",
+          .layers = layers,
+          .image = 224,
+          .classes = 1000,
+          .stem = StemShape::imagenet};
+}
+
+ModelConfig resnext(std::int64_t layers, std::int64_t groups, std::int64_t group_width) {
+  ModelConfig config = published_resnet(layers);
+  config.groups = groups;
+  config.group_width = group_width;
+  return config;
+}
+
+ModelConfig resnet_cifar(std::int64_t layers) {
+  return {.kind = "resnet", .layers = layers, .image = 32, .classes = 10, .stem = StemShape::cifar};
+}
+
+std::vector<Preset> resnet_presets() {
+  constexpr std::string_view he = "He et al. 2016, v1.5, as in torchvision";
+  constexpr std::string_view xie = "Xie et al. 2017, as in torchvision";
+  constexpr std::string_view he_cifar = "the same for CIFAR: 3x3 stem without pool, 10 classes";
+  return {
+      {"resnet-18", he, published_resnet(18), 11'689'512},
+      {"resnet-34", he, published_resnet(34), 21'797'672},
+      {"resnet-50", he, published_resnet(50), 25'557'032},
+      {"resnet-101", he, published_resnet(101), 44'549'160},
+      {"resnet-152", he, published_resnet(152), 60'192'808},
+      {"resnext-50-32x4d", xie, resnext(50, 32, 4), 25'028'904},
+      {"resnext-101-32x8d", xie, resnext(101, 32, 8), 88'791'336},
+      {"resnet-18-cifar", he_cifar, resnet_cifar(18), 11'173'962},
+      {"resnet-34-cifar", he_cifar, resnet_cifar(34), 21'282'122},
+      {"resnet-50-cifar", he_cifar, resnet_cifar(50), 23'520'842},
+      {"resnet-101-cifar", he_cifar, resnet_cifar(101), 42'512'970},
+      {"resnet-152-cifar", he_cifar, resnet_cifar(152), 58'156'618},
+  };
+}
+
 }  // namespace
 
 Model make_resnet(const ModelConfig& config, Device& device) {
@@ -176,6 +215,18 @@ Model make_resnet(const ModelConfig& config, Device& device) {
   model.input = {config.image, config.image, config.channels};
   model.terms = {{1, config.classes}};
   return model;
+}
+
+ModelInfo resnet_info() {
+  return {.name = "resnet",
+          .summary = "residual network of convolutions on images; each block is one unit",
+          .make = make_resnet,
+          .batch_norms = true,
+          .keys = {"layers", "channels", "classes", "filters", "groups", "group_width", "stem"},
+          .presets = resnet_presets(),
+          .names = [](const Model& model, const ModelConfig&) {
+            return Names{.tensors = naming::torchvision_modules(model)};
+          }};
 }
 
 }  // namespace ringside

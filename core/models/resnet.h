@@ -1,7 +1,7 @@
 // ResNet: convolutional blocks with residual connections.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -19,5 +19,6 @@ namespace ringside {
 /// Error for sizes below 1, for unknown `layers`, and for groups that are refused for
 /// their number or width.
 Model make_resnet(const ModelConfig& config, Device& device);
+ModelInfo resnet_info();
 
 }  // namespace ringside

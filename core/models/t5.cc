@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/models/model_defaults.h"
+#include "core/models/published_config.h"
 #include "core/models/t5_blocks.h"
 #include "core/nn/decoder_layers.h"
 #include "core/nn/dropout.h"
@@ -191,6 +192,105 @@ class T5Head final : public Unit {
   Linear logits_;
 };
 
+constexpr naming::Rule t5_rules[] = {
+    {"embedding", "table.tokens", "shared.weight", naming::Order::tokens},
+    {"encoder.*", "norm1.weight", "encoder.block.*.layer.0.layer_norm.weight"},
+    {"encoder.*", "attention.q.weight", "encoder.block.*.layer.0.SelfAttention.q.weight"},
+    {"encoder.*", "attention.kv.weight", "encoder.block.*.layer.0.SelfAttention.k.weight",
+     naming::Order::same, 0, 2},
+    {"encoder.*", "attention.kv.weight", "encoder.block.*.layer.0.SelfAttention.v.weight",
+     naming::Order::same, 1, 2},
+    {"encoder.*", "attention.out.weight", "encoder.block.*.layer.0.SelfAttention.o.weight"},
+    {"encoder.*", "attention.bias.buckets",
+     "encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"encoder.*", "norm2.weight", "encoder.block.*.layer.1.layer_norm.weight"},
+    {"encoder.*", "mlp.in.weight", "encoder.block.*.layer.1.DenseReluDense.wi.weight"},
+    {"encoder.*", "mlp.out.weight", "encoder.block.*.layer.1.DenseReluDense.wo.weight"},
+    {"bridge", "norm.weight", "encoder.final_layer_norm.weight"},
+    {"decoder.*", "norm1.weight", "decoder.block.*.layer.0.layer_norm.weight"},
+    {"decoder.*", "attention.q.weight", "decoder.block.*.layer.0.SelfAttention.q.weight"},
+    {"decoder.*", "attention.kv.weight", "decoder.block.*.layer.0.SelfAttention.k.weight",
+     naming::Order::same, 0, 2},
+    {"decoder.*", "attention.kv.weight", "decoder.block.*.layer.0.SelfAttention.v.weight",
+     naming::Order::same, 1, 2},
+    {"decoder.*", "attention.out.weight", "decoder.block.*.layer.0.SelfAttention.o.weight"},
+    {"decoder.*", "attention.bias.buckets",
+     "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"decoder.*", "norm2.weight", "decoder.block.*.layer.1.layer_norm.weight"},
+    {"decoder.*", "cross.q.weight", "decoder.block.*.layer.1.EncDecAttention.q.weight"},
+    {"decoder.*", "cross.kv.weight", "decoder.block.*.layer.1.EncDecAttention.k.weight",
+     naming::Order::same, 0, 2},
+    {"decoder.*", "cross.kv.weight", "decoder.block.*.layer.1.EncDecAttention.v.weight",
+     naming::Order::same, 1, 2},
+    {"decoder.*", "cross.out.weight", "decoder.block.*.layer.1.EncDecAttention.o.weight"},
+    {"decoder.*", "norm3.weight", "decoder.block.*.layer.2.layer_norm.weight"},
+    {"decoder.*", "mlp.in.weight", "decoder.block.*.layer.2.DenseReluDense.wi.weight"},
+    {"decoder.*", "mlp.out.weight", "decoder.block.*.layer.2.DenseReluDense.wo.weight"},
+    {"head", "norm.weight", "decoder.final_layer_norm.weight"},
+};
+
+/// As in Hugging Face's T5ForConditionalGeneration.
+Names t5_names(const Model& model) {
+  Names names{.tensors = naming::by_rules(model, t5_rules),
+              // The first files have biases for attention to the encoder, which nothing reads.
+              .ignored = {".EncDecAttention.relative_attention_bias.weight"}};
+  const std::size_t table = naming::index_of(names, "shared.weight");
+  names.ties = {{"lm_head.weight", table},
+                {"encoder.embed_tokens.weight", table},
+                {"decoder.embed_tokens.weight", table}};
+  return names;
+}
+
+void read_t5(const PublishedConfig& file) {
+  ModelConfig& m = file.model();
+  file.take_size("num_layers", "layers", m.layers, 6);
+  file.take_size("num_heads", "heads", m.heads, 8);
+  file.take_size("d_model", "width", m.width, 512);
+  file.take_size("d_kv", "head_width", m.head_width, 64);
+  file.take_size("d_ff", "hidden", m.hidden, 2048);
+  file.take_size("relative_attention_num_buckets", "relative_buckets", m.relative_buckets, 32);
+  file.take_size("relative_attention_max_distance", "relative_distance", m.relative_distance, 128);
+  file.take_size("vocab_size", "vocabulary", m.vocabulary, 32128);
+  file.take_number("layer_norm_epsilon", "epsilon", m.epsilon, 1e-6);
+  file.take_activation("feed_forward_proj", "relu");
+  file.want("dense_act_fn", file.value("feed_forward_proj", "relu"));
+  file.want("num_decoder_layers", m.layers);
+  file.want("is_gated_act", false);
+  file.want("is_encoder_decoder", true);
+  file.want("tie_word_embeddings", true);
+}
+
+std::vector<Preset> t5_presets() {
+  constexpr std::string_view raffel = "Raffel et al. 2020, version 1.0";
+  // Samples are as long as in its pre-training: a source of 512 tokens, and a target of 114.
+  const auto t5 = [](std::int64_t layers, std::int64_t heads, std::int64_t head_width,
+                     std::int64_t width, std::int64_t hidden) {
+    return ModelConfig{.kind = "t5",
+                       .layers = layers,
+                       .heads = heads,
+                       .width = width,
+                       .context = 512,
+                       .target_context = 114,
+                       .head_width = head_width,
+                       .hidden = hidden,
+                       .vocabulary = 32128,
+                       .dropout = 0.1};
+  };
+  return {
+      {"t5-small", raffel, t5(6, 8, 64, 512, 2048), 60'506'624},
+      {"t5-base", raffel, t5(12, 12, 64, 768, 3072), 222'903'552},
+      {"t5-large", raffel, t5(24, 16, 64, 1024, 4096), 737'668'096},
+      {"t5-3b", raffel, t5(24, 32, 128, 1024, 16384), 2'851'598'336},
+      {"t5-11b", raffel, t5(24, 128, 128, 1024, 65536), 11'307'321'344},
+  };
+}
+
+void complete_t5(ModelConfig& c) {
+  if (c.target_context == 0) c.target_context = c.context;
+  if (c.head_width == 0) c.head_width = c.width / c.heads;
+  if (c.hidden == 0) c.hidden = 4 * c.width;
+}
+
 }  // namespace
 
 Model make_t5(const ModelConfig& config, Device& device) {
@@ -211,6 +311,25 @@ Model make_t5(const ModelConfig& config, Device& device) {
   model.input = {c.context + c.target_context};
   model.terms = {{c.target_context, c.vocabulary}};
   return model;
+}
+
+ModelInfo t5_info() {
+  return {.name = "t5",
+          .summary =
+              "encoder and decoder with relative positions; each block of either is one "
+              "unit",
+          .make = make_t5,
+          .attention = true,
+          .keys = {"layers", "heads", "width", "head_width", "hidden", "relative_buckets",
+                   "relative_distance", "vocabulary", "epsilon", "activation"},
+          .sample_keys = {"context", "target_context"},
+          .epsilon = 1e-6,
+          .activation = ModelActivation::relu,
+          .complete = complete_t5,
+          .presets = t5_presets(),
+          .names = [](const Model& model, const ModelConfig&) { return t5_names(model); },
+          .model_type = "t5",
+          .read = read_t5};
 }
 
 }  // namespace ringside

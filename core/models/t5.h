@@ -1,7 +1,7 @@
 // T5: an encoder and a decoder.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -26,5 +26,6 @@ namespace ringside {
 /// that do not divide the width if `head_width` is 0, for heads wider than 2^20 together, and for
 /// buckets or distances that RelativeBias does not take.
 Model make_t5(const ModelConfig& config, Device& device);
+ModelInfo t5_info();
 
 }  // namespace ringside

@@ -72,4 +72,31 @@ Model make_vgg(const ModelConfig& config, Device& device) {
   return model;
 }
 
+ModelInfo vgg_info() {
+  const ModelConfig published{.kind = "vgg",
+                              .layers = 16,
+                              .dropout = 0.5,
+                              .image = 224,
+                              .classes = 1000,
+                              .stem = StemShape::imagenet};
+  const ModelConfig cifar{.kind = "vgg",
+                          .layers = 16,
+                          .dropout = 0.5,
+                          .image = 32,
+                          .classes = 10,
+                          .stem = StemShape::cifar};
+  return {.name = "vgg",
+          .summary = "plain convolutions on images; the layers up to each pool are one unit",
+          .make = make_vgg,
+          .keys = {"layers", "channels", "classes", "filters", "stem"},
+          .presets = {{"vgg-16", "Simonyan and Zisserman 2015, as in torchvision", published,
+                       138'357'544},
+                      {"vgg-16-cifar", "the same for CIFAR: classifier of width 512, 10 classes",
+                       cifar, 15'245'130}},
+          .names = [](const Model& model, const ModelConfig& c) {
+            return Names{.tensors =
+                             naming::torchvision_layers(model, c.channels, "classifier.0.weight")};
+          }};
+}
+
 }  // namespace ringside

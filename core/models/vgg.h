@@ -1,7 +1,7 @@
 // VGG: a plain sequence of convolutions.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_info.h"
 
 namespace ringside {
 
@@ -15,5 +15,6 @@ namespace ringside {
 /// are torchvision's. Throws Error for sizes below 1, a `dropout` outside [0, 1), or an invalid
 /// `image` or `layers`.
 Model make_vgg(const ModelConfig& config, Device& device);
+ModelInfo vgg_info();
 
 }  // namespace ringside

@@ -154,7 +154,7 @@ TEST(FeedTest, ARankGetsItsMicroBatchesAsOurLoaderMakesThem) {
   const std::vector<Message> messages = messages_of(plan, 1);
   ASSERT_EQ(messages.size(), 1u + 2 * 2 + 3 * 2);
   const auto device = make_cpu_device(1);
-  const Model model = find_model("gpt").make(plan.model, *device);
+  const Model model = make_model(plan.model, *device);
   const Datasets data = find_dataset("synthetic").make(plan.data, plan.model, model.task);
   const Loader training(*data.training, *device, 8, 1), held_out(*data.held_out, *device, 8, 1);
   std::size_t at = 1;

@@ -302,7 +302,7 @@ TEST(Planner, ALibraryAddsUpInAnUnknownOrder) {
 TEST(Planner, ModelsWithoutAttentionHaveNothingOfItToRecompute) {
   auto config = experiment();
   config.train.recompute = Recompute::attention;
-  for (const ModelRow& row : model_rows()) {
+  for (const ModelInfo& row : models()) {
     config.model.kind = row.name;
     const bool refused = complaint([&] {
                            plan_training(config, "ddp", 2);

@@ -7,16 +7,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/write_values.h"
-#include "core/models/alexnet.h"
-#include "core/models/bert.h"
-#include "core/models/gpt.h"
-#include "core/models/idefics3.h"
-#include "core/models/inception.h"
-#include "core/models/llama.h"
-#include "core/models/mlp.h"
-#include "core/models/resnet.h"
-#include "core/models/t5.h"
-#include "core/models/vgg.h"
+#include "core/models/models.h"
 #include "core/num/random.h"
 #include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
@@ -87,25 +78,12 @@ ModelConfig mlp() {
   return c;
 }
 
-Model make(const ModelConfig& c, Device& device) {
-  if (c.kind == "gpt") return make_gpt(c, device);
-  if (c.kind == "llama") return make_llama(c, device);
-  if (c.kind == "bert") return make_bert(c, device);
-  if (c.kind == "idefics3") return make_idefics3(c, device);
-  if (c.kind == "t5") return make_t5(c, device);
-  if (c.kind == "resnet") return make_resnet(c, device);
-  if (c.kind == "vgg") return make_vgg(c, device);
-  if (c.kind == "alexnet") return make_alexnet(c, device);
-  if (c.kind == "inception") return make_inception(c, device);
-  return make_mlp(c, device);
-}
-
 /// A model with random parameters and statistics. save() writes them to a file, and loaded() reads
 /// the parameters and statistics of a file, so that tests can compare the two.
 class Weights {
  public:
   Weights(const ModelConfig& config, DType dtype, std::uint64_t seed = 1)
-      : config_(config), dtype_(dtype), model_(make(config, *device_)) {
+      : config_(config), dtype_(dtype), model_(make_model(config, *device_)) {
     std::uint64_t at = 0;
     const auto draw = [&](const Tensor& out) {
       std::vector<float> values(static_cast<std::size_t>(out.count()));

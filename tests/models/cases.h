@@ -4,14 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/models/alexnet.h"
-#include "core/models/bert.h"
-#include "core/models/idefics3.h"
-#include "core/models/inception.h"
-#include "core/models/llama.h"
-#include "core/models/resnet.h"
-#include "core/models/t5.h"
-#include "core/models/vgg.h"
+#include "core/models/models.h"
 #include "tests/models/bound_model.h"
 
 namespace ringside {
@@ -119,19 +112,6 @@ inline std::vector<Case> cases() {
          return config;
        }()},
   };
-}
-
-inline Model make_model(const ModelConfig& config, Device& device) {
-  if (config.kind == "mlp") return make_mlp(config, device);
-  if (config.kind == "llama") return make_llama(config, device);
-  if (config.kind == "bert") return make_bert(config, device);
-  if (config.kind == "idefics3") return make_idefics3(config, device);
-  if (config.kind == "t5") return make_t5(config, device);
-  if (config.kind == "vgg") return make_vgg(config, device);
-  if (config.kind == "alexnet") return make_alexnet(config, device);
-  if (config.kind == "inception") return make_inception(config, device);
-  if (config.kind == "resnet") return make_resnet(config, device);
-  return make_gpt(config, device);
 }
 
 /// Whether the unit uses up what the forward of the first unit hands over: BERT's head the masked

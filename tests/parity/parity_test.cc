@@ -8,16 +8,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/weights.h"
-#include "core/models/alexnet.h"
-#include "core/models/bert.h"
-#include "core/models/gpt.h"
-#include "core/models/idefics3.h"
-#include "core/models/inception.h"
-#include "core/models/llama.h"
-#include "core/models/mlp.h"
-#include "core/models/resnet.h"
-#include "core/models/t5.h"
-#include "core/models/vgg.h"
+#include "core/models/models.h"
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
 #include "tests/parity/fixture.h"
@@ -28,19 +19,6 @@ namespace {
 
 using testing::Fixture;
 using testing::FixtureData;
-
-Model make(const ModelConfig& c, Device& device) {
-  if (c.kind == "gpt") return make_gpt(c, device);
-  if (c.kind == "llama") return make_llama(c, device);
-  if (c.kind == "bert") return make_bert(c, device);
-  if (c.kind == "idefics3") return make_idefics3(c, device);
-  if (c.kind == "t5") return make_t5(c, device);
-  if (c.kind == "resnet") return make_resnet(c, device);
-  if (c.kind == "vgg") return make_vgg(c, device);
-  if (c.kind == "alexnet") return make_alexnet(c, device);
-  if (c.kind == "inception") return make_inception(c, device);
-  return make_mlp(c, device);
-}
 
 std::vector<float> floats(Device& device, const Tensor& values) {
   const Tensor out = device.tensor(values.shape(), MemoryKind::workspace);
@@ -95,7 +73,7 @@ class Parity : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
       : fixture_(std::get<0>(GetParam())),
         dtype_(std::get<1>(GetParam())),
         prefix_(dtype_ == DType::f32 ? "fp32." : "bf16."),
-        model_(make(fixture_.model(), *device_)),
+        model_(make_model(fixture_.model(), *device_)),
         data_(fixture_, model_),
         batch_(batch_of(*device_, data_)),
         values_(open_weights(fixture_.weights(), model_, fixture_.model())) {

@@ -42,7 +42,7 @@ double gradients(const Training& one) {
 /// The largest unit's share of the parameters.
 double largest_unit() {
   const auto device = make_cpu_device(1);
-  const Model model = find_model("gpt").make(config_of({"single"}, 1).model, *device);
+  const Model model = make_model(config_of({"single"}, 1).model, *device);
   std::int64_t largest = 0;
   for (const auto& unit : model.units) largest = std::max(largest, unit->layout().count());
   return static_cast<double>(largest) / static_cast<double>(model.parameter_count());

@@ -57,7 +57,7 @@ class ModelStates : public ::testing::TestWithParam<std::tuple<GptShape, int>> {
   std::int64_t padding(std::int64_t n) const {
     const RunPlan run = plan("fsdp");
     const auto device = find_device("sim").make(run, 0, nullptr);
-    const Model model = find_model("gpt").make(run.model, *device);
+    const Model model = make_model(run.model, *device);
     std::int64_t elements = 0;
     for (const auto& unit : model.units) {
       const std::int64_t count = unit->layout().count();
@@ -90,7 +90,7 @@ TEST_P(ModelStates, OfFsdpAreTheRanksPartAndItsPadding) {
 TEST_P(ModelStates, OfFsdpLeaveRoomForTwoUnitsAndActivations) {
   const RunPlan run_plan = plan("fsdp");
   const auto device = find_device("sim").make(run_plan, 0, nullptr);
-  const Model model = find_model("gpt").make(run_plan.model, *device);
+  const Model model = make_model(run_plan.model, *device);
   std::vector<std::int64_t> units;
   for (const auto& unit : model.units) units.push_back(unit->layout().count());
   std::sort(units.rbegin(), units.rend());

@@ -100,7 +100,7 @@ std::vector<float> first_running_means(ExperimentConfig config, const char* sche
   plan.save = folder.path() / "model.safetensors";
   run(plan);
   const auto device = make_cpu_device(1);
-  const Model model = find_model(config.model.kind).make(config.model, *device);
+  const Model model = make_model(config.model, *device);
   const auto saved = open_weights(plan.save, model, config.model);
   for (const auto& unit : model.units) {
     saved->write_statistics(*unit);

@@ -86,7 +86,7 @@ sim::ClusterSpec slow_way(std::int64_t devices) {
 double seconds_of_pipeline(const RunPlan& plan, double gbs) {
   const sim::ClusterSpec& cluster = *plan.cluster;
   const auto device = find_device("sim").make(plan, 0, nullptr);
-  const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Model model = make_model(plan.model, *device);
   double fetched = 0, updated = 0, stored = 0;
   for (std::size_t u = model.units.size(); u-- > 0;) {
     const Tensor all = device->tensor({model.units[u]->layout().count()}, MemoryKind::workspace);

@@ -65,7 +65,7 @@ double model_states(const Shape& shape, const std::string& scheme, int world) {
   plan.cluster->device.memory_gb = 1e6;
   plan.ranks = {{.rank = 0, .worker = 0}};
   const auto device = find_device("sim").make(plan, 0, nullptr);
-  Model model = find_model("gpt").make(plan.model, *device);
+  Model model = make_model(plan.model, *device);
   EXPECT_EQ(model.parameter_count(), shape.parameters);
   MemoryStore store;
   Timeline timeline(*device);

@@ -122,7 +122,7 @@ class DeviceGiver {
 
 std::int64_t parameters_of(const ModelConfig& config) {
   const auto device = make_cpu_device(1);
-  return find_model(config.kind).make(config, *device).parameter_count();
+  return make_model(config, *device).parameter_count();
 }
 
 void check_memory(const RunPlan& run, std::int64_t parameters, const std::vector<int>& workers,

@@ -145,7 +145,7 @@ std::unique_ptr<Device> device_for_checks(const RunPlan& plan) {
 void check_model(const RunPlan& plan) {
   if (plan.cluster) sim::require_simgrid();
   const auto device = device_for_checks(plan);
-  const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Model model = make_model(plan.model, *device);
   if (!plan.train.initial_weights.empty())
     open_weights(plan.train.initial_weights, model, plan.model);
   check_countable(plan, model);
@@ -176,7 +176,7 @@ void check_unpacked(const Datasets& data, std::int64_t ranks) {
 /// `ranks` ranks on a host.
 void check_data(const RunPlan& plan, std::int64_t ranks) {
   const auto device = device_for_checks(plan);
-  const Task task = find_model(plan.model.kind).make(plan.model, *device).task;
+  const Task task = make_model(plan.model, *device).task;
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, task);
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
@@ -227,7 +227,7 @@ void check_memory(const std::vector<RunPlan>& plans, const MemoryLimit& limit) {
     if (!shares_this_memory(plan) || (before && same_need(*before, plan))) continue;
     before = &plan;
     const auto device = device_for_checks(plan);
-    const Model model = find_model(plan.model.kind).make(plan.model, *device);
+    const Model model = make_model(plan.model, *device);
     double needed = state_of_workers(plan, model.parameter_count());
     const char* what = "the model's state";
     if (needed <= limit.bytes) {

@@ -92,7 +92,7 @@ auto ask_model(const RunPlan& plan, const Ask& ask) {
   ModelConfig config = plan.model;
   config.batch_norm_group = 1;
   const auto device = find_device("cpu").make(plan, 0, nullptr);
-  return ask(find_model(config.kind).make(config, *device));
+  return ask(make_model(config, *device));
 }
 
 /// The number of tensors of which the model has gradients.

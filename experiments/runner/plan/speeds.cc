@@ -71,7 +71,7 @@ double MicroBatchTimes::measure(int worker, std::int64_t samples) const {
   alone.cluster->device.memory_gb = unlimited_gb;
   for (sim::OtherMachines& other : alone.cluster->others) other.device.memory_gb = unlimited_gb;
   const auto device = find_device(alone.device.kind).make(alone, 0, nullptr);
-  const Model model = find_model(alone.model.kind).make(alone.model, *device);
+  const Model model = make_model(alone.model, *device);
   const double start = device->clock().now();
   pass_over(model, *device, samples, alone.train);
   return device->clock().now() - start;

@@ -33,7 +33,7 @@ double products(const CountingDevice& device) {
 /// Takes `samples` through forward and backward as the plan says, and calls `between` in between.
 void count_step(const RunPlan& plan, std::int64_t samples, CountingDevice& device,
                 const std::function<void()>& between) {
-  Model model = find_model(plan.model.kind).make(plan.model, device);
+  Model model = make_model(plan.model, device);
   bind_all(model, device, parameter_dtype(plan.train));
   const bool full = plan.train.recompute == Recompute::full;
   Pass pass{.keep_attention = plan.train.recompute != Recompute::attention};

@@ -2,16 +2,6 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
-#include "core/models/alexnet.h"
-#include "core/models/bert.h"
-#include "core/models/gpt.h"
-#include "core/models/idefics3.h"
-#include "core/models/inception.h"
-#include "core/models/llama.h"
-#include "core/models/mlp.h"
-#include "core/models/resnet.h"
-#include "core/models/t5.h"
-#include "core/models/vgg.h"
 #include "core/scheme/independent.h"
 #include "core/scheme/local_replicas.h"
 #include "core/scheme/single.h"
@@ -253,33 +243,7 @@ const std::vector<SchemeInfo>& scheme_rows() {
   return rows;
 }
 
-const std::vector<ModelRow>& model_rows() {
-  static const std::vector<ModelRow> rows = {
-      {"gpt", "decoder-only transformer; each block is one unit", make_gpt, /*batch_norms=*/false,
-       /*attention=*/true},
-      {"llama", "decoder with RMS norms, rotary positions, SwiGLU and shared heads of keys",
-       make_llama, /*batch_norms=*/false, /*attention=*/true},
-      {"bert",
-       "encoder-only transformer with both heads of its pre-training; each block is one unit",
-       make_bert, /*batch_norms=*/false, /*attention=*/true},
-      {"idefics3",
-       "vision transformer, connector and Llama's decoder over image and text, as SmolVLM",
-       make_idefics3, /*batch_norms=*/false, /*attention=*/true},
-      {"t5", "encoder and decoder with relative positions; each block of either is one unit",
-       make_t5, /*batch_norms=*/false, /*attention=*/true},
-      {"mlp", "feed-forward language model on a fixed context", make_mlp},
-      {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
-       /*batch_norms=*/true},
-      {"vgg", "plain convolutions on images; the layers up to each pool are one unit", make_vgg},
-      {"alexnet", "AlexNet on images; the layers up to each pool are one unit", make_alexnet},
-      {"inception", "Inception-v3 on images, without auxiliary classifier; each block is one unit",
-       make_inception, /*batch_norms=*/true},
-  };
-  return rows;
-}
-
 const SchemeInfo& find_scheme(std::string_view name) { return find(scheme_rows(), "scheme", name); }
-const ModelRow& find_model(std::string_view name) { return find(model_rows(), "model", name); }
 const DatasetRow& find_dataset(std::string_view name) {
   return find(dataset_rows(), "data set", name);
 }

@@ -1,5 +1,5 @@
-// Registry of what this build contains: one row for each scheme, model, data set, device,
-// framework and library of messages.
+// Registry of what this build contains: one row for each scheme, data set, device, framework and
+// library of messages. Those of models are in core/models/models.h.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,13 @@
 
 #include "core/data/file_list.h"
 #include "core/device/host_side.h"
+#include "core/models/models.h"
 #include "core/scheme/links.h"
 #include "core/sim/cluster.h"
 #include "core/sim/world.h"
 #include "experiments/runner/registry/scheme_info.h"
 
 namespace ringside {
-
-struct ModelRow {
-  std::string_view name;
-  std::string_view summary;
-  /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
-  std::function<Model(const ModelConfig&, Device&)> make;
-  bool batch_norms = false;  // whether it has batch norms; if not, batch_norm_group must be 1
-  bool attention = false;    // whether it has attention; if not, nothing of it can be recomputed
-};
 
 struct Datasets {
   std::unique_ptr<Dataset> training, held_out;  // held_out may be null
@@ -94,7 +86,6 @@ struct MessageRow {
 const std::vector<SchemeInfo>& scheme_rows();
 /// The part of them that PyTorch runs (experiments/python).
 std::vector<SchemeInfo> torch_rows();
-const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
 const std::vector<FrameworkRow>& framework_rows();
@@ -103,7 +94,6 @@ const std::vector<MessageRow>& message_rows();
 /// Returns the row of that name. If there is none, throws Error that tells the most similar name
 /// and all names.
 const SchemeInfo& find_scheme(std::string_view name);
-const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
 const FrameworkRow& find_framework(std::string_view name);

@@ -75,7 +75,7 @@ void refuse_lengths(const Dataset& data, const RunPlan& plan) {
 
 void feed(const RunPlan& plan, int rank, const Write& write) {
   const auto device = find_device("cpu").make(plan, rank, nullptr);
-  const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Model model = make_model(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   refuse_lengths(*data.training, plan);
   const TrainConfig& train = plan.train;

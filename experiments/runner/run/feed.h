@@ -16,7 +16,7 @@ namespace ringside {
 /// safetensors:
 ///
 ///   "start"     the initial values and running statistics, by the names of
-///   core/interchange/names.h.
+///   core/models/tensor_names.h.
 ///               The line also has "record", a RankRecord with what is known of it already, a
 ///               "step" and a "slice" as such a record lists them, without values, and "evaluated":
 ///               how many global batches an evaluation reads

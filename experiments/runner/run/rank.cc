@@ -148,7 +148,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
     timer.emplace(*timed, plan, rank, site.store);
     device = std::move(timed);
   }
-  Model model = find_model(plan.model.kind).make(plan.model, *device);
+  Model model = make_model(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   std::unique_ptr<HostSide> host;
   if (plan.train.offload != Offload::none && self.worker >= 0)

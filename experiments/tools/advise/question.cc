@@ -80,7 +80,7 @@ std::vector<std::string> precisions_of(const sim::ClusterSpec& cluster) {
 std::int64_t count_parameters(const ExperimentConfig& training) {
   const RunPlan plan = plan_training(training, "single", 1);
   const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
-  return find_model(plan.model.kind).make(plan.model, *device).parameter_count();
+  return make_model(plan.model, *device).parameter_count();
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class Search {
   // ---- what there is to consider
 
   void list_candidates() {
-    const ModelRow& model = find_model(question_.training.model.kind);
+    const ModelInfo& model = find_model(question_.training.model.kind);
     for (const std::int64_t world : question_.worlds) {
       int simplicity = 0;
       for (const Family& family : families_of(question_, world)) {

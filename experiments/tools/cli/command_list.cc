@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/interchange/stated_model.h"
 #include "core/models/presets.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/registry/registry.h"
@@ -52,13 +53,13 @@ std::string with_commas(std::int64_t number) {
 }
 
 void list_models() {
-  list_table(model_rows(), "models (model.kind)");
+  list_table(models(), "models (model.kind)");
   std::cout << "models with a name (model.preset), and their numbers of parameters\n";
   // Units own no parameters. The models that are made and counted here allocate only their running
   // statistics.
   const auto device = make_cpu_device(1);
   for (const Preset& preset : presets()) {
-    const Model model = find_model(preset.config.kind).make(preset.config, *device);
+    const Model model = make_model(preset.config, *device);
     const std::string encoder =
         preset.encoder == 0
             ? ""
@@ -66,9 +67,9 @@ void list_models() {
     std::cout << fmt::format("  {:<16} {:>15}  {}{}\n", preset.name,
                              with_commas(model.parameter_count()), preset.source, encoder);
   }
-  std::cout
-      << "models that a config.json of Hugging Face describes (model.from = \"FOLDER\"): gpt2, "
-         "llama, bert, t5, idefics3\n";
+  std::cout << fmt::format(
+      "models that a config.json of Hugging Face describes (model.from = \"FOLDER\"): {}\n",
+      fmt::join(hugging_face_types(), ", "));
 }
 
 void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }

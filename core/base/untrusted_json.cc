@@ -1,4 +1,4 @@
-#include "core/interchange/untrusted_json.h"
+#include "core/base/untrusted_json.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/models/model.h"
@@ -54,14 +56,41 @@ struct Names {
   std::vector<std::string> ignored{};
 };
 
-/// Names of the common files: gpt, llama, bert, idefics3 and t5 as in Hugging Face's
-/// GPT2LMHeadModel, LlamaForCausalLM, BertForPreTraining, Idefics3ForConditionalGeneration and
-/// T5ForConditionalGeneration, resnet, vgg, alexnet and inception as in torchvision, mlp under our
-/// own names. Throws Error if there are no names for the kind of model or for one of its
-/// parameters.
-Names names_of(const Model& model, const ModelConfig& config);
+namespace naming {
 
-/// Names of llm.c's model files, for gpt (core/interchange/llmc.h).
-Names llmc_names_of(const Model& model);
+/// How a file stores a parameter, which in Ringside is row-major.
+enum class Order : std::uint8_t {
+  same,
+  transposed,      // [in, out] in the file, [out, in] in Ringside
+  channels_first,  // [K, C, R, S] in the file, [K, R, S, C] in Ringside
+  joined_columns,  // [K, R * S * C] in the file, [K, R, S, C] in Ringside
+  tokens           // as `same`, but the file may have more rows
+};
 
+/// The name in the file for a unit's parameter. A '*' in `unit` stands for a number, which replaces
+/// the '*' in `name`. If files divide the rows of a parameter among several tensors, this rule
+/// names the tensor with `count` of its `parts` equal parts, from number `part` on.
+struct Rule {
+  std::string_view unit, parameter, name;
+  Order order = Order::same;
+  std::int64_t part = 0, parts = 1, count = 1;
+};
+
+/// Tensors that rules name. Throws Error for a parameter without a rule.
+std::vector<NamedTensor> by_rules(const Model& model, std::span<const Rule> rules);
+
+/// Tensors of a plain network whose parameters have torchvision's names. In Ringside the columns of
+/// the first linear layer, whose weight is called `first_linear`, are ordered by position, then
+/// channel; in torchvision by channel, then position. An image has `channels`.
+std::vector<NamedTensor> torchvision_layers(const Model& model, std::int64_t channels,
+                                            std::string_view first_linear);
+
+/// Tensors of a network of blocks: "UNIT.PARAMETER" is torchvision's name. Stem and head are no
+/// modules in torchvision: for them the name is "PARAMETER" alone.
+std::vector<NamedTensor> torchvision_modules(const Model& model);
+
+/// The position in names.tensors of the tensor `name`; throws Error if there is none.
+std::size_t index_of(const Names& names, std::string_view name);
+
+}  // namespace naming
 }  // namespace ringside

@@ -1,0 +1,50 @@
+#include "core/models/models.h"
+
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/models/alexnet.h"
+#include "core/models/bert.h"
+#include "core/models/gpt.h"
+#include "core/models/idefics3.h"
+#include "core/models/inception.h"
+#include "core/models/llama.h"
+#include "core/models/mlp.h"
+#include "core/models/resnet.h"
+#include "core/models/t5.h"
+#include "core/models/vgg.h"
+
+namespace ringside {
+
+const std::vector<ModelInfo>& models() {
+  static const std::vector<ModelInfo> all = {
+      gpt_info(), llama_info(),  bert_info(), idefics3_info(), t5_info(),
+      mlp_info(), resnet_info(), vgg_info(),  alexnet_info(),  inception_info(),
+  };
+  return all;
+}
+
+const ModelInfo& find_model(std::string_view kind) {
+  std::vector<std::string> known;
+  for (const ModelInfo& model : models()) {
+    if (model.name == kind) return model;
+    known.emplace_back(model.name);
+  }
+  throw Error("unknown model '{}'; did you mean '{}'? There are: {}", kind, nearest(kind, known),
+              fmt::join(known, ", "));
+}
+
+Model make_model(const ModelConfig& config, Device& device) {
+  return find_model(config.kind).make(config, device);
+}
+
+Names names_of(const Model& model, const ModelConfig& config) {
+  const ModelInfo& info = find_model(config.kind);
+  if (!info.names)
+    throw Error("model.kind = '{}': files of weights cannot hold a model of this kind",
+                config.kind);
+  return info.names(model, config);
+}
+
+}  // namespace ringside
