@@ -2,15 +2,18 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <iostream>
+#include <map>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
 #include "core/base/processor.h"
-#include "experiments/tools/cli/cli_commands.h"
+#include "experiments/tools/cli/commands.h"
 #include "experiments/tools/cli/thread_binding.h"
 
 namespace ringside {
@@ -18,18 +21,23 @@ namespace {
 
 constexpr std::string_view version = "ringside 0.1";
 
-/// Throws Error that names an option which was given an empty text, as an unset variable of a
-/// script leaves it. For paths and names that would mean something else than what was written.
-void check_no_option_is_empty(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& value : option->results())
-      if (option->nonpositional() && value.empty())
-        throw Error("{}: the text is empty; give {}, or leave the option out", option->get_name(),
-                    option->get_type_name().empty() ? "a value" : option->get_type_name());
+/// Declares all commands to `app`: `declared` and what each executes, in the same order.
+void declare_commands(CLI::App& app, std::deque<CommandOptions>& declared,
+                      std::vector<Execute>& execute) {
+  std::map<std::string_view, CLI::App*> parents = {{"", &app}};
+  for (const CommandInfo& command : commands()) {
+    CLI::App*& parent = parents[command.group];
+    for (const CommandGroup& group : command_groups())
+      if (!parent && group.name == command.group) {
+        parent = app.add_subcommand(std::string(group.name), std::string(group.summary));
+        parent->require_subcommand(1);
+      }
+    declared.emplace_back(*parent->add_subcommand(std::string(command.name)));
+    execute.push_back(command.declare(declared.back()));
+  }
 }
 
 int run_command(const Process& process) {
-  Arguments arguments;
   CLI::App app(
       "Trains one model on N workers with every scheme of keeping them in step, and shows the "
       "results side by side.\n\n"
@@ -39,11 +47,9 @@ int run_command(const Process& process) {
   app.set_help_flag("--help,-h", "print this help; `ringside COMMAND --help` says more");
   app.require_subcommand(1);
 
-  Commands commands;
-  add_experiment_commands(app, arguments, process, commands);
-  add_result_commands(app, arguments, process, commands);
-  add_bench_commands(app, arguments, process, commands);
-  add_machine_commands(app, arguments, process, commands);
+  std::deque<CommandOptions> declared;  // commands keep references to them
+  std::vector<Execute> execute;
+  declare_commands(app, declared, execute);
 
   try {
     // CLI11 wants the arguments in reverse order.
@@ -52,20 +58,20 @@ int run_command(const Process& process) {
     if (error.get_exit_code() == 0) return app.exit(error);
     return complain(wrong_input, fmt::format("{}; see `ringside --help`", error.what()));
   }
-  const auto asked = std::find_if(commands.begin(), commands.end(),
-                                  [](const Command& one) { return one.words->parsed(); });
+  const auto asked = std::find_if(declared.begin(), declared.end(),
+                                  [](const CommandOptions& one) { return one.was_asked_for(); });
   try {
-    if (asked != commands.end()) check_no_option_is_empty(*asked->words);
+    if (asked != declared.end()) asked->check_no_option_is_empty();
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
   try {
-    if (asked != commands.end()) {
-      if (asked->uses_cores && !process.thread_binding.empty())
-        complain(ok, thread_binding_text(process.thread_binding, allowed_cores().value_or(1)));
-      return asked->run();
-    }
-    throw Error("the command line names no command");  // CLI11 has asked for one
+    if (asked == declared.end())
+      throw Error("the command line names no command");  // CLI11 has asked for one
+    asked->finish();
+    if (asked->depends_on_cores() && !process.thread_binding.empty())
+      complain(ok, thread_binding_text(process.thread_binding, allowed_cores().value_or(1)));
+    return execute[static_cast<std::size_t>(asked - declared.begin())](process);
   } catch (const std::exception& error) {
     return complain(run_failed, explain(error));
   }

@@ -15,14 +15,92 @@
 #include "experiments/runner/plan/checks.h"
 #include "experiments/tools/advise/advice_text.h"
 #include "experiments/tools/calibrate/calibrate.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
+#include "experiments/tools/cli/experiment_arguments.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside {
 namespace {
 
+struct AdviseArguments {
+  std::string model;  // a preset or an experiment file
+  std::vector<std::string> settings;
+  std::string cluster;
+  std::int64_t batch = 0;
+  std::vector<std::int64_t> worlds;
+  std::vector<std::string> precisions;
+  double price = 0, samples = 0, deadline_h = 0, reserve_gb = 1.5, seconds = 40;
+  std::size_t shown = 8, written = 1;  // cases in the table and in the experiment file
+  bool explain = false;
+  std::string results = "results";
+};
+
+void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
+  options
+      .add("MODEL", arguments.model,
+           "a preset (see `ringside list models`), or an experiment file, whose training stays as "
+           "it is but for what is chosen")
+      .required();
+  add_settings(options, arguments.settings);
+  options
+      .add("--cluster", arguments.cluster,
+           "the cluster file; default: that of the experiment file, or this machine as `ringside "
+           "calibrate` measured it")
+      .type("FILE");
+  options.add("--batch", arguments.batch, "the global batch; default: that of the experiment file")
+      .between(std::int64_t{1}, std::int64_t{1} << 24)
+      .type("SAMPLES");
+  options
+      .add("--worlds", arguments.worlds,
+           "numbers of workers to consider; default: all devices, and with --deadline also half of "
+           "the machines, a quarter and so on")
+      .list()
+      .type("N,M")
+      .between(1, 1'000'000);
+  options
+      .add("--precisions", arguments.precisions,
+           "fp32, tf32, bf16, fp16: precisions to consider; default: that of the experiment file; "
+           "for presets bf16 or fp16, and tf32 or fp32")
+      .list()
+      .type("A,B");
+  options.add("--price", arguments.price, "of a device and hour, in any currency")
+      .positive()
+      .type("P");
+  options.add("--samples", arguments.samples, "samples that are to be trained")
+      .positive()
+      .type("N");
+  options
+      .add("--deadline", arguments.deadline_h,
+           "hours within which they are to be trained: the fewest hours of devices win that meet "
+           "it")
+      .positive()
+      .type("HOURS");
+  options
+      .add("--reserve", arguments.reserve_gb,
+           "GB of each GPU that stay free for its context, NCCL's buffers and fragments")
+      .not_negative()
+      .type("GB")
+      .shows_default();
+  options.add("--seconds", arguments.seconds, "for which candidates are simulated")
+      .positive()
+      .type("S")
+      .shows_default();
+  options.add("--top", arguments.shown, "lines of the table")
+      .between(1, 1000)
+      .type("N")
+      .shows_default();
+  options
+      .add("--cases", arguments.written,
+           "how many of the best become cases of the experiment file that is written to DIR/advise")
+      .between(1, 100)
+      .type("N")
+      .shows_default();
+  options.flag("--explain", arguments.explain, "say of every other candidate why it loses");
+  add_results(options, arguments.results);
+}
+
 /// The settings that options of the command stand for.
-std::vector<std::string> settings_of_advice(const Arguments& arguments) {
+std::vector<std::string> settings_of_advice(const AdviseArguments& arguments) {
   std::vector<std::string> all;
   if (!arguments.cluster.empty()) {
     all.push_back("device.kind=sim");
@@ -32,7 +110,7 @@ std::vector<std::string> settings_of_advice(const Arguments& arguments) {
     all.push_back("train.batch_per_rank=0");
     all.push_back("train.global_batch=" + std::to_string(arguments.batch));
   }
-  all.insert(all.end(), arguments.overrides.begin(), arguments.overrides.end());
+  all.insert(all.end(), arguments.settings.begin(), arguments.settings.end());
   return all;
 }
 
@@ -51,7 +129,7 @@ sim::ClusterSpec machine_of(const DeviceConfig& device, const std::string& resul
   return machine;
 }
 
-Question question_of(const Arguments& arguments, std::ostream& errors) {
+Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
   Question question;
   question.seconds = arguments.seconds;
   question.processes = std::max(1, allowed_cores().value_or(1));
@@ -63,17 +141,18 @@ Question question_of(const Arguments& arguments, std::ostream& errors) {
   if (question.deadline_h > 0 && question.samples == 0)
     throw Error("--deadline says within how many hours; say with --samples how many samples");
   const std::vector<std::string> settings = settings_of_advice(arguments);
-  const bool file = arguments.file.ends_with(".toml") || std::filesystem::exists(arguments.file);
+  const bool file = arguments.model.ends_with(".toml") || std::filesystem::exists(arguments.model);
   if (!file && arguments.batch == 0)
-    throw Error("--batch: say how many samples a step of {} has", arguments.file);
+    throw Error("--batch: say how many samples a step of {} has", arguments.model);
   if (file) {
-    const Experiment experiment = read_experiment(arguments.file, settings);
+    const Experiment experiment = read_experiment(arguments.model, settings);
     question.training = experiment.common;
     if (!experiment.cases.empty() || !experiment.sweep.empty())
       errors << fmt::format(
-          "{}: its cases and its sweep are left out; what its tables say counts\n", arguments.file);
+          "{}: its cases and its sweep are left out; what its tables say counts\n",
+          arguments.model);
   } else {
-    question.training = training_of_preset(arguments.file, settings);
+    question.training = training_of_preset(arguments.model, settings);
   }
   const DeviceConfig& device = question.training.device;
   if (device.kind == "cpu") {
@@ -97,15 +176,15 @@ Question question_of(const Arguments& arguments, std::ostream& errors) {
 
 /// The file for what is advised, in a folder that can be written. Throws Error if it is the
 /// experiment that is asked about.
-OutputFile output_of(const Question& question, const Arguments& arguments) {
+OutputFile output_of(const Question& question, const AdviseArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
   const std::filesystem::path path = folder / (question.training.name + ".toml");
-  if (std::filesystem::equivalent(path, arguments.file, failed))
+  if (std::filesystem::equivalent(path, arguments.model, failed))
     throw Error("{} is the experiment itself, which is not overwritten; choose another --results",
-                arguments.file);
+                arguments.model);
   return check_output("--results", path.string());
 }
 
@@ -126,9 +205,7 @@ std::string experiment_for(const Question& question, const Advice& advice, std::
                               reason_of(question, advice)));
 }
 
-}  // namespace
-
-int advise_command(const Arguments& arguments, const Process& process) {
+int advise(const AdviseArguments& arguments, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
   Question question;
   OutputFile output;
@@ -162,6 +239,18 @@ int advise_command(const Arguments& arguments, const Process& process) {
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());
   }
+}
+
+}  // namespace
+
+Execute advise_command(CommandOptions& options) {
+  options.summary(
+      "simulate the ways of training a model on a cluster, and say which is best and why: scheme, "
+      "degree of sharding, precision, recomputation, offload, micro-batches, buckets");
+  options.uses_cores();
+  const auto arguments = std::make_shared<AdviseArguments>();
+  declare_advice(options, *arguments);
+  return [arguments](const Process& process) { return advise(*arguments, process); };
 }
 
 }  // namespace ringside

@@ -1,3 +1,4 @@
+// ringside bench ps
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,13 +11,75 @@
 #include "core/base/nearest.h"
 #include "core/base/whole_file.h"
 #include "experiments/tools/bench/ps_bench.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/bench_arguments.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/dmlc.h"
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside {
 namespace {
+
+struct BenchPsArguments {
+  std::vector<std::int64_t> workers, servers;
+  std::vector<std::string> transports, consistencies;
+  std::string placement = "dedicated";
+  std::int64_t partition = 0;            // bytes; 0: by default
+  std::string keys, address, advertise;  // of a process of a job
+  std::int64_t threads = 1;
+  BenchArguments bench;
+};
+
+void declare_bench_ps(CommandOptions& options, BenchPsArguments& arguments) {
+  options.add("--workers", arguments.workers, "numbers of workers; default: 1").list().type("N,M");
+  options.add("--servers", arguments.servers, "numbers of servers; default: 1").list().type("N,M");
+  add_sizes(
+      options, arguments.bench,
+      "bytes of the array that every worker pushes and pulls, as in 64KB,1MB with 1 KB = 1024 "
+      "bytes; default: 4KB to 64MB");
+  options
+      .add("--transports", arguments.transports,
+           "as scheme.ps.transport (see `ringside list keys`); default: all")
+      .list()
+      .type("A,B");
+  options
+      .add("--consistencies", arguments.consistencies,
+           "bsp, ssp or asp, as scheme.ps.consistency; default: bsp")
+      .list()
+      .type("A,B");
+  options
+      .add("--placement", arguments.placement,
+           "dedicated: servers have processes of their own; colocated: they are in those of the "
+           "first "
+           "workers")
+      .type("WHERE")
+      .shows_default();
+  options
+      .add("--partition", arguments.partition,
+           "the most bytes of the array that travel in one message, as in 256KB; default: 1MB")
+      .sizes()
+      .type("SIZE");
+  options
+      .add("--keys", arguments.keys,
+           "transport tcp with the keys of this folder, which `ringside keys` has written: "
+           "messages are encrypted, and with DMLC_ROLE the processes may be of several hosts")
+      .type("DIR");
+  options
+      .add("--address", arguments.address,
+           "with DMLC_ROLE and --keys: the IPv4 address on which this server or scheduler listens; "
+           "default: DMLC_NODE_HOST, or the one by which a server reaches the scheduler, "
+           "DMLC_PS_ROOT_URI for the scheduler")
+      .type("IP");
+  options
+      .add("--advertise", arguments.advertise,
+           "the address to which workers connect, if it is not the one of --address")
+      .type("IP");
+  options.add("--threads", arguments.threads, "threads of a rank (device.threads)")
+      .between(1, 1024)
+      .type("N")
+      .shows_default();
+  add_measurement(options, arguments.bench, "way");
+}
 
 constexpr std::int64_t most_workers = 1 << 20;  // more than any host has
 
@@ -46,16 +109,16 @@ std::vector<int> numbers(const std::vector<std::int64_t>& asked) {
   return out.empty() ? std::vector<int>{1} : out;
 }
 
-PsBench ps_bench_of(const Arguments& arguments, const Process& process) {
+PsBench ps_bench_of(const BenchPsArguments& arguments, const Process& process) {
   using Transport = decltype(ps::PsOptions::transport);
   PsBench bench;
   bench.workers = numbers(arguments.workers);
   bench.servers = numbers(arguments.servers);
-  bench.sizes = arguments.sizes;
+  bench.sizes = arguments.bench.sizes;
   if (bench.sizes.empty())
     for (std::int64_t size = 4 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
   bench.transports = all_named<Transport>("--transports", arguments.transports);
-  bench.keys = arguments.bench_keys;
+  bench.keys = arguments.keys;
   if (bench.transports.empty() && !bench.keys.empty()) bench.transports = {Transport::tcp};
   if (bench.transports.empty())
     for (const std::string_view name : names_of(Transport{}))
@@ -70,15 +133,15 @@ PsBench ps_bench_of(const Arguments& arguments, const Process& process) {
           "bsp, ssp or asp");
   bench.placement = named<ps::Placement>("--placement", arguments.placement);
   bench.threads = static_cast<int>(arguments.threads);
-  bench.rounds = static_cast<int>(arguments.rounds);
+  bench.rounds = static_cast<int>(arguments.bench.rounds);
   if (arguments.partition != 0) bench.partition_bytes = arguments.partition;
-  bench.timeout_s = arguments.timeout_s;
+  bench.timeout_s = arguments.bench.timeout_s;
   bench.interrupted = process.interrupted;
   return bench;
 }
 
 /// A job's environment says how many workers and servers there are; all are processes of their own.
-void take_numbers(const PsJob& job, const Arguments& arguments, PsBench& bench) {
+void take_numbers(const PsJob& job, const BenchPsArguments& arguments, PsBench& bench) {
   if (!arguments.workers.empty() || !arguments.servers.empty())
     throw Error(
         "--workers and --servers: DMLC_NUM_WORKER and DMLC_NUM_SERVER say how many there are, "
@@ -123,15 +186,12 @@ void say_listening(const PsJob& job, int port) {
              job.address, port);
 }
 
-}  // namespace
-
-int bench_ps_command(const Arguments& arguments, const Process& process) {
+int bench_ps(const BenchPsArguments& arguments, const Process& process) {
   PsBench bench;
   std::optional<PsJob> job;
   try {
     check_readable(process);
-    job = ps_job_of(process.environment,
-                    {arguments.address, arguments.advertise, arguments.bench_keys});
+    job = ps_job_of(process.environment, {arguments.address, arguments.advertise, arguments.keys});
     if (job)
       job->program = process.built_commit;
     else
@@ -144,7 +204,7 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
           throw Error("{} {}: only for a process of a job (DMLC_ROLE) with --keys", option, value);
     bench = ps_bench_of(arguments, process);
     if (job) take_numbers(*job, arguments, bench);
-    check_output("--json", arguments.json);
+    check_output("--json", arguments.bench.json);
     check(bench);
     check_open_files(bench,
                      job && job->role == PsRole::scheduler ? open_files_of_scheduler(*job) : 0);
@@ -174,10 +234,23 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
   std::cout << notes_of(rows);
   nlohmann::ordered_json json = {{"results", nlohmann::json::array()}};
   for (const PsRow& row : rows) json["results"].push_back(to_json(row));
-  if (!arguments.json.empty()) write_whole(arguments.json, json.dump(2) + "\n");
+  if (!arguments.bench.json.empty()) write_whole(arguments.bench.json, json.dump(2) + "\n");
   const bool wrong = std::any_of(rows.begin(), rows.end(),
                                  [](const PsRow& row) { return row.wrong.value_or(0) > 0; });
   return wrong ? run_failed : ok;
+}
+
+}  // namespace
+
+Execute bench_ps_command(CommandOptions& options) {
+  options.summary(
+      "push and pull through parameter servers by size, workers, servers, transport and "
+      "consistency, between processes of this machine, in the columns of nccl-tests; with "
+      "DMLC_ROLE set to worker, server or scheduler, as one process of ps-lite's environment");
+  options.uses_cores();
+  const auto arguments = std::make_shared<BenchPsArguments>();
+  declare_bench_ps(options, *arguments);
+  return [arguments](const Process& process) { return bench_ps(*arguments, process); };
 }
 
 }  // namespace ringside

@@ -16,18 +16,69 @@
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/rank_devices.h"
 #include "experiments/tools/calibrate/calibrate.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/calibrate_from.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside {
-
 namespace {
+
+struct CalibrateArguments {
+  std::vector<std::string> files;  // experiment files whose models are timed
+  std::int64_t threads = 1;
+  std::string device = "cpu";
+  FitArguments from;  // its cluster and results are also those of a calibration
+  JobArguments job;
+};
 
 const std::string processor_kind = "cpu";
 
+void declare_calibration(CommandOptions& options, CalibrateArguments& arguments) {
+  const Option timed =
+      options
+          .add(
+              "files", arguments.files,
+              "experiment files that are to be predicted: the operations of their models are timed "
+              "as they are, instead of being told from those of other models")
+          .type("FILES");
+  const Option threads =
+      options.add("--threads", arguments.threads, "threads of a rank (device.threads)")
+          .type("N")
+          .shows_default();
+  const Option from =
+      options
+          .add("--from", arguments.from.files,
+               "fit the cluster that these files name: experiment files whose cases say what was "
+               "published of one device, and files of collectives, whose tables may be the output "
+               "of nccl-tests (as `validate` reads them)")
+          .type("FILES")
+          .excludes(threads)
+          .excludes(timed);
+  options
+      .add("--device", arguments.device,
+           "cuda: the models of FILES are timed on a GPU, as if device.kind were cuda there")
+      .type("KIND")
+      .shows_default()
+      .excludes(from);
+  options
+      .add("--cluster", arguments.from.cluster,
+           "with --device cuda: the cluster file of the machine in which the GPU is, whose links, "
+           "host, peaks and number of GPUs count; with --from: the cluster file whose figures "
+           "count, where there are several")
+      .type("FILE");
+  options
+      .add("--results", arguments.from.results,
+           "write DIR/machine.toml, DIR/cuda.toml with --device cuda, or DIR/hosts.toml for "
+           "several hosts, which `compare` with the same --results finds; with --from, "
+           "DIR/CLUSTER-fitted.toml")
+      .type("DIR")
+      .shows_default();
+}
+
 /// The runs of an experiment file that can be predicted on this kind of device.
-std::vector<RunPlan> runs_of(const std::string& file, const Arguments& arguments, bool in_job) {
+std::vector<RunPlan> runs_of(const std::string& file, const CalibrateArguments& arguments,
+                             bool in_job) {
   const bool on_processor = arguments.device == processor_kind;
   Experiment experiment =
       read_experiment(file, on_processor ? std::vector<std::string>{}
@@ -49,27 +100,27 @@ std::vector<RunPlan> runs_of(const std::string& file, const Arguments& arguments
       file, arguments.threads, arguments.threads == 1 ? "" : "s");
 }
 
-std::vector<RunPlan> runs_of(const Arguments& arguments, bool in_job) {
+std::vector<RunPlan> runs_of(const CalibrateArguments& arguments, bool in_job) {
   std::vector<RunPlan> out;
-  for (const std::string& file : arguments.calibrated)
+  for (const std::string& file : arguments.files)
     for (RunPlan& run : runs_of(file, arguments, in_job)) out.push_back(std::move(run));
   check_inputs(out);
   return out;
 }
 
 /// Checks what a calibration of another device than the processor needs besides.
-void check_device(const Arguments& arguments, const Job* job) {
+void check_device(const CalibrateArguments& arguments, const Job* job) {
   const DeviceRow& row = find_device(arguments.device);
   if (!row.describe)
     throw Error("--device {}: such devices cannot be measured; choose cpu or cuda", row.name);
   if (arguments.device == processor_kind) {
-    if (!arguments.cluster.empty())
+    if (!arguments.from.cluster.empty())
       throw Error("--cluster is for --from and for --device cuda; leave it out");
     return;
   }
   if (job)
     throw Error("--device {}: calibrate runs on one host; leave --host and --hosts out", row.name);
-  if (arguments.calibrated.empty())
+  if (arguments.files.empty())
     throw Error("--device {}: name the experiment files whose models are to be timed", row.name);
   row.describe();  // that there is one
 }
@@ -115,7 +166,7 @@ CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart st
   return site;
 }
 
-int measure(const Arguments& arguments, const Process& process, Job* job) {
+int measure(const CalibrateArguments& arguments, const Process& process, Job* job) {
   const bool on_processor = arguments.device == processor_kind;
   std::filesystem::path file;
   std::vector<RunPlan> runs;
@@ -128,14 +179,15 @@ int measure(const Arguments& arguments, const Process& process, Job* job) {
     if (arguments.threads < 1 || arguments.threads > most_threads)
       throw Error("--threads {} must lie between 1 and {}", arguments.threads, most_threads);
     std::error_code failed;
-    std::filesystem::create_directories(arguments.results, failed);
-    if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
+    std::filesystem::create_directories(arguments.from.results, failed);
+    if (failed) throw Error("--results {}: {}", arguments.from.results, failed.message());
     check_device(arguments, job);
-    if (!arguments.cluster.empty()) around = read_cluster(arguments.cluster);
+    if (!arguments.from.cluster.empty()) around = read_cluster(arguments.from.cluster);
     runs = runs_of(arguments, job != nullptr);
     site = on_processor ? site_of(job, runs, rank_start(process, errors))
                         : site_of_devices(arguments.device, rank_start(process, errors));
-    file = check_output("--results", machine_file(arguments.results, site.hosts, arguments.device))
+    file = check_output("--results",
+                        machine_file(arguments.from.results, site.hosts, arguments.device))
                .path;
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
@@ -165,12 +217,27 @@ int measure(const Arguments& arguments, const Process& process, Job* job) {
   }
 }
 
+int calibrate_hosts(const CalibrateArguments& arguments, const Process& process) {
+  return in_job({"calibrate", arguments.files, {"--threads", fmt::format("{}", arguments.threads)}},
+                arguments.job, process, [&](Job* job) { return measure(arguments, process, job); });
+}
+
 }  // namespace
 
-int calibrate_command(const Arguments& arguments, const Process& process) {
-  return in_job(
-      {"calibrate", arguments.calibrated, {"--threads", fmt::format("{}", arguments.threads)}},
-      arguments.job, process, [&](Job* job) { return measure(arguments, process, job); });
+Execute calibrate_command(CommandOptions& options) {
+  options.summary(
+      "measure this machine, or the hosts of a job and their network, and write a cluster file for "
+      "predicting runs there; or fit a cluster to figures that were measured on one like it");
+  options.uses_cores();
+  const auto arguments = std::make_shared<CalibrateArguments>();
+  declare_calibration(options, *arguments);
+  add_job(options, arguments->job);
+  add_launched(options, arguments->job);
+  add_hosts(options, arguments->job);
+  return [arguments](const Process& process) {
+    return arguments->from.files.empty() ? calibrate_hosts(*arguments, process)
+                                         : fit_cluster(arguments->from, process);
+  };
 }
 
 }  // namespace ringside

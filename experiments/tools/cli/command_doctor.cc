@@ -10,7 +10,7 @@
 #include "core/device/ledger.h"
 #include "core/sim/world.h"
 #include "experiments/runner/registry/registry.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "peer/comm/gloo/wire.h"
 #include "peer/comm/nccl/communicator.h"
 
@@ -71,9 +71,7 @@ void say_libraries_between_hosts() {
                      : "NOT usable: this program was built without it");
 }
 
-}  // namespace
-
-int doctor_command() {
+int look_at_machine() {
   const std::optional<int> cores = allowed_cores();
   say("cpu", fmt::format("usable: {}{}", processor_name(),
                          cores ? fmt::format(", {} of them for this process", *cores) : ""));
@@ -87,6 +85,14 @@ int doctor_command() {
   say("sim", simulator.empty() ? "usable" : "NOT usable: " + simulator);
   std::cout << std::flush;
   return ok;
+}
+
+}  // namespace
+
+Execute doctor_command(CommandOptions& options) {
+  options.summary("what this machine has: devices, libraries, and what to install for the rest");
+  options.uses_cores();
+  return [](const Process&) { return look_at_machine(); };
 }
 
 }  // namespace ringside

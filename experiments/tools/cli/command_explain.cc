@@ -13,12 +13,20 @@
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/results/saved_results.h"
 #include "experiments/tools/calibrate/calibrate.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/output_files.h"
 #include "experiments/tools/explain/explanation.h"
 
 namespace ringside {
 namespace {
+
+struct ExplainArguments {
+  std::string folder;
+  std::string case_label;  // empty: all cases
+  int only_world = 0;      // 0: cases of any world
+  bool trials = true;
+  std::string json;
+};
 
 /// Where `calibrate` leaves its file if it is called as `compare` was whose results these are.
 std::filesystem::path machine_beside(const std::filesystem::path& results) {
@@ -55,7 +63,7 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
 }
 
 /// Says of the failed cases that are asked for why they failed.
-std::string failures_text(const std::vector<RunRecord>& rows, const Arguments& arguments) {
+std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArguments& arguments) {
   std::string out;
   for (const CaseSummary& one : failed_cases(rows))
     if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
@@ -64,9 +72,7 @@ std::string failures_text(const std::vector<RunRecord>& rows, const Arguments& a
   return out;
 }
 
-}  // namespace
-
-int explain_command(const Arguments& arguments, const Process& process) {
+int explain_results(const ExplainArguments& arguments, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
   SavedResults results;
   std::vector<Evidence> all;
@@ -75,7 +81,7 @@ int explain_command(const Arguments& arguments, const Process& process) {
   OutputFile json;
   WhatIfSetup ground;
   try {
-    results = read_results(arguments.file);
+    results = read_results(arguments.folder);
     for (const std::string& complaint : results.complaints) errors << complaint << std::endl;
     all = evidence_of(results.rows, results.folder);
     failures = failures_text(results.rows, arguments);
@@ -116,6 +122,29 @@ int explain_command(const Arguments& arguments, const Process& process) {
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());
   }
+}
+
+}  // namespace
+
+Execute explain_command(CommandOptions& options) {
+  options.summary(
+      "say where the steps of a comparison went: the critical path, which communication was hidden "
+      "and which was not and why, how far a case is from the least bytes and from computing alone, "
+      "what to try, and what the simulator expects of that");
+  const auto arguments = std::make_shared<ExplainArguments>();
+  options.add("RESULTS", arguments->folder, "the folder of the results, as results/quickstart")
+      .required();
+  options.add("CASE", arguments->case_label,
+              "a case, by its name in the table; without one all cases are explained, each in a "
+              "few lines");
+  options.add("--world", arguments->only_world, "only cases with this number of workers")
+      .positive()
+      .type("N");
+  options.clearing_flag("--no-trials", arguments->trials,
+                        "simulate nothing of what is to be tried");
+  options.add("--json", arguments->json, "also write what is said to this file, as JSON")
+      .type("FILE");
+  return [arguments](const Process& process) { return explain_results(*arguments, process); };
 }
 
 }  // namespace ringside

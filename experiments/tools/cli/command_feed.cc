@@ -10,7 +10,7 @@
 #include "core/base/utf8.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/feed.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 
 namespace ringside {
 namespace {
@@ -24,9 +24,10 @@ void write_to_standard_output(std::span<const std::byte> bytes) {
   }
 }
 
-}  // namespace
-
-int feed_command() {
+/// Reads from standard input what launch() tells a rank first, and writes to standard output what
+/// this rank of another program computes with (experiments/runner/run/feed.h). That program starts
+/// this command.
+int feed_rank() {
   try {
     std::string line;
     std::getline(std::cin, line);
@@ -44,6 +45,14 @@ int feed_command() {
     }
     return run_failed;
   }
+}
+
+}  // namespace
+
+Execute feed_command(CommandOptions& options) {
+  options.summary("initial values and data of a rank");
+  options.hide();
+  return [](const Process&) { return feed_rank(); };
 }
 
 }  // namespace ringside

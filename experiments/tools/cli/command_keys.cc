@@ -2,14 +2,21 @@
 #include <iostream>
 
 #include "core/base/error.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "ps/transport/zmq/keys.h"
 
 namespace ringside {
 
-int keys_command(const Arguments& arguments) {
+namespace {
+
+struct KeysArguments {
+  std::string folder;
+  int workers = 16;
+};
+
+int make_keys(const KeysArguments& arguments) {
   try {
-    ps::write_keys(arguments.keys, arguments.keyed_workers);
+    ps::write_keys(arguments.folder, arguments.workers);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
@@ -18,8 +25,27 @@ int keys_command(const Arguments& arguments) {
       "to this folder, or say `ringside bench ps --keys`.\nServers and schedulers need "
       "server.secret and all *.public; worker W needs worker-W.secret, "
       "worker-W.public and server.public.\n",
-      arguments.keys, arguments.keyed_workers);
+      arguments.folder, arguments.workers);
   return ok;
+}
+
+}  // namespace
+
+Execute keys_command(CommandOptions& options) {
+  options.summary(
+      "write the keys by which the servers and workers of several machines know each other (see "
+      "scheme.ps.keys, scheme.dp.keys and bench ps --keys)");
+  const auto arguments = std::make_shared<KeysArguments>();
+  options
+      .add("DIR", arguments->folder,
+           "the folder to write to, which no other user may read; keys that are there are not "
+           "overwritten")
+      .required();
+  options.add("--workers", arguments->workers, "the most workers of a run")
+      .between(1, 100'000)
+      .type("N")
+      .shows_default();
+  return [arguments](const Process&) { return make_keys(*arguments); };
 }
 
 }  // namespace ringside

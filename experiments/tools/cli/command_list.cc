@@ -8,7 +8,7 @@
 #include "core/models/presets.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/registry/registry.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "peer/comm/algorithms/algorithms.h"
 
 namespace ringside {
@@ -143,22 +143,30 @@ constexpr Section sections[] = {{"schemes", list_schemes},
                                 {"algorithms", list_algorithms},
                                 {"keys", list_keys}};
 
-}  // namespace
-
-int list_command(const Arguments& arguments) {
+int list(const std::string& part) {
   std::vector<std::string> known;
   bool found = false;
   for (const Section& section : sections) {
     known.emplace_back(section.name);
-    if (!arguments.list.empty() && arguments.list != section.name) continue;
+    if (!part.empty() && part != section.name) continue;
     section.list();
     found = true;
   }
   std::cout << std::flush;
   if (found) return ok;
-  return complain(wrong_input,
-                  fmt::format("list {}: did you mean '{}'? There are: {}", arguments.list,
-                              nearest(arguments.list, known), fmt::join(known, ", ")));
+  return complain(wrong_input, fmt::format("list {}: did you mean '{}'? There are: {}", part,
+                                           nearest(part, known), fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+Execute list_command(CommandOptions& options) {
+  options.summary("what this build has: schemes, models, data sets, devices, and all keys");
+  const auto part = std::make_shared<std::string>();
+  options.add("PART", *part,
+              "list only one of: schemes, models, data, devices, frameworks, messages, algorithms, "
+              "keys");
+  return [part](const Process&) { return list(*part); };
 }
 
 }  // namespace ringside

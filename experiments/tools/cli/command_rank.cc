@@ -1,5 +1,6 @@
 // ringside rank
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -11,15 +12,18 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank.h"
 #include "experiments/runner/run/simulation.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 
 namespace ringside {
 
-int rank_command(const Arguments& arguments, const Process& process) {
+namespace {
+
+/// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
+int run_as_rank(int socket, const Process& process) {
   raise_the_limit_of_open_files();
   std::optional<LauncherLink> link;
   try {
-    link.emplace(arguments.socket, default_options);
+    link.emplace(socket, default_options);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
@@ -43,6 +47,16 @@ int rank_command(const Arguments& arguments, const Process& process) {
     link->fail(explain(error));
     return run_failed;
   }
+}
+
+}  // namespace
+
+Execute rank_command(CommandOptions& options) {
+  options.summary("one rank of a run");
+  options.hide();
+  const auto socket = std::make_shared<int>(-1);
+  options.add("SOCKET", *socket).required();
+  return [socket](const Process& process) { return run_as_rank(*socket, process); };
 }
 
 }  // namespace ringside

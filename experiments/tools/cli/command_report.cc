@@ -8,13 +8,18 @@
 #include "experiments/runner/results/folder_lock.h"
 #include "experiments/runner/results/results.h"
 #include "experiments/runner/results/saved_results.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/comparison.h"
 #include "experiments/tools/cli/output_files.h"
 #include "experiments/tools/cli/python.h"
 
 namespace ringside {
 namespace {
+
+struct ReportArguments {
+  std::vector<std::string> folders;
+  std::string output, figures;  // the page; the folder of figures for papers
+};
 
 namespace fs = std::filesystem;
 
@@ -53,10 +58,10 @@ void add_folder(Reports& reports, const std::string& folder, bool beside) {
   }
 }
 
-fs::path page_file(const Arguments& arguments) {
+fs::path page_file(const ReportArguments& arguments) {
   if (!arguments.output.empty()) return arguments.output;
-  return arguments.files.size() == 1 ? fs::path(arguments.files[0]) / "report.html"
-                                     : fs::path("report.html");
+  return arguments.folders.size() == 1 ? fs::path(arguments.folders[0]) / "report.html"
+                                       : fs::path("report.html");
 }
 
 /// Runs scripts/report-figures, which is a part of the program.
@@ -68,15 +73,13 @@ int draw_figures(const PageParts& parts, const fs::path& page, const std::string
   return status == 0 ? ok : complain(run_failed, "--figures: not all figures were drawn");
 }
 
-}  // namespace
-
-int report_command(const Arguments& arguments, const Process& process) {
+int write_report_page(const ReportArguments& arguments, const Process& process) {
   const PageParts parts = built_in_page();
   if (!can_draw(parts)) return complain(run_failed, how_to_get_reports());
   try {
     const fs::path page = page_file(arguments);
     Reports reports;
-    for (const std::string& folder : arguments.files)
+    for (const std::string& folder : arguments.folders)
       add_folder(reports, folder, page == fs::path(folder) / "report.html");
     if (reports.of_folders.empty()) return complain(wrong_input, "no report: nothing to show");
     write_whole(check_output("--output", page.string()).path,
@@ -88,6 +91,31 @@ int report_command(const Arguments& arguments, const Process& process) {
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());
   }
+}
+
+}  // namespace
+
+Execute report_command(CommandOptions& options) {
+  options.summary(
+      "write report.html, one page with figures and tables that opens offline, of results that are "
+      "there already; in the folder of the results, also summary.json and summary.md from its "
+      "rows");
+  const auto arguments = std::make_shared<ReportArguments>();
+  options
+      .add("RESULTS", arguments->folders,
+           "folders of comparisons, as results/quickstart; several come onto one page")
+      .required();
+  options
+      .add("--output", arguments->output,
+           "the page; default: report.html in the folder of the results, or here if there are "
+           "several")
+      .type("FILE");
+  options
+      .add("--figures", arguments->figures,
+           "also draw every figure for papers, as DIR/NAME.svg and DIR/NAME.png (needs python3 "
+           "with vl-convert, which scripts/setup fetches)")
+      .type("DIR");
+  return [arguments](const Process& process) { return write_report_page(*arguments, process); };
 }
 
 }  // namespace ringside

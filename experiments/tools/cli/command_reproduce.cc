@@ -21,6 +21,13 @@
 namespace ringside {
 namespace {
 
+struct ReproduceArguments {
+  std::vector<std::string> tables, settings;
+  std::string index = "experiments/published/reproduce/tables.toml";
+  ResumeArguments resume;
+  std::string results = "results";
+};
+
 /// What came out of one file.
 struct Outcome {
   std::vector<PublishedFigure> figures{};
@@ -33,7 +40,7 @@ struct Part {
   std::string table, file;
 };
 
-std::vector<PublishedTable> asked_tables(const Arguments& arguments) {
+std::vector<PublishedTable> asked_tables(const ReproduceArguments& arguments) {
   if (!std::filesystem::is_regular_file(arguments.index))
     throw Error(
         "{}: not a file; run `ringside reproduce` in the project's folder, or name the index of "
@@ -150,12 +157,12 @@ struct Ended {
 
 /// Makes the comparison of one file. `files` has the files that were compared, by their folders of
 /// results.
-Ended compare(const Arguments& arguments, const Process& process,
+Ended compare(const ComparisonArguments& arguments, const Process& process,
               std::map<std::string, std::string>& files) {
   Compared compared = make_comparison(arguments, process);
   if (compared.folder.empty())
     return {compared.status, compared.complaint, {.failure = compared.complaint}};
-  const auto [other, is_new] = files.emplace(compared.folder, arguments.file);
+  const auto [other, is_new] = files.emplace(compared.folder, arguments.experiment.file);
   if (!is_new)
     return {wrong_input,
             fmt::format("its results are in {}, as those of {}; give one of the two experiments "
@@ -164,9 +171,9 @@ Ended compare(const Arguments& arguments, const Process& process,
   return {compared.status, compared.complaint, {.figures = published_figures(compared.cases)}};
 }
 
-}  // namespace
-
-int reproduce_command(Arguments arguments, const Process& process) {
+/// Makes the tables anew, and prints each beside what was published; says on standard error how it
+/// goes.
+int reproduce(const ReproduceArguments& arguments, const Process& process) {
   std::vector<PublishedTable> tables;
   std::vector<Part> parts;
   const auto folder = std::filesystem::path(arguments.results) / "reproduce";
@@ -177,35 +184,63 @@ int reproduce_command(Arguments arguments, const Process& process) {
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
   }
-  arguments.results = folder.string();
   OutputStream out(STDOUT_FILENO, process.interrupted);
   Reproduction reproduction(tables, folder, out);
   std::map<std::string, std::string> files;
   int status = ok;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    arguments.file = parts[i].file;
+    const std::string& file = parts[i].file;
     std::cerr << fmt::format("{} ({} of {}): {}", parts[i].table, i + 1, parts.size(),
-                             std::filesystem::path(arguments.file).filename().string())
+                             std::filesystem::path(file).filename().string())
               << std::endl;
     Ended ended;
     if (process.interrupted())
       ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
-    else if (lists_collectives(arguments.file))
-      ended.outcome = simulate(arguments.file);
-    else if (lists_choices(arguments.file))
-      ended.outcome = choose(arguments.file, process);
+    else if (lists_collectives(file))
+      ended.outcome = simulate(file);
+    else if (lists_choices(file))
+      ended.outcome = choose(file, process);
     else
-      ended = compare(arguments, process, files);
+      ended = compare({.experiment = {file, arguments.settings},
+                       .resume = arguments.resume,
+                       .results = folder.string()},
+                      process, files);
     if (ended.status == ok && process.interrupted())
       ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
     if (ended.complaint.empty()) ended.complaint = ended.outcome.failure;
-    if (!ended.complaint.empty()) complain(run_failed, arguments.file + ": " + ended.complaint);
+    if (!ended.complaint.empty()) complain(run_failed, file + ": " + ended.complaint);
     if (ended.status == wrong_input || ended.status == was_interrupted) return ended.status;
     if (!ended.complaint.empty()) status = run_failed;
-    reproduction.add(arguments.file, std::move(ended.outcome));
+    reproduction.add(file, std::move(ended.outcome));
   }
   reproduction.summarise();
   return finish(out, status);
+}
+
+}  // namespace
+
+Execute reproduce_command(CommandOptions& options) {
+  options.summary(
+      "make published tables anew: print what was published, what came out of simulated clusters "
+      "or of this machine, how far they are apart, and what each table assumes");
+  options.uses_cores();
+  const auto arguments = std::make_shared<ReproduceArguments>();
+  options.add("TABLES", arguments->tables,
+              "names of tables, as in T3 V6, or all; without a name the tables are listed");
+  add_settings(options, arguments->settings);
+  add_resume(options, arguments->resume,
+             "keep what is in the results folder, and make only the missing runs");
+  options
+      .add("--results", arguments->results,
+           "write results to DIR/reproduce, with these tables in tables.md and tables.json")
+      .type("DIR")
+      .shows_default();
+  options
+      .add("--tables", arguments->index,
+           "the index of the tables (TOML): for each its experiment files and what it assumes")
+      .type("FILE")
+      .shows_default();
+  return [arguments](const Process& process) { return reproduce(*arguments, process); };
 }
 
 }  // namespace ringside

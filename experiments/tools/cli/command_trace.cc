@@ -6,10 +6,14 @@
 #include "experiments/runner/results/read_trace.h"
 #include "experiments/runner/results/saved_results.h"
 #include "experiments/tools/chakra/trace_files.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 
 namespace ringside {
 namespace {
+
+struct TraceArguments {
+  std::string folder, run, chakra;  // of results; of which run; where Chakra's traces go
+};
 
 /// The runs that have left a trace, in the order in which they were made.
 std::vector<const RunRecord*> traced_rows(const SavedResults& results) {
@@ -44,13 +48,11 @@ std::string choose_run(const SavedResults& results, const std::string& asked) {
               asked.empty() ? "" : " that are called " + asked, fmt::join(ids, ", "));
 }
 
-}  // namespace
-
-int trace_command(const Arguments& arguments) {
+int write_trace(const TraceArguments& arguments) {
   SavedResults results;
   std::string run;
   try {
-    results = read_results(arguments.file);
+    results = read_results(arguments.folder);
     run = choose_run(results, arguments.run);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
@@ -67,6 +69,21 @@ int trace_command(const Arguments& arguments) {
   std::cout << fmt::format("{}/{}.RANK.et: {} operations of {} ranks; their groups are in {}\n",
                            arguments.chakra, run, nodes, graphs.ranks.size(), run + ".groups.json");
   return ok;
+}
+
+}  // namespace
+
+Execute trace_command(CommandOptions& options) {
+  options.summary("say where the trace of a run is, or write it in another program's format");
+  const auto arguments = std::make_shared<TraceArguments>();
+  options.add("RESULTS", arguments->folder, "the folder of a comparison").required();
+  options.add("RUN", arguments->run, "the run: its id, or its label, which means the first repeat");
+  options
+      .add("--chakra", arguments->chakra,
+           "write Chakra execution traces, which ASTRA-sim reads, to DIR: a file for each rank, "
+           "RUN.RANK.et, and the groups of ranks, RUN.groups.json")
+      .type("DIR");
+  return [arguments](const Process&) { return write_trace(*arguments); };
 }
 
 }  // namespace ringside

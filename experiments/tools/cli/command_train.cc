@@ -14,12 +14,20 @@
 #include "experiments/runner/registry/mpi_of.h"
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/results/data_state.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
+#include "experiments/tools/cli/experiment_arguments.h"
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside {
 namespace {
+
+struct TrainArguments {
+  ExperimentArguments experiment;
+  std::string scheme;
+  int world = 1;
+  std::string output, save;  // files
+};
 
 /// Throws Error if the data or weights have changed since `before`: the run may then have read
 /// other files than the ones that were checked.
@@ -31,10 +39,12 @@ void check_unchanged(const DataState& before, const RunPlan& plan) {
 }
 
 /// The same run as a command that takes part in a job.
-std::string as_comparison(const Arguments& arguments) {
-  std::string out = fmt::format("ringside compare {} --schemes {} --worlds {}",
-                                shell_word(arguments.file), arguments.scheme, arguments.world);
-  for (const std::string& setting : arguments.overrides) out += " --set " + shell_word(setting);
+std::string as_comparison(const TrainArguments& arguments) {
+  std::string out =
+      fmt::format("ringside compare {} --schemes {} --worlds {}",
+                  shell_word(arguments.experiment.file), arguments.scheme, arguments.world);
+  for (const std::string& setting : arguments.experiment.settings)
+    out += " --set " + shell_word(setting);
   return out;
 }
 
@@ -47,9 +57,8 @@ std::string saved_text(const RunPlan& plan) {
                                                        name_of(dtype)));
 }
 
-}  // namespace
-
-int train_command(const Arguments& arguments, const Process& process) {
+/// Makes one run on this host; refuses to be one of several processes of a launcher.
+int train(const TrainArguments& arguments, const Process& process) {
   ExperimentConfig config;
   RunPlan plan;
   std::vector<MeasuredSpeeds> speeds;
@@ -62,7 +71,7 @@ int train_command(const Arguments& arguments, const Process& process) {
                     "the launcher",
                     as_comparison(arguments)),
         process);
-    config = read_experiment(arguments.file, arguments.overrides).common;
+    config = read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
     plan = plan_training(config, arguments.scheme, arguments.world);
     check_inputs(plan);
     check_libraries({plan});
@@ -75,7 +84,7 @@ int train_command(const Arguments& arguments, const Process& process) {
       throw Error("--save: another program runs the ranks of scheme {}, and writes no weights",
                   plan.scheme);
     const OutputFile save = check_output("--save", arguments.save);
-    check_outputs_apart({output, save}, arguments.file, plan);
+    check_outputs_apart({output, save}, arguments.experiment.file, plan);
     plan.save = save.path.string();
     if (!is_utf8(plan.save))
       throw Error("--save {}: the path is not UTF-8; choose a path that is", plan.save);
@@ -137,6 +146,30 @@ int train_command(const Arguments& arguments, const Process& process) {
     write_whole(output.path, written.dump(2) + "\n");
   }
   return finish(out, ok);
+}
+
+}  // namespace
+
+Execute train_command(CommandOptions& options) {
+  options.summary("run one scheme once, and print its loss as it goes");
+  options.uses_cores();
+  const auto arguments = std::make_shared<TrainArguments>();
+  add_experiment(options, arguments->experiment);
+  options.add("--scheme", arguments->scheme, "the scheme to run (see `ringside list`)")
+      .type("NAME")
+      .required();
+  options.add("--world", arguments->world, "number of workers").type("N").shows_default();
+  options
+      .add("--output", arguments->output,
+           "write a JSON file with the run's figures and its environment")
+      .type("FILE");
+  options
+      .add("--save", arguments->save,
+           "write the trained weights to a safetensors file, which train.initial_weights can read; "
+           "tensors have the names that Hugging Face or torchvision gives them, if either has the "
+           "model")
+      .type("FILE");
+  return [arguments](const Process& process) { return train(*arguments, process); };
 }
 
 }  // namespace ringside

@@ -12,10 +12,16 @@
 #include "experiments/tools/cli/job_start.h"
 
 namespace ringside {
+namespace {
+
+struct ValidateArguments {
+  std::vector<std::string> files, settings;
+  std::string results = "results";
+};
 
 /// Throws Error unless a case of the experiment says what was published of it.
-static void check_published(const std::string& file, const Arguments& arguments) {
-  const Experiment experiment = read_experiment(file, arguments.overrides, arguments.cases);
+void check_published(const std::string& file, const ValidateArguments& arguments) {
+  const Experiment experiment = read_experiment(file, arguments.settings);
   for (const CaseConfig& one : experiment.cases)
     for (const std::vector<double>& figures : one.published.figures)
       if (!figures.empty()) return;
@@ -25,7 +31,8 @@ static void check_published(const std::string& file, const Arguments& arguments)
       file);
 }
 
-int validate_command(Arguments arguments, const Process& process) {
+/// Compares what the files ask for, and prints what of it was published.
+int validate(const ValidateArguments& arguments, const Process& process) {
   std::map<std::string, std::vector<PublishedCollective>> collectives;  // by file
   try {
     check_alone("validate", "start it without the launcher", process);
@@ -44,14 +51,14 @@ int validate_command(Arguments arguments, const Process& process) {
   int status = ok;
   for (const std::string& file : arguments.files) {
     if (collectives.contains(file)) continue;
-    arguments.file = file;
-    Compared compared = make_comparison(arguments, process);
+    const Compared compared = make_comparison(
+        {.experiment = {file, arguments.settings}, .results = arguments.results}, process);
     if (compared.folder.empty()) return complain(compared.status, compared.complaint);
     if (compared.status != ok) status = complain(compared.status, file + ": " + compared.complaint);
     add(published_figures(compared.cases));
   }
-  const bool tuning = std::find(arguments.overrides.begin(), arguments.overrides.end(),
-                                "sim.tuning=false") == arguments.overrides.end();
+  const bool tuning = std::find(arguments.settings.begin(), arguments.settings.end(),
+                                "sim.tuning=false") == arguments.settings.end();
   // Collectives are simulated in this process, the runs of experiments in processes of their own,
   // which must start while there is no simulated world here.
   for (const auto& [file, all] : collectives) {
@@ -67,6 +74,25 @@ int validate_command(Arguments arguments, const Process& process) {
   OutputStream out(STDOUT_FILENO, process.interrupted);
   out << "\n" << text;
   return finish(out, status);
+}
+
+}  // namespace
+
+Execute validate_command(CommandOptions& options) {
+  options.summary(
+      "compare what several experiments ask for, and print one table: what was published of their "
+      "cases, and what came out");
+  options.uses_cores();
+  const auto arguments = std::make_shared<ValidateArguments>();
+  options
+      .add("FILES", arguments->files,
+           "experiment files (TOML) whose cases have published_ms, published_per_s and so on, as "
+           "experiments/published/validate/*.toml, and files of collectives, as nccl-tests.toml "
+           "there, to which settings do not apply")
+      .required();
+  add_settings(options, arguments->settings);
+  add_results(options, arguments->results);
+  return [arguments](const Process& process) { return validate(*arguments, process); };
 }
 
 }  // namespace ringside

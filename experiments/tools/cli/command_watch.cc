@@ -6,7 +6,7 @@
 
 #include "core/base/explain.h"
 #include "core/base/time_of_day.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/watch/display.h"
 #include "experiments/tools/watch/event_lines.h"
 #include "experiments/tools/watch/live_text.h"
@@ -15,13 +15,18 @@
 namespace ringside {
 namespace {
 
+struct WatchArguments {
+  std::string folder;
+  bool once = false, events = false;  // print the present state and end; print lines of JSON
+};
+
 constexpr int look_interval_ms = 200;
 constexpr int columns_of_a_file = 120;
 
 /// What the command prints: the events, or what the comparison itself shows.
 class Shown {
  public:
-  Shown(const Arguments& arguments, const Process& process)
+  Shown(const WatchArguments& arguments, const Process& process)
       : events_(arguments.events),
         size_([&process] { return terminal_size(STDOUT_FILENO, process.environment); }),
         out_(STDOUT_FILENO, process.interrupted, OutputStream::usually_waiting,
@@ -83,10 +88,8 @@ int conclude(Shown& shown, const Standing& standing, Watched state, const std::s
   return status;
 }
 
-}  // namespace
-
-int watch_command(const Arguments& arguments, const Process& process) {
-  const std::string& folder = arguments.file;
+int watch_folder(const WatchArguments& arguments, const Process& process) {
+  const std::string& folder = arguments.folder;
   std::optional<Watch> watch;
   try {
     watch.emplace(folder);
@@ -111,6 +114,18 @@ int watch_command(const Arguments& arguments, const Process& process) {
   }
   shown.leave();
   return finish(shown.out(), was_interrupted);
+}
+
+}  // namespace
+
+Execute watch_command(CommandOptions& options) {
+  options.summary(
+      "follow a comparison that runs in another terminal, by its folder of results, until it ends");
+  const auto arguments = std::make_shared<WatchArguments>();
+  options.add("RESULTS", arguments->folder, "the folder, as in results/quickstart").required();
+  options.flag("--once", arguments->once, "print how the comparison stands now, and end");
+  options.flag("--json", arguments->events, "print its events, one a line, in JSON");
+  return [arguments](const Process& process) { return watch_folder(*arguments, process); };
 }
 
 }  // namespace ringside

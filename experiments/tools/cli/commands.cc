@@ -1,110 +1,67 @@
 #include "experiments/tools/cli/commands.h"
 
-#include <fmt/ranges.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <iostream>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <vector>
-
-#include "core/base/error.h"
-#include "core/base/utf8.h"
-#include "experiments/runner/plan/measurements.h"
-#include "experiments/runner/results/environment.h"
-#include "experiments/runner/run/measure_speeds.h"
-
 namespace ringside {
 
-int complain(int status, const std::string& what) {
-  std::string line = what;
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::cerr << "ringside: " << line << std::endl;
-  return status;
-}
+// Each is defined in a file of its own, command_NAME.cc.
+Execute compare_command(CommandOptions& options);
+Execute launch_command(CommandOptions& options);  // in command_compare.cc
+Execute validate_command(CommandOptions& options);
+Execute reproduce_command(CommandOptions& options);
+Execute advise_command(CommandOptions& options);
+Execute train_command(CommandOptions& options);
+Execute report_command(CommandOptions& options);
+Execute watch_command(CommandOptions& options);
+Execute diff_command(CommandOptions& options);
+Execute trace_command(CommandOptions& options);
+Execute explain_command(CommandOptions& options);
+Execute bench_comm_command(CommandOptions& options);
+Execute bench_ps_command(CommandOptions& options);
+Execute calibrate_command(CommandOptions& options);
+Execute keys_command(CommandOptions& options);
+Execute list_command(CommandOptions& options);
+Execute doctor_command(CommandOptions& options);
+Execute rank_command(CommandOptions& options);
+Execute stand_in_command(CommandOptions& options);  // in command_mpi_launch_shim.cc
+Execute on_command(CommandOptions& options);        // there too
+Execute feed_command(CommandOptions& options);
 
-std::int64_t raise_the_limit_of_open_files() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::int64_t>::max();
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  return static_cast<std::int64_t>(
-      std::min<rlim_t>(limit.rlim_max, std::numeric_limits<std::int64_t>::max()));
-}
+namespace {
 
-void check_readable(const Process& process) {
-  if (access(process.program.c_str(), R_OK) == 0) return;
-  const int cause = errno;
-  throw Error(
-      "the program {} may not be read ({}), and ranks reach each other's memory only if it may; "
-      "run "
-      "`chmod +r` on it",
-      utf8_text(std::filesystem::read_symlink(process.program).string()), std::strerror(cause));
-}
+constexpr CommandGroup groups[] = {{"bench", "measure a part of the program by itself"}};
 
-RankStart rank_start(const Process& process, std::ostream& errors) {
-  return {{process.program, {"rank"}, process.environment},
-          process.interrupted,
-          [&errors](const std::string& text) { errors << text << std::flush; }};
-}
+constexpr CommandInfo all_commands[] = {
+    // runs of experiment files
+    {"compare", "", compare_command},
+    {"launch", "", launch_command},
+    {"validate", "", validate_command},
+    {"reproduce", "", reproduce_command},
+    {"advise", "", advise_command},
+    {"train", "", train_command},
+    // results that are there already
+    {"report", "", report_command},
+    {"watch", "", watch_command},
+    {"diff", "", diff_command},
+    {"trace", "", trace_command},
+    {"explain", "", explain_command},
+    // parts of the program by themselves
+    {"comm", "bench", bench_comm_command},
+    {"ps", "bench", bench_ps_command},
+    // this machine and this build
+    {"calibrate", "", calibrate_command},
+    {"keys", "", keys_command},
+    {"list", "", list_command},
+    {"doctor", "", doctor_command},
+    // what other processes start
+    {"rank", "", rank_command},
+    {"stand-in", "", stand_in_command},
+    {"on", "", on_command},
+    {"feed", "", feed_command},
+};
 
-int finish(OutputStream& out, int status) {
-  const int cause = out.finish();
-  if (cause == 0) return status;
-  if (cause == ECANCELED) return complain(was_interrupted, "interrupted");
-  return complain(run_failed, not_shown(cause));
-}
+}  // namespace
 
-nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans) {
-  const bool on_gpus = std::any_of(plans.begin(), plans.end(),
-                                   [](const RunPlan& plan) { return plan.device.kind == "cuda"; });
-  return describe_environment(process.environment,
-                              {std::filesystem::canonical(process.program), process.built_commit},
-                              on_gpus);
-}
+std::span<const CommandInfo> commands() { return all_commands; }
 
-bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, const Agents& agents,
-                            std::vector<MeasuredSpeeds>& speeds) {
-  const std::vector<RunPlan> missing = missing_measurements(runs);
-  OutputStream errors(STDERR_FILENO, process.interrupted);
-  RankStart start = rank_start(process, errors);
-  start.agents = agents;
-  const RunMaker maker = run_maker(start, most_attempts);
-  for (const RunPlan& plan : missing) {
-    errors << fmt::format("Measuring the speeds of {} workers, {} steps", plan.world,
-                          plan.train.steps)
-           << std::endl;
-    const auto measured = measure_speeds(plan, maker);
-    if (!measured) return false;
-    errors << "Speeds: " << text_of(measured->speeds)
-           << (measured->disturbance.empty() ? "" : "; DISTURBED: " + measured->disturbance)
-           << std::endl;
-    speeds.push_back(measured->speeds);
-  }
-  return true;
-}
-
-void say_shares(const std::vector<RunPlan>& runs, const Process& process) {
-  std::set<std::vector<std::int64_t>> shares;
-  for (const RunPlan& run : runs)
-    if (!run.train.weights.empty()) shares.insert(run.train.weights);
-  OutputStream errors(STDERR_FILENO, process.interrupted);
-  for (const std::vector<std::int64_t>& samples : shares)
-    errors << fmt::format("Shares of {} workers: {} samples of each micro-batch", samples.size(),
-                          fmt::join(samples, ", "))
-           << std::endl;
-}
-
-std::string machine_file(const std::string& results, int hosts, const std::string& device) {
-  if (device != "cpu") return fmt::format("{}/{}.toml", results, device);
-  return results + (hosts > 1 ? "/hosts.toml" : "/machine.toml");
-}
+std::span<const CommandGroup> command_groups() { return groups; }
 
 }  // namespace ringside

@@ -104,9 +104,10 @@ void plan(Comparison& comparison) {
 
 /// Finds everything that can be wrong about the input before any file is touched and any speed is
 /// measured.
-void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
+void prepare(Comparison& comparison, const ComparisonArguments& arguments, const Process& process) {
   Experiment& experiment = comparison.experiment;
-  experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
+  experiment =
+      read_experiment(arguments.experiment.file, arguments.experiment.settings, arguments.cases);
   limit_to(experiment, arguments.schemes, arguments.worlds);
   experiment.common.in_job = comparison.job != nullptr;
   comparison.name = experiment.common.name;
@@ -124,10 +125,10 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   const auto results = std::filesystem::path(arguments.results) / comparison.name;
   for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
   comparison.folder.emplace(results);
-  if (arguments.resume) {
+  if (arguments.resume.resume) {
     comparison.rows = comparison.folder->read_rows();
     if (const auto there = comparison.folder->read_environment();
-        !comparison.rows.empty() && there && !arguments.mixed)
+        !comparison.rows.empty() && there && !arguments.resume.mixed)
       check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_other_content(*before, comparison.data) : "";
@@ -289,8 +290,8 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
   return out;
 }
 
-Compared from_file_to_results(const Arguments& arguments, const Process& process, Job* job,
-                              EventLines* lines) {
+Compared from_file_to_results(const ComparisonArguments& arguments, const Process& process,
+                              Job* job, EventLines* lines) {
   Comparison comparison;
   comparison.job = job;
   try {
@@ -326,7 +327,7 @@ void write_summary(ResultsFolder& folder, const std::string& name,
   folder.write("summary.md", "# " + name + "\n\n" + summary_text(cases));
 }
 
-Compared make_comparison(const Arguments& arguments, const Process& process, Job* job,
+Compared make_comparison(const ComparisonArguments& arguments, const Process& process, Job* job,
                          std::ostream* events) {
   if (!events) return from_file_to_results(arguments, process, job, nullptr);
   EventLines lines(*events);

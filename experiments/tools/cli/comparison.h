@@ -6,12 +6,22 @@
 #include <vector>
 
 #include "experiments/runner/report/report.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
+#include "experiments/tools/cli/experiment_arguments.h"
 
 namespace ringside {
 
 class Job;
 class ResultsFolder;
+
+/// What a comparison is asked for.
+struct ComparisonArguments {
+  ExperimentArguments experiment{};
+  std::vector<std::string> cases{}, schemes{};  // cases that are added; schemes that run alone
+  std::vector<std::int64_t> worlds{};           // that run alone
+  ResumeArguments resume{};
+  std::string results = "results";  // the folder of the folder of results
+};
 
 struct Compared {
   int status = ok;          // the exit status of a command that makes no other comparison
@@ -21,13 +31,13 @@ struct Compared {
   std::vector<CaseSummary> cases{};
 };
 
-/// Makes the comparison of the experiment arguments.file, says on standard error how it goes, and
+/// Makes the comparison of the experiment file, says on standard error how it goes, and
 /// writes results and summary. Blocks. Looks at everything that can be wrong about the input before
 /// it touches a file. `job` starts the ranks, if there is one, and outlives the call; else they are
 /// processes of this one. `events` also gets the comparison's events as lines of JSON, of which the
 /// last one is its end; null: nobody wants them.
-Compared make_comparison(const Arguments& arguments, const Process& process, Job* job = nullptr,
-                         std::ostream* events = nullptr);
+Compared make_comparison(const ComparisonArguments& arguments, const Process& process,
+                         Job* job = nullptr, std::ostream* events = nullptr);
 
 /// Writes summary.json and summary.md of a comparison that is called `name`.
 void write_summary(ResultsFolder& folder, const std::string& name,

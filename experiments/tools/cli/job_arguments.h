@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "experiments/tools/cli/cli_options.h"
+
 namespace ringside {
 
 struct JobArguments {
@@ -12,5 +14,11 @@ struct JobArguments {
   int slots = 0;                     // 0: as the launcher says
   std::string hosts{}, ssh = "ssh";  // of `launch`
 };
+
+/// Declare options of a job: of every command that can lead one; of a command that a launcher
+/// starts several times; of a command that starts agents by ssh (returns --hosts).
+void add_job(CommandOptions& options, JobArguments& job);
+void add_launched(CommandOptions& options, JobArguments& job);
+Option add_hosts(CommandOptions& options, JobArguments& job);
 
 }  // namespace ringside

@@ -15,7 +15,7 @@
 #include "experiments/runner/hosts/job_hosts.h"
 #include "experiments/runner/hosts/launcher_env.h"
 #include "experiments/runner/hosts/ssh.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "ps/transport/zmq/keys.h"
 
 namespace ringside {

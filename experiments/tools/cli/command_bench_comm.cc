@@ -1,3 +1,4 @@
+// ringside bench comm
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -8,12 +9,55 @@
 #include "core/base/whole_file.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/tools/bench/comm_bench.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/bench_arguments.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside {
 namespace {
+
+struct BenchCommArguments {
+  std::vector<std::string> operations, algorithms;
+  std::vector<std::int64_t> worlds;
+  std::vector<std::string> beside;  // other libraries
+  std::string device = "cpu";
+  std::string cluster;
+  BenchArguments bench;
+};
+
+void declare_bench_comm(CommandOptions& options, BenchCommArguments& arguments) {
+  options
+      .add("--operations", arguments.operations,
+           "all_reduce, reduce_scatter, all_gather, broadcast or all_to_all; default: all_reduce")
+      .list()
+      .type("A,B");
+  options
+      .add("--algorithms", arguments.algorithms,
+           "native, ring, tree and so on (see `ringside list algorithms`); default: all but auto "
+           "and library, with --beside or --device cuda native alone")
+      .list()
+      .type("A,B");
+  options.add("--worlds", arguments.worlds, "numbers of ranks; default: 2").list().type("N,M");
+  add_sizes(options, arguments.bench,
+            "bytes of the whole array, as in 4KB,1MB with 1 KB = 1024 bytes; default: 1KB to 64MB");
+  options
+      .add("--beside", arguments.beside,
+           "other libraries, measured in turn with ours: openmpi, openmpi-segmented-ring, mpich, "
+           "gloo; `installed`: all that are there; NAME=COMMAND: a driver of one's own")
+      .list()
+      .type("A,B");
+  options
+      .add("--device", arguments.device,
+           "cpu, or cuda: NCCL between GPUs of this machine, which ranks take in turn; default: "
+           "cpu")
+      .type("KIND");
+  add_measurement(options, arguments.bench, "algorithm and library");
+  options
+      .add("--cluster", arguments.cluster,
+           "simulate the first devices of this cluster (a cluster file)")
+      .type("FILE");
+}
 
 constexpr std::int64_t most_bench_ranks = 1 << 20;  // more than any cluster has
 
@@ -24,7 +68,7 @@ Algorithm algorithm_named(const std::string& name) {
   throw Error("--algorithms {}: unknown algorithm; did you mean '{}'?", name, nearest(name, known));
 }
 
-CommBench comm_bench_of(const Arguments& arguments, const Process& process) {
+CommBench comm_bench_of(const BenchCommArguments& arguments, const Process& process) {
   CommBench bench;
   bench.operations = arguments.operations;
   if (bench.operations.empty()) bench.operations = {"all_reduce"};
@@ -46,14 +90,14 @@ CommBench comm_bench_of(const Arguments& arguments, const Process& process) {
   for (const std::int64_t world : arguments.worlds)
     bench.worlds.push_back(static_cast<int>(std::clamp<std::int64_t>(world, 0, most_bench_ranks)));
   if (bench.worlds.empty()) bench.worlds = {2};
-  bench.sizes = arguments.sizes;
+  bench.sizes = arguments.bench.sizes;
   if (bench.sizes.empty())
     for (std::int64_t size = 1 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
   if (!arguments.cluster.empty()) bench.cluster = read_cluster(arguments.cluster);
   bench.device = arguments.device;
   bench.beside = find_reference_libraries(arguments.beside);
-  bench.rounds = static_cast<int>(arguments.rounds);
-  bench.timeout_s = arguments.timeout_s;
+  bench.rounds = static_cast<int>(arguments.bench.rounds);
+  bench.timeout_s = arguments.bench.timeout_s;
   bench.interrupted = process.interrupted;
   return bench;
 }
@@ -65,15 +109,13 @@ nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow
   return out;
 }
 
-}  // namespace
-
-int bench_comm_command(const Arguments& arguments, const Process& process) {
+int bench_comm(const BenchCommArguments& arguments, const Process& process) {
   CommBench bench;
   try {
     if (arguments.cluster.empty()) check_readable(process);
     check_alone("bench comm", "start it without the launcher", process);
     bench = comm_bench_of(arguments, process);
-    check_output("--json", arguments.json);
+    check_output("--json", arguments.bench.json);
     check(bench);
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
@@ -92,10 +134,23 @@ int bench_comm_command(const Arguments& arguments, const Process& process) {
     return complain(run_failed, explain(error));
   }
   std::cout << notes_of(rows);
-  if (!arguments.json.empty()) write_whole(arguments.json, json_of(bench, rows).dump(2) + "\n");
+  if (!arguments.bench.json.empty())
+    write_whole(arguments.bench.json, json_of(bench, rows).dump(2) + "\n");
   const bool wrong = std::any_of(rows.begin(), rows.end(),
                                  [](const CommRow& row) { return row.wrong.value_or(0) > 0; });
   return wrong ? run_failed : ok;
+}
+
+}  // namespace
+
+Execute bench_comm_command(CommandOptions& options) {
+  options.summary(
+      "collectives by operation, size, algorithm and number of ranks, between processes of this "
+      "machine or on a simulated cluster, in the columns of nccl-tests");
+  options.uses_cores();
+  const auto arguments = std::make_shared<BenchCommArguments>();
+  declare_bench_comm(options, *arguments);
+  return [arguments](const Process& process) { return bench_comm(*arguments, process); };
 }
 
 }  // namespace ringside

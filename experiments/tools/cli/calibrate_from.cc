@@ -1,4 +1,5 @@
-// ringside calibrate --from
+#include "experiments/tools/cli/calibrate_from.h"
+
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/tools/calibrate/cluster_fit.h"
-#include "experiments/tools/cli/commands.h"
+#include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside {
@@ -33,7 +34,7 @@ std::filesystem::path whole_path(const std::string& file) {
 
 /// Whether figures about `cluster` count: those about the cluster that was asked for. If none was,
 /// all have to be about the same one.
-bool counts(Figures& figures, const Arguments& arguments, const std::string& file,
+bool counts(Figures& figures, const FitArguments& arguments, const std::string& file,
             const std::string& cluster) {
   const auto named = whole_path(cluster);
   if (!arguments.cluster.empty()) return named == figures.base;
@@ -46,7 +47,7 @@ bool counts(Figures& figures, const Arguments& arguments, const std::string& fil
   return true;
 }
 
-void read(Figures& figures, const Arguments& arguments, const std::string& file) {
+void read(Figures& figures, const FitArguments& arguments, const std::string& file) {
   if (lists_collectives(file)) {
     for (PublishedCollective& one : read_collectives(file))
       if (counts(figures, arguments, file, one.cluster))
@@ -65,7 +66,7 @@ void read(Figures& figures, const Arguments& arguments, const std::string& file)
   }
 }
 
-Figures read_all(const Arguments& arguments) {
+Figures read_all(const FitArguments& arguments) {
   Figures figures;
   if (!arguments.cluster.empty()) figures.base = whole_path(arguments.cluster);
   for (const std::string& file : arguments.files) read(figures, arguments, file);
@@ -91,7 +92,7 @@ Figures read_all(const Arguments& arguments) {
   return figures;
 }
 
-std::string comment_of(const Arguments& arguments, const Figures& figures) {
+std::string comment_of(const FitArguments& arguments, const Figures& figures) {
   std::string names;
   for (const std::string& file : arguments.files)
     names += (names.empty() ? "" : ", ") + std::filesystem::path(file).filename().string();
@@ -103,7 +104,7 @@ std::string comment_of(const Arguments& arguments, const Figures& figures) {
 
 }  // namespace
 
-int fit_command(const Arguments& arguments, const Process& process) {
+int fit_cluster(const FitArguments& arguments, const Process& process) {
   Figures figures;
   try {
     figures = read_all(arguments);
