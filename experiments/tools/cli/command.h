@@ -1,4 +1,4 @@
-// What commands have in common: how they are declared, exit statuses, and the start of ranks.
+// Declaration of commands, their exit statuses, and the start of ranks.
 #pragma once
 
 #include <functional>

@@ -6,6 +6,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/stated_model.h"
 #include "core/models/presets.h"
+#include "experiments/runner/config/config.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/cli/command.h"
