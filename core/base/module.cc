@@ -8,8 +8,9 @@ namespace ringside {
 
 std::filesystem::path path_of_module(const std::string& file) {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const auto here = folder / file, above = folder.parent_path() / file;
-  return !std::filesystem::exists(here) && std::filesystem::exists(above) ? above : here;
+  for (const auto& place : {folder, folder.parent_path(), folder.parent_path() / "lib/ringside"})
+    if (std::filesystem::exists(place / file)) return place / file;
+  return folder / file;
 }
 
 void* module_symbol(const std::string& file, const char* name) {

@@ -6,8 +6,9 @@
 
 namespace ringside {
 
-/// The path of the module `file`: a file in the program's folder, or in the parent folder if the
-/// file is only there, since test programs lie one folder below the modules.
+/// The path of the module `file`: the first that exists in the program's folder, in its parent
+/// folder, since test programs lie one folder below the modules, and in ../lib/ringside, where
+/// modules of an installed program are.
 std::filesystem::path path_of_module(const std::string& file);
 
 /// Returns the address of the symbol `name` in the module `file`, a library. A module is loaded
