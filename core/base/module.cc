@@ -45,8 +45,9 @@ std::string why_no_module(const Module& module) {
 
 std::filesystem::path path_of_module(const std::string& file) {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const auto here = folder / file, above = folder.parent_path() / file;
-  return !std::filesystem::exists(here) && std::filesystem::exists(above) ? above : here;
+  for (const auto& place : {folder, folder.parent_path(), folder.parent_path() / "lib/ringside"})
+    if (std::filesystem::exists(place / file)) return place / file;
+  return folder / file;
 }
 
 bool has_module(const std::string& file) { return std::filesystem::exists(path_of_module(file)); }

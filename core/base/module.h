@@ -35,8 +35,9 @@ const Functions& load_module(const Module& module);
 /// Why the module cannot be loaded, as load_module() says it; empty if it can.
 std::string why_no_module(const Module& module);
 
-/// The path of the module `file`: a file in the program's folder, or in the parent folder if the
-/// file is only there, since test programs lie one folder below the modules.
+/// The path of the module `file`: the first that exists in the program's folder, in its parent
+/// folder, since test programs lie one folder below the modules, and in ../lib/ringside, where
+/// modules of an installed program are.
 std::filesystem::path path_of_module(const std::string& file);
 
 /// Whether the module's file exists. Loading it may still fail, for instance if a library that the

@@ -72,6 +72,15 @@ TEST_F(ReportProgram, WritesTheSummaryOfItsFolderAnewFromAllRowsOrNone) {
   EXPECT_THAT(content("a/summary.md"), HasSubstr("| single"));
 }
 
+TEST_F(ReportProgram, WritesTheSummaryOfAFolderWithoutPlan) {
+  folder_.write("a/rows.jsonl", line("single", 1));
+  folder_.write("a/environment.json", "{}");
+  const auto ended = run({"report", "a"});
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.err, "");
+  EXPECT_EQ(nlohmann::json::parse(content("a/summary.json"))["cases"].size(), 1u);
+}
+
 TEST_F(ReportProgram, PutsSeveralFoldersOntoOnePage) {
   folder_.write("a/rows.jsonl", line("single", 1));
   folder_.write("b/rows.jsonl", line("ddp", 2));

@@ -64,7 +64,15 @@ class Gallery(unittest.TestCase):
     def test_refuses_a_name_that_is_no_comparison(self):
         ended = self.run_script("comm")
         self.assertEqual(ended.returncode, 2)
-        self.assertIn("no comparison comm", ended.stderr)
+        self.assertIn("no rows of a comparison comm", ended.stderr)
+
+    def test_draws_the_readers_own_results_where_git_has_no_rows(self):
+        (self.root / "results/reference/network").mkdir()
+        (self.root / "results/network").mkdir()
+        (self.root / "results/network/rows.jsonl").write_text("")
+        ended = self.run_script("network")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(self.picture("network"), "<svg>speed-up</svg>\n")
 
 
 if __name__ == "__main__":

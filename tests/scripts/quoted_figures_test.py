@@ -8,6 +8,7 @@ the page has. What a page leaves out, and labels that it words otherwise, are no
 
 import pathlib
 import re
+import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -66,6 +67,16 @@ class QuotedFigures(unittest.TestCase):
                             compared += self.compare(page, row, made, folder)
         self.assertEqual("\n".join(self.wrong), "")
         self.assertGreater(compared, 800)
+
+    def test_results_in_git_stay_within_10_mb(self):
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--", "results"], capture_output=True, text=True,
+                                check=False)
+        if listed.returncode != 0 or not listed.stdout:
+            self.skipTest("no git repository")
+        files = [ROOT / name for name in listed.stdout.split("\0") if name]
+        sizes = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in files if path.exists()}
+        largest = sorted(sizes, key=sizes.get, reverse=True)[:5]
+        self.assertLess(sum(sizes.values()), 10e6, f"results/README.md says what stays; the largest: {largest}")
 
 
 if __name__ == "__main__":

@@ -154,10 +154,11 @@ std::vector<Difference> configuration_differences(const SavedResults& a, const S
   }
   for (Difference& one : out)
     if (one.cases.size() == common) one.cases.clear();
-  compare(files_of(a), files_of(b),
-          [&](const std::string& key, std::string in_a, std::string in_b) {
-            out.push_back({key, std::move(in_a), std::move(in_b), {}});
-          });
+  if (!a.plan.empty() && !b.plan.empty())
+    compare(files_of(a), files_of(b),
+            [&](const std::string& key, std::string in_a, std::string in_b) {
+              out.push_back({key, std::move(in_a), std::move(in_b), {}});
+            });
   return out;
 }
 

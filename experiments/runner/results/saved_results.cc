@@ -78,7 +78,8 @@ SavedResults read_results(const fs::path& folder) {
   SavedResults results;
   results.folder = folder;
   read_rows(results);
-  results.plan = read_object(folder / "plan.json", results.complaints);
+  if (fs::exists(folder / "plan.json"))
+    results.plan = read_object(folder / "plan.json", results.complaints);
   results.environment = read_object(folder / "environment.json", results.complaints);
   results.name = results.rows.empty() ? fs::absolute(folder / "").parent_path().filename().string()
                                       : results.rows.front().plan.experiment;

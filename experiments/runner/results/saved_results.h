@@ -18,7 +18,7 @@ struct SavedResults {
   /// attempts that do not count.
   std::vector<RunRecord> rows;
   /// The text of plan.json and of environment.json, each a JSON object; empty if the file is
-  /// missing or no JSON object.
+  /// missing or no JSON object. A folder without plan.json is whole: every row has its run's plan.
   std::string plan, environment;
   /// What could not be read: one line each, which names the file, the line of the file and the
   /// cause, and says what to do.
