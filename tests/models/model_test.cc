@@ -282,7 +282,7 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
 
 TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
   const auto device = make_cpu_device(1);
-  const Model model = make_resnet({.kind = "resnet", .layers = 50}, *device);
+  const Model model = make_model({.kind = "resnet", .layers = 50}, *device);
   EXPECT_EQ(model.units.size(), 18u);
   const auto names = [&](std::size_t unit) {
     std::vector<std::string> out;
@@ -323,7 +323,7 @@ TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
 
 TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
   const auto device = make_cpu_device(1);
-  const Model model = make_vgg({.kind = "vgg", .layers = 16}, *device);
+  const Model model = make_model({.kind = "vgg", .layers = 16}, *device);
   std::vector<std::string> names;
   for (const auto& unit : model.units)
     for (const Parameter& p : unit->layout().parameters())
@@ -339,7 +339,7 @@ TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
 TEST(AlexNet, HasTheLayersOfTorchvision) {
   const auto device = make_cpu_device(1);
   const Model model =
-      make_alexnet({.kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000}, *device);
+      make_model({.kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000}, *device);
   std::vector<std::pair<std::string, Shape>> weights;
   for (const auto& unit : model.units)
     for (const Parameter& p : unit->layout().parameters())
@@ -363,7 +363,7 @@ TEST(AlexNet, HasTheLayersOfTorchvision) {
 TEST(Inception, HasTheBlocksOfTorchvision) {
   const auto device = make_cpu_device(1);
   ModelConfig config{.kind = "inception", .layers = 48, .image = 299, .filters = 32};
-  const Model model = make_inception(config, *device);
+  const Model model = make_model(config, *device);
   EXPECT_EQ(unit_names(model),
             (std::vector<std::string>{"stem.0", "stem.1", "Mixed_5b", "Mixed_5c", "Mixed_5d",
                                       "Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e",
@@ -392,7 +392,7 @@ TEST(Inception, HasTheBlocksOfTorchvision) {
 
   // Channels are scaled and rounded up: 48 and 80 published channels are no multiples of 32.
   config.filters = 1;
-  const Model narrow = make_inception(config, *device);
+  const Model narrow = make_model(config, *device);
   for (const Parameter& p : narrow.units[1]->layout().parameters())
     if (p.name == "Conv2d_4a_3x3.conv.weight") {
       EXPECT_EQ(p.shape, Shape({6, 3, 3, 3}));
