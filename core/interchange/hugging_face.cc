@@ -40,10 +40,13 @@ bool has_hugging_face_config(std::string_view kind) {
 }
 
 std::vector<std::string_view> hugging_face_types() {
-  std::vector<std::string_view> out;
-  for (const ModelInfo& model : models())
-    if (!model.model_type.empty()) out.push_back(model.model_type);
-  return out;
+  std::vector<std::string_view> text, images;
+  for (const ModelInfo& model : models()) {
+    const bool sees = std::find(model.keys.begin(), model.keys.end(), "image") != model.keys.end();
+    if (!model.model_type.empty()) (sees ? images : text).push_back(model.model_type);
+  }
+  text.insert(text.end(), images.begin(), images.end());
+  return text;
 }
 
 StatedModel read_hugging_face_config(const std::filesystem::path& file, std::string_view setting) {

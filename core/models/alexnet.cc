@@ -25,6 +25,13 @@ std::int64_t last_side(std::int64_t image) {
   return side;
 }
 
+std::vector<Preset> alexnet_presets() {
+  return {
+      {"alexnet", "Krizhevsky 2014, as in torchvision",
+       ModelConfig{.kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000, .filters = 64},
+       61'100'840}};
+}
+
 }  // namespace
 
 Model make_alexnet(const ModelConfig& config, Device& device) {
@@ -63,20 +70,15 @@ Model make_alexnet(const ModelConfig& config, Device& device) {
 }
 
 ModelInfo alexnet_info() {
-  return {
-      .name = "alexnet",
-      .summary = "AlexNet on images; the layers up to each pool are one unit",
-      .make = make_alexnet,
-      .keys = {"channels", "classes", "filters"},
-      .presets =
-          {{"alexnet", "Krizhevsky 2014, as in torchvision",
-            ModelConfig{
-                .kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000, .filters = 64},
-            61'100'840}},
-      .names = [](const Model& model, const ModelConfig& c) {
-        return Names{.tensors =
-                         naming::torchvision_layers(model, c.channels, "classifier.1.weight")};
-      }};
+  return {.name = "alexnet",
+          .summary = "AlexNet on images; the layers up to each pool are one unit",
+          .make = make_alexnet,
+          .keys = {"channels", "classes", "filters"},
+          .presets = alexnet_presets,
+          .names = [](const Model& model, const ModelConfig& c) {
+            return Names{.tensors =
+                             naming::torchvision_layers(model, c.channels, "classifier.1.weight")};
+          }};
 }
 
 }  // namespace ringside

@@ -234,7 +234,7 @@ ModelInfo bert_info() {
           .epsilon = 1e-12,
           .activation = ModelActivation::gelu,
           .complete = [](ModelConfig& c) { c.positions = rows_of_positions(c); },
-          .presets = bert_presets(),
+          .presets = bert_presets,
           .names = [](const Model& model, const ModelConfig&) { return bert_names(model); },
           .model_type = "bert",
           .read = read_bert};

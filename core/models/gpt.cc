@@ -130,7 +130,7 @@ ModelInfo gpt_info() {
           .epsilon = 1e-5,
           .activation = ModelActivation::gelu_tanh,
           .complete = [](ModelConfig& c) { c.positions = rows_of_positions(c); },
-          .presets = gpt_presets(),
+          .presets = gpt_presets,
           .names = [](const Model& model, const ModelConfig&) { return gpt_names(model); },
           .model_type = "gpt2",
           .read = read_gpt2};

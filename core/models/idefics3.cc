@@ -22,18 +22,23 @@ constexpr Init idefics3_normal{Init::Kind::normal, 0.02f};
 constexpr float vision_epsilon = 1e-6f;
 constexpr std::int64_t most_patches = 1 << 16;
 
+const Idefics3Options& vision_of(const ModelConfig& c) { return c.own<Idefics3Options>(); }
+
 /// What follows from the sizes of images, patches and visual tokens.
 struct Extents {
-  explicit Extents(const ModelConfig& c)
-      : pixels(c.image * c.image * c.channels),
-        side((c.image - c.patch) / c.patch + 1),
-        patches(side * side),
-        visual(patches / (c.shuffle * c.shuffle)) {}
+  explicit Extents(const ModelConfig& c) : Extents(c, vision_of(c)) {}
 
   std::int64_t pixels;   // values of an image
   std::int64_t side;     // patches in a row of an image
   std::int64_t patches;  // of an image
   std::int64_t visual;   // tokens of an image
+
+ private:
+  Extents(const ModelConfig& c, const Idefics3Options& v)
+      : pixels(c.image * c.image * c.channels),
+        side((c.image - v.patch) / v.patch + 1),
+        patches(side * side),
+        visual(patches / (v.shuffle * v.shuffle)) {}
 };
 
 /// The text of a micro-batch. The first unit gets it together with the images and hands it over;
@@ -48,12 +53,13 @@ class Patches final : public Unit {
   Patches(const ModelConfig& c, std::shared_ptr<Caption> caption, Device& device)
       : Unit("patches", device),
         config_(c),
+        vision_(vision_of(c)),
         of_(c),
         caption_(std::move(caption)),
-        convolution_(*this, "convolution", c.channels, c.vision_width,
-                     Kernel2d{.size = c.patch, .stride = c.patch, .padding = 0},
+        convolution_(*this, "convolution", c.channels, vision_.vision_width,
+                     Kernel2d{.size = vision_.patch, .stride = vision_.patch, .padding = 0},
                      Convolution::After::bias, idefics3_normal),
-        positions_(*this, "positions", of_.patches, c.vision_width, idefics3_normal) {}
+        positions_(*this, "positions", of_.patches, vision_.vision_width, idefics3_normal) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const Shape& in = input.shape();
@@ -66,13 +72,13 @@ class Patches final : public Unit {
           layer::take_part(device(), input, in[0], of_.pixels, config_.context, MemoryKind::data);
     const Tensor x = convolution_.forward(images(input), pass);
     positions_.forward(x);
-    return x.reshaped({in[0], of_.patches, config_.vision_width});
+    return x.reshaped({in[0], of_.patches, vision_.vision_width});
   }
 
   Tensor backward(const Tensor& grad_output) override {
     positions_.backward(grad_output);
     convolution_.backward(
-        grad_output.reshaped({grad_output.shape()[0], of_.side, of_.side, config_.vision_width}),
+        grad_output.reshaped({grad_output.shape()[0], of_.side, of_.side, vision_.vision_width}),
         /*wanted=*/false);
     return {};
   }
@@ -93,6 +99,7 @@ class Patches final : public Unit {
   }
 
   ModelConfig config_;
+  Idefics3Options vision_;
   Extents of_;
   std::shared_ptr<Caption> caption_;
   Convolution convolution_;
@@ -106,13 +113,14 @@ class Connector final : public Unit {
   Connector(const ModelConfig& c, std::shared_ptr<Caption> caption, Device& device)
       : Unit("connector", device),
         config_(c),
+        vision_(vision_of(c)),
         of_(c),
         caption_(std::move(caption)),
-        norm_(*this, "norm", c.vision_width, vision_epsilon),
+        norm_(*this, "norm", vision_.vision_width, vision_epsilon),
         // A pixel shuffle and a linear layer are a convolution without overlap: row k of the
         // layer's weight is kernel k, whose elements are in the same order.
-        visual_(*this, "visual", c.vision_width, c.width,
-                Kernel2d{.size = c.shuffle, .stride = c.shuffle, .padding = 0},
+        visual_(*this, "visual", vision_.vision_width, c.width,
+                Kernel2d{.size = vision_.shuffle, .stride = vision_.shuffle, .padding = 0},
                 Convolution::After::nothing, idefics3_normal),
         table_(*this, "table", c.vocabulary, /*positions=*/0, c.width, idefics3_normal) {}
 
@@ -122,7 +130,7 @@ class Connector final : public Unit {
     const std::int64_t samples = input.shape()[0], context = config_.context;
     const Tensor x = norm_.forward(input, {}, pass);
     const Tensor visual =
-        visual_.forward(x.reshaped({samples, of_.side, of_.side, config_.vision_width}), pass);
+        visual_.forward(x.reshaped({samples, of_.side, of_.side, vision_.vision_width}), pass);
     // In training, a forward that keeps nothing will be repeated, with the same text.
     const bool repeated = pass.training && !pass.keep;
     const Tensor tokens = repeated ? caption_->tokens : std::exchange(caption_->tokens, {});
@@ -140,14 +148,15 @@ class Connector final : public Unit {
       return layer::take_part(device(), grad_output, samples, begin, count, MemoryKind::workspace);
     };
     table_.backward(part(visual, text));
-    const std::int64_t side = of_.side / config_.shuffle;
+    const std::int64_t side = of_.side / vision_.shuffle;
     const Tensor d =
         visual_.backward(part(0, visual).reshaped({samples, side, side, config_.width}));
-    return norm_.backward(d).reshaped({samples, of_.patches, config_.vision_width});
+    return norm_.backward(d).reshaped({samples, of_.patches, vision_.vision_width});
   }
 
  private:
   ModelConfig config_;
+  Idefics3Options vision_;
   Extents of_;
   std::shared_ptr<Caption> caption_;
   LayerNorm norm_;
@@ -194,23 +203,24 @@ class Idefics3Head final : public Unit {
 };
 
 void check_vision(const ModelConfig& c) {
+  const Idefics3Options& v = vision_of(c);
   check_sizes(c, {"image", "channels", "patch", "shuffle", "vision_layers", "vision_width",
                   "vision_heads", "vision_hidden"});
-  if (c.vision_width % c.vision_heads != 0)
+  if (v.vision_width % v.vision_heads != 0)
     throw Error("model.vision_heads = {} does not divide model.vision_width = {}; choose a divisor",
-                c.vision_heads, c.vision_width);
-  if (c.patch > c.image)
-    throw Error("model.patch = {} is larger than model.image = {}; lower it", c.patch, c.image);
+                v.vision_heads, v.vision_width);
+  if (v.patch > c.image)
+    throw Error("model.patch = {} is larger than model.image = {}; lower it", v.patch, c.image);
   const Extents of(c);
-  if (of.side % c.shuffle != 0)
+  if (of.side % v.shuffle != 0)
     throw Error(
         "model.shuffle = {} does not divide the {} patches of a side, which model.image = {} and "
         "model.patch = {} make; choose a divisor",
-        c.shuffle, of.side, c.image, c.patch);
+        v.shuffle, of.side, c.image, v.patch);
   if (of.patches > most_patches)
     throw Error(
         "model.patch = {} makes {} patches of an image; there may be {} or less, so raise it",
-        c.patch, of.patches, most_patches);
+        v.patch, of.patches, most_patches);
 }
 
 /// Of the units "patches", "vision.*" and "connector".
@@ -274,20 +284,21 @@ Names idefics3_names(const Model& model, const ModelConfig& config) {
 
 void read_idefics3(const PublishedConfig& file) {
   ModelConfig& m = file.model();
+  Idefics3Options& v = m.own<Idefics3Options>();
   const PublishedConfig text = file.object("text_config"), vision = file.object("vision_config");
   text.want("model_type", "llama");
   read_llama_blocks(text, text.empty() ? 1e-5 : 1e-6);
   file.take_flag("tie_word_embeddings", "tied", m.tied, false);
   if (const PublishedConfig::Json tied = text.value("tie_word_embeddings", m.tied); tied != m.tied)
     text.refuse("tie_word_embeddings", tied, "the file's own tie_word_embeddings says otherwise");
-  file.take_size("scale_factor", "shuffle", m.shuffle, 2);
+  file.take_size("scale_factor", "shuffle", v.shuffle, 2);
   vision.take_size("image_size", "image", m.image, 224);
   vision.take_size("num_channels", "channels", m.channels, 3);
-  vision.take_size("patch_size", "patch", m.patch, 32);
-  vision.take_size("num_hidden_layers", "vision_layers", m.vision_layers, 12);
-  vision.take_size("num_attention_heads", "vision_heads", m.vision_heads, 16);
-  vision.take_size("hidden_size", "vision_width", m.vision_width, 1152);
-  vision.take_size("intermediate_size", "vision_hidden", m.vision_hidden, 3072);
+  vision.take_size("patch_size", "patch", v.patch, 32);
+  vision.take_size("num_hidden_layers", "vision_layers", v.vision_layers, 12);
+  vision.take_size("num_attention_heads", "vision_heads", v.vision_heads, 16);
+  vision.take_size("hidden_size", "vision_width", v.vision_width, 1152);
+  vision.take_size("intermediate_size", "vision_hidden", v.vision_hidden, 3072);
   vision.want("layer_norm_eps", 1e-6);
   const PublishedConfig::Json activation = vision.value("hidden_act", "gelu_pytorch_tanh");
   if (activation_named(activation) != ModelActivation::gelu_tanh)
@@ -300,38 +311,57 @@ void read_idefics3(const PublishedConfig& file) {
 /// positions; here the 81 visual tokens of one image and the text make 1024. Any other text is the
 /// same model.
 ModelConfig smolvlm() {
-  return {.kind = "idefics3",
-          .layers = 24,
-          .heads = 32,
-          .width = 2048,
-          .context = 943,
-          .kv_heads = 32,
-          .hidden = 8192,
-          .rope_base = 273768,
-          .vocabulary = 49155,
-          .image = 384,
-          .patch = 14,
-          .shuffle = 3,
-          .vision_layers = 27,
-          .vision_heads = 16,
-          .vision_width = 1152,
-          .vision_hidden = 4304};
+  return ModelConfig{.kind = "idefics3",
+                     .layers = 24,
+                     .heads = 32,
+                     .width = 2048,
+                     .context = 943,
+                     .kv_heads = 32,
+                     .hidden = 8192,
+                     .rope_base = 273768,
+                     .vocabulary = 49155,
+                     .image = 384}
+      .with(Idefics3Options{.patch = 14,
+                            .shuffle = 3,
+                            .vision_layers = 27,
+                            .vision_heads = 16,
+                            .vision_width = 1152,
+                            .vision_hidden = 4304});
+}
+
+std::vector<Preset> idefics3_presets() {
+  return {{"smolvlm-2b", "Marafioti et al. 2025, SmolVLM-Instruct", smolvlm(), 2'246'272'880}};
 }
 
 }  // namespace
 
+Fields fields_of(Idefics3Options& options) {
+  return {
+      {"patch", &options.patch, "idefics3: height and width of the patches of an image"},
+      {"shuffle", &options.shuffle,
+       "idefics3: patches of shuffle x shuffle become one visual token; it must divide the patches "
+       "of a side"},
+      {"vision_layers", &options.vision_layers,
+       "idefics3: transformer blocks that see the image alone"},
+      {"vision_heads", &options.vision_heads,
+       "idefics3: attention heads of these blocks; they must divide vision_width"},
+      {"vision_width", &options.vision_width, "idefics3: size of their hidden state"},
+      {"vision_hidden", &options.vision_hidden, "idefics3: hidden elements of their MLP"}};
+}
+
 Model make_idefics3(const ModelConfig& config, Device& device) {
   check_llama(config);
   check_vision(config);
+  const Idefics3Options& vision = vision_of(config);
   Model model;
   const auto caption = std::make_shared<Caption>();
   model.units.push_back(std::make_unique<Patches>(config, caption, device));
-  for (std::int64_t i = 0; i < config.vision_layers; ++i)
+  for (std::int64_t i = 0; i < vision.vision_layers; ++i)
     model.units.push_back(
         std::make_unique<PreNormBlock>(fmt::format("vision.{}", i),
-                                       PreNormOptions{.width = config.vision_width,
-                                                      .heads = config.vision_heads,
-                                                      .hidden = config.vision_hidden,
+                                       PreNormOptions{.width = vision.vision_width,
+                                                      .heads = vision.vision_heads,
+                                                      .hidden = vision.vision_hidden,
                                                       .causal = false,
                                                       .epsilon = vision_epsilon,
                                                       .inner = idefics3_normal,
@@ -364,8 +394,14 @@ ModelInfo idefics3_info() {
           .epsilon = 1e-5,
           .activation = ModelActivation::silu,
           .complete = complete_llama,
-          .presets = {{"smolvlm-2b", "Marafioti et al. 2025, SmolVLM-Instruct", smolvlm(),
-                       2'246'272'880}},
+          .options = Idefics3Options{},
+          .largest = {{"patch", 1 << 10},
+                      {"shuffle", 1 << 6},
+                      {"vision_layers", 1 << 10},
+                      {"vision_heads", 1 << 16},
+                      {"vision_width", 1 << 16},
+                      {"vision_hidden", 1 << 18}},
+          .presets = idefics3_presets,
           .names = idefics3_names,
           .model_type = "idefics3",
           .read = read_idefics3};

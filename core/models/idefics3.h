@@ -5,6 +5,18 @@
 
 namespace ringside {
 
+/// Keys of [model] that this kind has for itself.
+struct Idefics3Options {
+  std::int64_t patch = 4;
+  std::int64_t shuffle = 2;
+  std::int64_t vision_layers = 2;
+  std::int64_t vision_heads = 4;
+  std::int64_t vision_width = 64;
+  std::int64_t vision_hidden = 256;
+};
+
+Fields fields_of(Idefics3Options& options);
+
 /// A vision transformer, a connector and a decoder (Laurençon et al. 2024, "Building and better
 /// understanding vision-language models"; Marafioti et al. 2025 for SmolVLM).
 ///

@@ -155,6 +155,17 @@ std::vector<std::pair<const char*, std::vector<Branch>>> blocks_of(const ModelCo
   }
 }
 
+std::vector<Preset> inception_presets() {
+  return {{"inception-v3", "Szegedy et al. 2016, as in torchvision without auxiliary classifier",
+           ModelConfig{.kind = "inception",
+                       .layers = 48,
+                       .dropout = 0.5,
+                       .image = 299,
+                       .classes = 1000,
+                       .filters = 32},
+           23'834'568}};
+}
+
 }  // namespace
 
 Model make_inception(const ModelConfig& config, Device& device) {
@@ -197,15 +208,7 @@ ModelInfo inception_info() {
           .make = make_inception,
           .batch_norms = true,
           .keys = {"layers", "channels", "classes", "filters"},
-          .presets = {{"inception-v3",
-                       "Szegedy et al. 2016, as in torchvision without auxiliary classifier",
-                       ModelConfig{.kind = "inception",
-                                   .layers = 48,
-                                   .dropout = 0.5,
-                                   .image = 299,
-                                   .classes = 1000,
-                                   .filters = 32},
-                       23'834'568}},
+          .presets = inception_presets,
           .names = [](const Model& model, const ModelConfig&) {
             return Names{.tensors = naming::torchvision_modules(model)};
           }};

@@ -252,7 +252,7 @@ ModelInfo llama_info() {
           .epsilon = 1e-5,
           .activation = ModelActivation::silu,
           .complete = complete_llama,
-          .presets = llama_presets(),
+          .presets = llama_presets,
           .names = llama_names,
           .model_type = "llama",
           .read = read_llama};

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/device/write_values.h"
+#include "core/models/models.h"
 #include "core/num/random.h"
 
 namespace ringside {
@@ -28,11 +30,7 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
 /// The largest allowed value of a size. Within these limits the bytes of every model can be
 /// computed without overflow: with 16 bytes for each parameter (gradient, master and moments
 /// included) they stay below 2^63. More layers would take minutes to build.
-struct Largest {
-  std::string_view name;
-  std::int64_t size;
-};
-constexpr Largest largest[] = {
+constexpr LargestSize largest[] = {
     {"layers", 1 << 14},
     {"heads", 1 << 20},
     {"width", 1 << 20},
@@ -49,12 +47,6 @@ constexpr Largest largest[] = {
     {"filters", 1 << 14},
     {"groups", 1 << 14},
     {"group_width", 1 << 14},
-    {"patch", 1 << 10},
-    {"shuffle", 1 << 6},
-    {"vision_layers", 1 << 10},
-    {"vision_heads", 1 << 16},
-    {"vision_width", 1 << 16},
-    {"vision_hidden", 1 << 18},
     {"target_context", 1 << 24},
     {"head_width", 1 << 20},
     {"relative_buckets", 1 << 20},
@@ -80,7 +72,7 @@ void draw(Device& device, std::uint64_t seed, const Piece& piece) {
 }  // namespace
 
 Fields fields_of(ModelConfig& config) {
-  return {
+  Fields out = {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
        "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; t5: those of the "
@@ -157,17 +149,10 @@ Fields fields_of(ModelConfig& config) {
       {"batch_norm_group", &config.batch_norm_group,
        "resnet, inception: number of ranks that normalise their micro-batches together; it must "
        "divide the "
-       "number of all ranks"},
-      {"patch", &config.patch, "idefics3: height and width of the patches of an image"},
-      {"shuffle", &config.shuffle,
-       "idefics3: patches of shuffle x shuffle become one visual token; it must divide the patches "
-       "of a side"},
-      {"vision_layers", &config.vision_layers,
-       "idefics3: transformer blocks that see the image alone"},
-      {"vision_heads", &config.vision_heads,
-       "idefics3: attention heads of these blocks; they must divide vision_width"},
-      {"vision_width", &config.vision_width, "idefics3: size of their hidden state"},
-      {"vision_hidden", &config.vision_hidden, "idefics3: hidden elements of their MLP"}};
+       "number of all ranks"}};
+  for (Options& options : config.own_options)
+    for (Field& field : options.fields()) out.push_back(std::move(field));
+  return out;
 }
 
 std::int64_t Model::parameter_count() const { return first_parameter(units.size()); }
@@ -201,10 +186,14 @@ void check_sizes(const ModelConfig& config, std::initializer_list<std::string_vi
     if (!value) continue;
     if (**value < 1 && std::find(sizes.begin(), sizes.end(), field.name) != sizes.end())
       throw Error("model.{} = {} is too small; it has to be 1 or more", field.name, **value);
-    for (const Largest& limit : largest)
-      if (limit.name == field.name && **value > limit.size)
-        throw Error("model.{} = {} is too large; it has to be {} or less", field.name, **value,
-                    limit.size);
+    const auto hold = [&](std::span<const LargestSize> limits) {
+      for (const LargestSize& limit : limits)
+        if (limit.name == field.name && **value > limit.size)
+          throw Error("model.{} = {} is too large; it has to be {} or less", field.name, **value,
+                      limit.size);
+    };
+    hold(largest);
+    for (const ModelInfo& model : models()) hold(model.largest);
   }
 }
 

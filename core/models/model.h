@@ -7,9 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/fields.h"
+#include "core/base/options.h"
 #include "core/data/dataset.h"
 #include "core/nn/unit.h"
 
@@ -33,6 +36,9 @@ enum class ModelActivation : std::uint8_t {
 inline constexpr std::string_view activation_names[] = {"auto",      "relu", "gelu",
                                                         "gelu_tanh", "tanh", "silu"};
 constexpr EnumNames names_of(ModelActivation) { return activation_names; }
+
+/// ModelInfo::options of all kinds of models that have some.
+std::vector<Options> default_own_options();
 
 /// The [model] table of an experiment file. The header of each kind of model says what the fields
 /// mean for that kind.
@@ -66,12 +72,29 @@ struct ModelConfig {
   std::int64_t group_width = 64;
   StemShape stem = StemShape::cifar;
   std::int64_t batch_norm_group = 1;
-  std::int64_t patch = 4;
-  std::int64_t shuffle = 2;
-  std::int64_t vision_layers = 2;
-  std::int64_t vision_heads = 4;
-  std::int64_t vision_width = 64;
-  std::int64_t vision_hidden = 256;
+  /// Keys that one kind of model has for itself, in a struct beside the model. Every [model] has
+  /// those of all kinds, so that cases of an experiment may differ in their kind.
+  std::vector<Options> own_options = default_own_options();
+
+  /// The struct of own options of this type. Throws Error if no kind of model has such options.
+  template <HasFields Own>
+  const Own& own() const {
+    for (const Options& options : own_options)
+      if (const Own* found = options.get_if<Own>()) return *found;
+    throw Error("no kind of model has these options");
+  }
+  template <HasFields Own>
+  Own& own() {
+    return const_cast<Own&>(std::as_const(*this).own<Own>());
+  }
+  /// The same config with other own options.
+  template <HasFields Own>
+  ModelConfig with(Own options) const {
+    ModelConfig out = *this;
+    out.own<Own>() = std::move(options);
+    return out;
+  }
+
   bool operator==(const ModelConfig&) const = default;
 };
 

@@ -25,6 +25,12 @@ struct Preset {
   std::int64_t encoder = 0;
 };
 
+/// The largest allowed value of a size, by its key.
+struct LargestSize {
+  std::string_view name;
+  std::int64_t size;
+};
+
 /// A row of models(), made in the source of the model.
 struct ModelInfo {
   std::string_view name;  // model.kind
@@ -49,7 +55,12 @@ struct ModelInfo {
   ModelActivation activation = ModelActivation::published;
   void (*complete)(ModelConfig&) = nullptr;
 
-  std::vector<Preset> presets{};
+  /// The default options that this kind has for itself; none if the keys of ModelConfig are enough.
+  /// `largest` are the limits of their sizes, see check_sizes().
+  Options options{};
+  std::vector<LargestSize> largest{};
+
+  std::vector<Preset> (*presets)() = [] { return std::vector<Preset>{}; };
   /// The names of its tensors in files of weights. Throws Error for a parameter without a name. If
   /// it is not set, files cannot hold a model of this kind.
   std::function<Names(const Model&, const ModelConfig&)> names{};

@@ -17,12 +17,20 @@
 
 namespace ringside {
 
+/// No row is made with a ModelConfig, which is made with the options of all rows.
 const std::vector<ModelInfo>& models() {
   static const std::vector<ModelInfo> all = {
       gpt_info(), llama_info(),  bert_info(), idefics3_info(), t5_info(),
       mlp_info(), resnet_info(), vgg_info(),  alexnet_info(),  inception_info(),
   };
   return all;
+}
+
+std::vector<Options> default_own_options() {
+  std::vector<Options> out;
+  for (const ModelInfo& model : models())
+    if (!model.options.fields().empty()) out.push_back(model.options);
+  return out;
 }
 
 const ModelInfo& find_model(std::string_view kind) {

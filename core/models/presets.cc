@@ -18,7 +18,7 @@ constexpr std::string_view first_kinds[] = {"resnet", "vgg", "alexnet", "incepti
 std::vector<Preset> presets_of_all_kinds() {
   std::vector<Preset> out;
   const auto add = [&](const ModelInfo& model) {
-    out.insert(out.end(), model.presets.begin(), model.presets.end());
+    for (Preset& preset : model.presets()) out.push_back(std::move(preset));
   };
   for (const std::string_view kind : first_kinds) add(find_model(kind));
   for (const ModelInfo& model : models())

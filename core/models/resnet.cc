@@ -223,7 +223,7 @@ ModelInfo resnet_info() {
           .make = make_resnet,
           .batch_norms = true,
           .keys = {"layers", "channels", "classes", "filters", "groups", "group_width", "stem"},
-          .presets = resnet_presets(),
+          .presets = resnet_presets,
           .names = [](const Model& model, const ModelConfig&) {
             return Names{.tensors = naming::torchvision_modules(model)};
           }};

@@ -326,7 +326,7 @@ ModelInfo t5_info() {
           .epsilon = 1e-6,
           .activation = ModelActivation::relu,
           .complete = complete_t5,
-          .presets = t5_presets(),
+          .presets = t5_presets,
           .names = [](const Model& model, const ModelConfig&) { return t5_names(model); },
           .model_type = "t5",
           .read = read_t5};

@@ -27,6 +27,24 @@ std::array<int, stages> convolutions_of(const ModelConfig& config) {
   }
 }
 
+std::vector<Preset> vgg_presets() {
+  const ModelConfig published{.kind = "vgg",
+                              .layers = 16,
+                              .dropout = 0.5,
+                              .image = 224,
+                              .classes = 1000,
+                              .stem = StemShape::imagenet};
+  const ModelConfig cifar{.kind = "vgg",
+                          .layers = 16,
+                          .dropout = 0.5,
+                          .image = 32,
+                          .classes = 10,
+                          .stem = StemShape::cifar};
+  return {{"vgg-16", "Simonyan and Zisserman 2015, as in torchvision", published, 138'357'544},
+          {"vgg-16-cifar", "the same for CIFAR: classifier of width 512, 10 classes", cifar,
+           15'245'130}};
+}
+
 }  // namespace
 
 Model make_vgg(const ModelConfig& config, Device& device) {
@@ -73,26 +91,11 @@ Model make_vgg(const ModelConfig& config, Device& device) {
 }
 
 ModelInfo vgg_info() {
-  const ModelConfig published{.kind = "vgg",
-                              .layers = 16,
-                              .dropout = 0.5,
-                              .image = 224,
-                              .classes = 1000,
-                              .stem = StemShape::imagenet};
-  const ModelConfig cifar{.kind = "vgg",
-                          .layers = 16,
-                          .dropout = 0.5,
-                          .image = 32,
-                          .classes = 10,
-                          .stem = StemShape::cifar};
   return {.name = "vgg",
           .summary = "plain convolutions on images; the layers up to each pool are one unit",
           .make = make_vgg,
           .keys = {"layers", "channels", "classes", "filters", "stem"},
-          .presets = {{"vgg-16", "Simonyan and Zisserman 2015, as in torchvision", published,
-                       138'357'544},
-                      {"vgg-16-cifar", "the same for CIFAR: classifier of width 512, 10 classes",
-                       cifar, 15'245'130}},
+          .presets = vgg_presets,
           .names = [](const Model& model, const ModelConfig& c) {
             return Names{.tensors =
                              naming::torchvision_layers(model, c.channels, "classifier.0.weight")};

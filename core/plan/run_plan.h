@@ -16,7 +16,7 @@
 #include "core/plan/device_config.h"
 #include "core/plan/history.h"
 #include "core/plan/hosts_config.h"
-#include "core/plan/options.h"
+#include "core/base/options.h"
 #include "core/plan/other_program.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "core/models/idefics3.h"
 #include "experiments/runner/plan/measurements.h"
 #include "experiments/runner/report/verdict.h"
 #include "experiments/runner/run/measure_speeds.h"
@@ -77,11 +78,8 @@ TEST(AttentionOnGpus, IsMadeAgainWithTheSameBitsInLessMemory) {
     config.model.dropout = 0.2;
     config.model.masked = 2;
     config.model.image = 5;
-    config.model.patch = 2;
-    config.model.vision_layers = 1;
-    config.model.vision_heads = 2;
-    config.model.vision_width = 6;
-    config.model.vision_hidden = 8;
+    config.model.own<Idefics3Options>() = {
+        .patch = 2, .vision_layers = 1, .vision_heads = 2, .vision_width = 6, .vision_hidden = 8};
     config.train.precision = Precision::bf16;
     config.train.steps = 2;
     config.train.global_batch = 4;

@@ -7,6 +7,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/write_values.h"
+#include "core/models/idefics3.h"
 #include "core/models/models.h"
 #include "core/num/random.h"
 #include "tests/interchange/file_bytes.h"
@@ -50,11 +51,8 @@ ModelConfig idefics3(bool tied) {
   c.kind = "idefics3";
   c.image = 8;
   c.channels = 2;
-  c.patch = 2;
-  c.vision_layers = 2;
-  c.vision_heads = 2;
-  c.vision_width = 6;
-  c.vision_hidden = 7;
+  c.own<Idefics3Options>() = {
+      .patch = 2, .vision_layers = 2, .vision_heads = 2, .vision_width = 6, .vision_hidden = 7};
   return c;
 }
 
@@ -576,8 +574,9 @@ TEST_F(Stated, SavedWeightsAreOfTheModelThatSavedThem) {
   EXPECT_EQ(
       refused(bert_config(), [](ModelConfig& c) { c.activation = ModelActivation::relu; }),
       "train.initial_weights: activation = \"gelu\" in " + path_ + ", \"relu\" here" + advice);
-  EXPECT_EQ(refused(idefics3(false), [](ModelConfig& c) { c.vision_heads = 3; }),
-            "train.initial_weights: vision_heads = 2 in " + path_ + ", 3 here" + advice);
+  EXPECT_EQ(
+      refused(idefics3(false), [](ModelConfig& c) { c.own<Idefics3Options>().vision_heads = 3; }),
+      "train.initial_weights: vision_heads = 2 in " + path_ + ", 3 here" + advice);
   EXPECT_EQ(refused(gpt_of(true), [](ModelConfig& c) { c.layers = 3; }),
             "train.initial_weights: layers = 2 in " + path_ + ", 3 here" + advice);
 }

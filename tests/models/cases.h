@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/models/idefics3.h"
 #include "core/models/models.h"
 #include "tests/models/bound_model.h"
 
@@ -40,11 +41,11 @@ inline std::vector<Case> cases() {
       c.tied = tied;
       c.image = 9;  // 4 x 4 patches, and a row and a column of pixels that fill none
       c.channels = 2;
-      c.patch = 2;
-      c.vision_layers = 1;
-      c.vision_heads = 2;
-      c.vision_width = 6;
-      c.vision_hidden = 10;
+      c.own<Idefics3Options>() = {.patch = 2,
+                                  .vision_layers = 1,
+                                  .vision_heads = 2,
+                                  .vision_width = 6,
+                                  .vision_hidden = 10};
     });
   };
   return {

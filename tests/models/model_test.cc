@@ -64,14 +64,10 @@ TEST(Gpt, NamesItsUnitsAndParameters) {
 
 TEST(Idefics3, NamesItsUnitsAndTakesAnImageAndItsText) {
   const auto device = make_cpu_device(1);
-  const Model model = make_model({.kind = "idefics3",
-                                  .layers = 2,
-                                  .context = 7,
-                                  .image = 19,
-                                  .channels = 1,
-                                  .patch = 3,
-                                  .vision_layers = 1},
-                                 *device);
+  const Model model = make_model(
+      ModelConfig{.kind = "idefics3", .layers = 2, .context = 7, .image = 19, .channels = 1}.with(
+          Idefics3Options{.patch = 3, .vision_layers = 1}),
+      *device);
   EXPECT_EQ(unit_names(model), (std::vector<std::string>{"patches", "vision.0", "connector",
                                                          "block.0", "block.1", "head"}));
   EXPECT_EQ(model.task, Task::caption_tokens);
@@ -82,13 +78,12 @@ TEST(Idefics3, NamesItsUnitsAndTakesAnImageAndItsText) {
 
 TEST(Idefics3, RefusesInputsOfAnotherLength) {
   const auto device = make_cpu_device(1);
-  const BoundModel bound(*device, make_model({.kind = "idefics3",
-                                              .layers = 1,
-                                              .width = 16,
-                                              .context = 7,
-                                              .hidden = 8,
-                                              .vision_layers = 1},
-                                             *device));
+  const BoundModel bound(
+      *device,
+      make_model(
+          ModelConfig{.kind = "idefics3", .layers = 1, .width = 16, .context = 7, .hidden = 8}.with(
+              Idefics3Options{.vision_layers = 1}),
+          *device));
   EXPECT_EQ(
       complaint([&] { bound.model.units[0]->forward(tokens_of(*device, 2, 7, 9, 1), evaluation); }),
       "unit patches: input 2x7 is not [samples, n] with n = 3072 pixels plus 7 tokens");
@@ -123,8 +118,7 @@ TEST(Models, RefuseShapesThatCannotBe) {
 
 TEST(Models, RefuseSizesWhoseBytesOverflow) {
   const auto device = make_cpu_device(1);
-  for (const char* kind :
-       {"gpt", "llama", "bert", "idefics3", "t5", "mlp", "resnet", "vgg", "alexnet", "inception"})
+  for (const ModelInfo& model : models())
     for (const std::int64_t size : {std::int64_t{1} << 30, std::int64_t{1} << 57,
                                     std::int64_t{1} << 58, std::int64_t{1} << 62}) {
       ModelConfig config;
@@ -132,12 +126,12 @@ TEST(Models, RefuseSizesWhoseBytesOverflow) {
         auto* const* value = std::get_if<std::int64_t*>(&field.value);
         if (!value || field.name == "batch_norm_group") continue;  // the planner limits it
         const std::int64_t before = std::exchange(**value, size);
-        config.kind = kind;
+        config.kind = model.name;
         EXPECT_EQ(complaint([&] {
                     make_model(config, *device);
                   }).find(fmt::format("model.{} = {} is too large", field.name, size)),
                   0u)
-            << kind << " " << field.name;
+            << model.name << " " << field.name;
         **value = before;
       }
     }
@@ -168,15 +162,13 @@ TEST(Models, TheLargestCanBeCounted) {
                                  *device);
   EXPECT_GT(llama.parameter_count(), std::int64_t{1} << 49);
   EXPECT_LT(llama.parameter_count(), std::int64_t{1} << 51);  // 2^59 with the most layers
-  const Model idefics3 = make_model({.kind = "idefics3",
-                                     .layers = 1,
-                                     .image = 1 << 14,
-                                     .channels = 1 << 14,
-                                     .patch = 1 << 10,
-                                     .vision_layers = 64,
-                                     .vision_width = 1 << 16,
-                                     .vision_hidden = 1 << 18},
-                                    *device);
+  const Model idefics3 = make_model(
+      ModelConfig{.kind = "idefics3", .layers = 1, .image = 1 << 14, .channels = 1 << 14}.with(
+          Idefics3Options{.patch = 1 << 10,
+                          .vision_layers = 64,
+                          .vision_width = 1 << 16,
+                          .vision_hidden = 1 << 18}),
+      *device);
   EXPECT_GT(idefics3.parameter_count(), std::int64_t{1} << 50);
   EXPECT_LT(idefics3.parameter_count(), std::int64_t{1} << 51);
   const Model t5 = make_model({.kind = "t5",
@@ -238,19 +230,20 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.segments = 0 is too small; it has to be 1 or more");
   EXPECT_EQ(message({.kind = "idefics3", .heads = 8, .kv_heads = 3}),
             "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
-  EXPECT_EQ(message({.kind = "idefics3", .patch = 0}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3"}.with(Idefics3Options{.patch = 0})),
             "model.patch = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "idefics3", .vision_layers = 0}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3"}.with(Idefics3Options{.vision_layers = 0})),
             "model.vision_layers = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "idefics3", .vision_heads = 3}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3"}.with(Idefics3Options{.vision_heads = 3})),
             "model.vision_heads = 3 does not divide model.vision_width = 64; choose a divisor");
-  EXPECT_EQ(message({.kind = "idefics3", .image = 8, .patch = 9}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3", .image = 8}.with(Idefics3Options{.patch = 9})),
             "model.patch = 9 is larger than model.image = 8; lower it");
-  EXPECT_EQ(message({.kind = "idefics3", .image = 39, .patch = 4, .shuffle = 2}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3", .image = 39}.with(
+                Idefics3Options{.patch = 4, .shuffle = 2})),
             "model.shuffle = 2 does not divide the 9 patches of a side, which model.image = 39 and "
             "model.patch = 4 make; choose a divisor");
   EXPECT_EQ(
-      message({.kind = "idefics3", .image = 512, .patch = 1}),
+      message(ModelConfig{.kind = "idefics3", .image = 512}.with(Idefics3Options{.patch = 1})),
       "model.patch = 1 makes 262144 patches of an image; there may be 65536 or less, so raise "
       "it");
   EXPECT_EQ(message({.kind = "resnet", .layers = 20}),
@@ -289,7 +282,7 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
 
 TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
   const auto device = make_cpu_device(1);
-  const Model model = make_resnet({.kind = "resnet", .layers = 50}, *device);
+  const Model model = make_model({.kind = "resnet", .layers = 50}, *device);
   EXPECT_EQ(model.units.size(), 18u);
   const auto names = [&](std::size_t unit) {
     std::vector<std::string> out;
@@ -330,7 +323,7 @@ TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
 
 TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
   const auto device = make_cpu_device(1);
-  const Model model = make_vgg({.kind = "vgg", .layers = 16}, *device);
+  const Model model = make_model({.kind = "vgg", .layers = 16}, *device);
   std::vector<std::string> names;
   for (const auto& unit : model.units)
     for (const Parameter& p : unit->layout().parameters())
@@ -346,7 +339,7 @@ TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
 TEST(AlexNet, HasTheLayersOfTorchvision) {
   const auto device = make_cpu_device(1);
   const Model model =
-      make_alexnet({.kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000}, *device);
+      make_model({.kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000}, *device);
   std::vector<std::pair<std::string, Shape>> weights;
   for (const auto& unit : model.units)
     for (const Parameter& p : unit->layout().parameters())
@@ -370,7 +363,7 @@ TEST(AlexNet, HasTheLayersOfTorchvision) {
 TEST(Inception, HasTheBlocksOfTorchvision) {
   const auto device = make_cpu_device(1);
   ModelConfig config{.kind = "inception", .layers = 48, .image = 299, .filters = 32};
-  const Model model = make_inception(config, *device);
+  const Model model = make_model(config, *device);
   EXPECT_EQ(unit_names(model),
             (std::vector<std::string>{"stem.0", "stem.1", "Mixed_5b", "Mixed_5c", "Mixed_5d",
                                       "Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e",
@@ -399,7 +392,7 @@ TEST(Inception, HasTheBlocksOfTorchvision) {
 
   // Channels are scaled and rounded up: 48 and 80 published channels are no multiples of 32.
   config.filters = 1;
-  const Model narrow = make_inception(config, *device);
+  const Model narrow = make_model(config, *device);
   for (const Parameter& p : narrow.units[1]->layout().parameters())
     if (p.name == "Conv2d_4a_3x3.conv.weight") {
       EXPECT_EQ(p.shape, Shape({6, 3, 3, 3}));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/models/idefics3.h"
 #include "experiments/runner/report/verdict.h"
 #include "tests/schemes/conformance.h"
 
@@ -54,12 +55,9 @@ ExperimentConfig tiny_idefics3() {
   config.model.vocabulary = 24;
   config.model.tied = true;
   config.model.image = 9;  // 4 x 4 patches, which make 4 visual tokens
-  config.model.patch = 2;
   config.model.classes = 5;
-  config.model.vision_layers = 1;
-  config.model.vision_heads = 2;
-  config.model.vision_width = 12;
-  config.model.vision_hidden = 20;
+  config.model.own<Idefics3Options>() = {
+      .patch = 2, .vision_layers = 1, .vision_heads = 2, .vision_width = 12, .vision_hidden = 20};
   config.data.kind = "synthetic-captions";
   config.data.path.clear();
   return config;

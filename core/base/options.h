@@ -1,4 +1,4 @@
-// Options of a scheme, whichever scheme it is.
+// Options of a scheme or a model, whichever it is.
 #pragma once
 
 #include <any>
@@ -9,11 +9,11 @@
 
 namespace ringside {
 
-/// Holds a scheme's own struct of options. Code that knows the scheme asks for the struct; all
-/// other code sees named fields.
+/// Holds a struct of options that a scheme or a kind of model has for itself. Code that knows the
+/// scheme or model asks for the struct; all other code sees named fields.
 class Options {
  public:
-  /// Options of no scheme, without fields.
+  /// No options, without fields.
   Options() = default;
   template <HasFields Struct>
   Options(Struct options)
@@ -32,6 +32,16 @@ class Options {
     if (!options)
       throw Error("these are the options of another scheme; mend the code that asks for them");
     return *options;
+  }
+
+  /// The struct, which belongs to these options; null if they are those of another scheme or model.
+  template <HasFields Struct>
+  Struct* get_if() {
+    return std::any_cast<Struct>(&value_);
+  }
+  template <HasFields Struct>
+  const Struct* get_if() const {
+    return std::any_cast<Struct>(&value_);
   }
 
   bool operator==(const Options& other) const {
