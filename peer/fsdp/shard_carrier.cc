@@ -12,8 +12,8 @@ class CollectiveCarrier : public ShardCarrier {
                     const ShardedStorage& parameters)
       : context_(context), group_(group), shards_(shards), shared_(parameters.shared()) {}
 
-  WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) override {
-    group_.name_next(shards_.bundles()[bundle].name);
+  WorkPtr gather(std::size_t fsdp_unit, const Tensor& shard, const Tensor& padded) override {
+    group_.name_next(shards_.fsdp_units()[fsdp_unit].name);
     return group_.all_gather(shard, padded);
   }
   WorkPtr reduce(std::size_t, const std::string& name, const Tensor& gradient, const Tensor& part,
@@ -22,8 +22,8 @@ class CollectiveCarrier : public ShardCarrier {
     return group_.reduce_scatter(gradient, part);
   }
 
-  /// A rank that updates its shard of a bundle has the bundle's gradients of all ranks, so none of
-  /// them reads the bundle any more. What is left is to wait for the new values.
+  /// A rank that updates its shard of an FSDP unit has the FSDP unit's gradients of all ranks, so
+  /// none of them reads the FSDP unit any more. What is left is to wait for the new values.
   void leave() override {
     if (shared_) wait_for_all(context_.timeline, group_, "parameters are new");
   }

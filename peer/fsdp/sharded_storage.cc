@@ -6,11 +6,11 @@ namespace ringside::peer {
 namespace {
 
 /// Writes initial values into `values`: the elements of the model from `begin` on, which are a part
-/// of the bundle.
-void write_initial(const InitialValues& initial, const Model& model, const FsdpUnit& bundle,
+/// of the FSDP unit.
+void write_initial(const InitialValues& initial, const Model& model, const FsdpUnit& fsdp_unit,
                    std::int64_t begin, const Tensor& values) {
   const std::int64_t end = begin + values.count();
-  for (std::size_t u = bundle.first; u <= bundle.last; ++u) {
+  for (std::size_t u = fsdp_unit.first; u <= fsdp_unit.last; ++u) {
     const std::int64_t first = model.first_parameter(u);
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, first + model.units[u]->layout().count());
@@ -35,7 +35,8 @@ ShardedStorage::ShardedStorage(const RankContext& context, const Shards& shards,
     : context_(context), shards_(shards), extent_(Extent::shared), values_(shared) {}
 
 Tensor ShardedStorage::shard(std::size_t b) const {
-  return extent_ == Extent::shards ? shards_.of_own(values_, b) : shards_.of_bundle(bundle(b), b);
+  return extent_ == Extent::shards ? shards_.of_own(values_, b)
+                                   : shards_.of_fsdp_unit(fsdp_unit(b), b);
 }
 
 Tensor ShardedStorage::own_range(bool copies_values) const {
@@ -49,14 +50,14 @@ Tensor ShardedStorage::own_range(bool copies_values) const {
 
 void ShardedStorage::initialise() const {
   const auto initial = initial_values(context_);
-  const FsdpUnits& bundles = shards_.bundles();
+  const FsdpUnits& fsdp_units = shards_.fsdp_units();
   for (std::size_t b = 0; b < shards_.size(); ++b) {
-    const Tensor home = whole() ? bundle(b) : shard(b);
+    const Tensor home = whole() ? fsdp_unit(b) : shard(b);
     const Tensor kept =
         host_ ? context_.device.tensor(home.shape(), MemoryKind::workspace, home.dtype()) : home;
     const std::int64_t real = whole() ? shards_.count(b) : shards_.real_count(b);
-    const std::int64_t begin = bundles[b].begin + (whole() ? 0 : shards_.begin_in_bundle(b));
-    write_initial(*initial, bundles.model(), bundles[b], begin, kept.range(0, real));
+    const std::int64_t begin = fsdp_units[b].begin + (whole() ? 0 : shards_.begin_in_fsdp_unit(b));
+    write_initial(*initial, fsdp_units.model(), fsdp_units[b], begin, kept.range(0, real));
     if (real < kept.count())
       context_.device.kernels().fill({.out = kept.range(real, kept.count() - real)});
     if (host_) host_->fetch(kept, home)->wait();
