@@ -8,11 +8,11 @@
 
 namespace ringside {
 
-/// `native` is whatever the communicator does by itself: one pass through shared memory, NCCL, or
-/// the model of one of them. `automatic` takes one of the others for each collective, the fastest
-/// by a cost model (peer/comm/algorithms/choice.h), and `native` where ranks share the memory of
-/// a CPU. `library` is `native` but for the all_reduce between hosts: that of the library which
-/// moves bytes between hosts, in whatever order it adds up. The others are programs of messages
+/// `native` is the communicator's own way: one pass through shared memory, NCCL, or the model of
+/// one of them. `automatic` chooses the fastest of the algorithms of messages for each collective
+/// by a cost model (peer/comm/algorithms/choice.h), and `native` where ranks share the memory of a
+/// CPU. `library` is `native`, except that an all_reduce between hosts is that of the library which
+/// moves the bytes, in the library's order of sums. All others are programs of messages
 /// (peer/comm/algorithms).
 enum class Algorithm : std::uint8_t {
   native,

@@ -25,8 +25,8 @@ class Work {
   /// communicator's deadline, or calls another operation. The Error names the operation and the
   /// ranks that it concerns.
   virtual void wait() = 0;
-  /// Whether wait() would return, or throw, at once, and nothing that is computed later would wait.
-  /// Does not block.
+  /// Whether wait() would return or throw at once, and later compute would not wait either. Does
+  /// not block.
   virtual bool ready() = 0;
 
   /// The start and the end of the operation on its device. May be called only after wait().
@@ -35,7 +35,7 @@ class Work {
   };
   virtual Span span() const = 0;
 
-  /// What a trace shows of the operation; who begins it fills this in.
+  /// The note of the operation's span in a trace, filled in by the caller that begins it.
   struct Note {
     std::string_view group{};      // that of the communicator, which outlives the work
     std::string_view operation{};  // "all_reduce"; a constant
@@ -58,17 +58,16 @@ struct Group {
 };
 
 /// A group of ranks that call the same operations in the same order. Tensors may have any dtype
-/// where values are only moved; sums are of fp32, bf16 and fp16. The memory of a tensor is of a
-/// kind that lies in the symmetric heap: parameter, gradient or communication. All ranks get
-/// bitwise the same sum, no matter which ranks are early or late. The values of the ranks are added
-/// in fp32 and in rank order, except that NCCL and the library of Algorithm::library choose
-/// the order themselves, and that every algorithm of messages has an order of its own
-/// (peer/comm/algorithms); for bf16 and fp16 every addition is rounded to that type. Collectives of
-/// one communicator run in the order of their calls; messages (send, recv) run beside them, in
-/// order for each pair of ranks. After an error every later operation throws. A Work must not
-/// outlive its communicator. Below, S is the number of bytes of the whole array, and p is the
-/// number of ranks. A formula like "S * (p-1)/p" gives the bytes that each rank sends with
-/// Algorithm::native.
+/// where values are only moved; sums are of fp32, bf16 and fp16. Tensors lie in memory of a kind in
+/// the symmetric heap: parameter, gradient or communication. All ranks get bitwise the same sum, no
+/// matter which ranks are early or late. The values of the ranks are added in fp32 and in rank
+/// order, except that NCCL and the library of Algorithm::library choose the order themselves, and
+/// that every algorithm of messages has an order of its own (peer/comm/algorithms); for bf16 and
+/// fp16 every addition is rounded to that type. Collectives of one communicator run in the order of
+/// their calls; messages (send, recv) run beside them, in order for each pair of ranks. After an
+/// error every later operation throws. A Work must not outlive its communicator. Below, S is the
+/// number of bytes of the whole array, and p is the number of ranks. A formula like "S * (p-1)/p"
+/// gives the bytes that each rank sends with Algorithm::native.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -104,26 +103,26 @@ class Communicator {
   virtual std::unique_ptr<Window> expose(const Tensor& tensor) = 0;
   /// Allocates one array of p * count elements, uninitialised, that all ranks read and write in
   /// place, as MPI_Win_allocate_shared (MPI Forum 2015, section 11.2.3). Each rank's ledger counts
-  /// `count` elements of the array; traffic() counts nothing. Barriers and collectives alone order
-  /// what several ranks do to the same elements. The array is no operand of other functions of
-  /// communicators, and the device must outlive it. All ranks call share(), which blocks until all
-  /// have. Returns an empty tensor, at once, if ranks do not compute in one memory: with NCCL,
-  /// between hosts, in a group of one rank, and in groups with an algorithm of
-  /// messages, whose values are to go over links.
+  /// `count` elements of the array; traffic() counts nothing. Only barriers and collectives order
+  /// the accesses of several ranks to the same elements. The array is no operand of other functions
+  /// of communicators, and the device must outlive it. All ranks call share(), which blocks until
+  /// all have. Returns an empty tensor, at once, if ranks do not compute in one memory: with NCCL,
+  /// between hosts, in a group of one rank, and in groups with an algorithm of messages, whose
+  /// values must go over links.
   virtual Tensor share(std::int64_t count, MemoryKind kind, DType dtype) = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
-  /// Says what the next collective of this rank is for, such as "bucket head": errors and records
-  /// of a group that breaks show the name.
+  /// Names the purpose of this rank's next collective, such as "bucket head", for errors and for
+  /// the records of a group that breaks.
   void name_next(std::string what) { name_of_next_ = std::move(what); }
 
   /// The bytes that this communicator alone has moved since it was made.
   virtual Traffic traffic() const = 0;
 
  protected:
-  /// The name that name_next() has given, once.
+  /// Returns the name that name_next() has given, and clears it.
   std::string take_name() { return std::exchange(name_of_next_, {}); }
 
  private:

@@ -10,11 +10,10 @@
 
 namespace ringside {
 
-/// Values under keys that begin so are for the user: launch() returns them with the run's result.
+/// The prefix of keys whose values are for the user: launch() returns them with the run's result.
 inline constexpr std::string_view kept_key = "kept/";
 
-/// The key under which a launcher says that the process of a worker has ended
-/// (RunPlan::expendable).
+/// The key that the launcher sets when the process of a worker has ended (RunPlan::expendable).
 inline std::string lost_key(int worker) { return "lost/worker-" + std::to_string(worker); }
 
 /// Each key is written only once. Thread-safe.
@@ -25,8 +24,8 @@ class Store {
   /// Blocks until the key is set. Throws Error that names the key if this takes longer than
   /// `timeout_s`.
   virtual std::string get(const std::string& key, double timeout_s) = 0;
-  /// The value if it is known here already; does not block. A value that was set a moment ago may
-  /// take until a later call to be known.
+  /// The value if this process knows it already; does not block. A value that was just set may be
+  /// returned only by a later call.
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
 };
 

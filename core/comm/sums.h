@@ -6,15 +6,15 @@
 
 namespace ringside {
 
-/// One addition: the value of rank `into` grows by the value that rank `from` has by then.
+/// One addition: adds the current value of rank `from` to that of rank `into`.
 struct Addition {
   int into = 0, from = 0;
   bool operator==(const Addition&) const = default;
 };
 
-/// How elements [begin, begin + count) are added up: the additions are made in this order, each on
-/// single elements and rounded to their type. The sum is the value of the last addition's `into`;
-/// without additions, that of rank 0.
+/// The order in which elements [begin, begin + count) are added up: the additions follow each other
+/// in this order, each element by element and rounded to its type. The sum is the value of the last
+/// addition's `into`; without additions, that of rank 0.
 struct Sum {
   std::int64_t begin = 0, count = 0;
   std::vector<Addition> additions;

@@ -13,11 +13,11 @@ namespace ringside {
 /// owner of a tensor neither takes part in an operation on it nor notices the operation. `begin` is
 /// an element of the owner's tensor; all tensors of an operation have the same dtype. Operations
 /// run beside compute and wait for no rank; those of one rank on one owner's memory run in the
-/// order of their calls. What several ranks do to the same elements is ordered by
-/// Communicator::barrier() alone: an operation comes before a barrier if its wait() has returned
-/// before the barrier is called. An operation costs the bytes of its local tensor, sent by the rank
-/// in whose memory they were. For one thread; the communicator outlives the window, and the memory
-/// of every rank outlives all operations on it.
+/// order of their calls. Only Communicator::barrier() orders the accesses of several ranks to the
+/// same elements: an operation comes before a barrier if its wait() has returned before the barrier
+/// is called. An operation costs the bytes of its local tensor, counted as sent by the rank in
+/// whose memory they were. For one thread; the communicator outlives the window, and the memory of
+/// every rank outlives all operations on it.
 class Window {
  public:
   virtual ~Window() = default;
@@ -28,8 +28,8 @@ class Window {
   /// Adds `in` to elements of the owner's tensor; each sum is rounded to the dtype.
   virtual WorkPtr add(const Tensor& in, int owner, std::int64_t begin) = 0;
 
-  /// What this rank has got from other ranks, and put or added there. What others did in this
-  /// rank's memory is theirs to count.
+  /// The bytes that this rank has got from other ranks, and put or added there. The operations of
+  /// others on this rank's memory count at the others.
   virtual Traffic traffic() const = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "core/base/options.h"
 #include "core/data/dataset.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
@@ -16,7 +17,6 @@
 #include "core/plan/device_config.h"
 #include "core/plan/history.h"
 #include "core/plan/hosts_config.h"
-#include "core/base/options.h"
 #include "core/plan/other_program.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"

@@ -10,7 +10,8 @@
 
 namespace ringside::peer {
 
-/// Checks the arguments, alike on every device, and leaves the operation to the implementation.
+/// Checks the arguments in the same way on every device, and leaves the operation to the
+/// implementation.
 class CheckedCommunicator : public Communicator {
  public:
   WorkPtr all_reduce(const Tensor& array) final;
@@ -41,7 +42,7 @@ class CheckedCommunicator : public Communicator {
   virtual WorkPtr begin_message(const Tensor& array, int peer, bool sends) = 0;
 
  private:
-  /// begin(), with a work that says what it does.
+  /// begin(), with a Work that has a note for traces.
   WorkPtr noted(const Collective& call, const Tensor& in, const Tensor& out);
   WorkPtr noted(std::string_view message, const Tensor& array, WorkPtr work);
   void check_parts(const char* what, const Tensor& array, const Tensor& part) const;

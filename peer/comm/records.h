@@ -19,10 +19,10 @@ struct Record {
   std::uint64_t number = 0;  // among the group's collectives, from 1
   Collective call;
   double begun = 0, ended = 0;
-  char purpose[56] = {};  // what the rank said of it (Communicator::name_next), cut to this length
+  char purpose[56] = {};  // its name from Communicator::name_next, cut to this length
 };
 
-/// The record of a collective that a rank comes to.
+/// The record of a collective that a rank begins.
 Record record_of(std::uint64_t number, const Collective& call, std::string_view purpose,
                  double now);
 
@@ -34,7 +34,7 @@ class Records {
   static constexpr std::size_t most = 256;
   explicit Records(std::size_t kept = most) : kept_(kept) {}
 
-  /// The rank comes to collective `number`, the next one, or is through with it.
+  /// Notes that the rank begins collective `number`, the next one, or has ended it.
   void begin(std::uint64_t number, const Collective& call, std::string_view purpose, double now);
   void end(std::uint64_t number, double now);
   /// From the earliest to the latest.
@@ -48,9 +48,10 @@ class Records {
 /// The records of a group's ranks, from the earliest to the latest.
 using RecordsOf = std::function<std::vector<Record>(int rank)>;
 
-/// Says where every rank is, the rearmost first: "rank 1 of 3: ended operation 1 (barrier) 0.61 s
-/// ago; ranks 0, 2 of 3: in operation 2 (all_reduce of 40 bytes, bucket head) for 0.50 s". `gone`
-/// tells which ranks have left the group. `ranks` are the ones of which this is known; empty: all.
+/// Lists the last operation of every rank, the rearmost first: "rank 1 of 3: ended operation 1
+/// (barrier) 0.61 s ago; ranks 0, 2 of 3: in operation 2 (all_reduce of 40 bytes, bucket head) for
+/// 0.50 s". `gone` tells which ranks have left the group. `ranks` are those with known records;
+/// empty: all.
 std::string where_ranks_are(int size, const RecordsOf& records,
                             const std::function<bool(int)>& gone, double now,
                             const std::vector<int>& ranks = {});

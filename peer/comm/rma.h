@@ -20,7 +20,7 @@ struct RmaOperation {
   Tensor local{};
 };
 
-/// Does what the access says, on the calling thread. Nothing if there are no values.
+/// Carries out the operation on the calling thread. Does nothing if there are no values.
 void carry_out(const RmaOperation& access);
 
 /// The memory of one rank: its first byte, and its size.
@@ -29,8 +29,8 @@ struct Exposed {
   std::size_t bytes = 0;
 };
 
-/// Checks the arguments and counts bytes, alike everywhere, and leaves the operation to the
-/// implementation.
+/// Checks the arguments and counts bytes, equally for all implementations, which carry out the
+/// operation.
 class RmaWindow : public Window {
  public:
   WorkPtr get(int owner, std::int64_t begin, const Tensor& out) final;

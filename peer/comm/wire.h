@@ -14,13 +14,13 @@ namespace ringside::peer {
 /// A message under way between two ranks, or a library's collective among all.
 class Transfer {
  public:
-  /// Lets go of the message. One that is not over never will be: only a broken group drops it. Its
-  /// memory is not touched any more, as far as the library can promise that.
+  /// Destroys the transfer. A message that is not over is abandoned, which only a broken group
+  /// does; as far as the library can promise it, the memory is not touched afterwards.
   virtual ~Transfer() = default;
-  /// Blocks until the message is over: until the memory of a send may be changed, or what was sent
-  /// has arrived. Asks `give_up` every 0.1 s or more often, maybe on another thread, and returns
-  /// false once that is true. Throws Error that names the peer if the connection breaks. To be
-  /// called by one thread, until it has returned true.
+  /// Blocks until the message is over: until the memory of a send may be changed, or the message
+  /// has been received. Calls `give_up` at least every 0.1 s, possibly on another thread, and
+  /// returns false once that is true. Throws Error that names the peer if the connection breaks. To
+  /// be called by one thread, until it has returned true.
   virtual bool wait(const std::function<bool()>& give_up) = 0;
 };
 using TransferPtr = std::unique_ptr<Transfer>;
@@ -35,16 +35,16 @@ class Wire {
   virtual ~Wire() = default;
   /// Begin a message of at least one byte at once, and do not block. The n-th message to a peer on
   /// a lane is the n-th that the peer receives there. If the peer expects another size, the message
-  /// may never be over, or end short; who sends must have said before what comes. The memory is
-  /// the caller's, and stays until the transfer is over or destroyed. Throw Error that names the
-  /// peer if the connection is broken.
+  /// may never be over, or end short: sender and receiver must agree on sizes beforehand. The
+  /// memory is the caller's, and stays until the transfer is over or destroyed. Throw Error that
+  /// names the peer if the connection is broken.
   virtual TransferPtr send(int peer, Lane lane, std::span<const std::byte> bytes) = 0;
   virtual TransferPtr receive(int peer, Lane lane, std::span<std::byte> bytes) = 0;
   /// Begins the library's own all-reduce: every rank's array of values of this type (summable()),
   /// at least one, becomes the sum of all ranks' arrays, added up in an order that the library
   /// chooses. All ranks call this function with as many values, one all-reduce after the other. The
-  /// memory is the caller's as above. Errors name no peer. Some libraries begin only when it is
-  /// waited for. One that is given up breaks the wire.
+  /// memory is the caller's as above. Errors name no peer. Some libraries begin it only in wait().
+  /// An abandoned all-reduce breaks the wire.
   virtual TransferPtr all_reduce(DType dtype, std::span<std::byte> array) = 0;
 };
 

@@ -31,7 +31,7 @@ constexpr EnumNames names_of(Shard) { return shard_names; }
 /// Whether ranks of a group keep only their shards of parameters between forward and backward.
 bool shards_parameters(Shard shard);
 
-/// What a degree means at some world.
+/// A degree applied to a world of ranks.
 struct Degree {
   /// The number of consecutive ranks that share one model's optimizer state; divides the world.
   int group = 1;

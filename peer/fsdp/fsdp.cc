@@ -32,8 +32,8 @@ class Fsdp : public SyncScheme {
   void attach(Model& model) override {
     model_ = &model;
     const RunPlan& plan = context().plan;
-    bundles_.emplace(model, min_unit_parameters_);
-    shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
+    fsdp_units_.emplace(model, min_unit_parameters_);
+    shards_.emplace(*fsdp_units_, mesh_.shard(), mesh_.shards());
     HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
     const DType dtype = parameter_dtype(plan.train);
     Tensor shared;
@@ -57,37 +57,37 @@ class Fsdp : public SyncScheme {
   void before_forward(std::size_t unit, const Pass&) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     this->unit(unit).bind(parameters, {});
-    gather_from(bundles_->of(unit) + 1);
+    gather_from(fsdp_units_->of(unit) + 1);
   }
 
   void after_forward(std::size_t unit, const Pass& pass) override {
     if (pass.training && !reshard_) return;
-    const std::size_t bundle = bundles_->of(unit);
-    const bool turning = pass.training && bundle + 1 == bundles_->size();
-    if (unit == (*bundles_)[bundle].last) {
-      gathered_->free(bundle);
-      if (turning) gather_below(bundle + 1);
+    const std::size_t fsdp_unit = fsdp_units_->of(unit);
+    const bool turning = pass.training && fsdp_unit + 1 == fsdp_units_->size();
+    if (unit == (*fsdp_units_)[fsdp_unit].last) {
+      gathered_->free(fsdp_unit);
+      if (turning) gather_below(fsdp_unit + 1);
     }
-    if (const auto lender = gathered_->lender_bundle(unit); lender && !turning)
+    if (const auto lender = gathered_->lender_fsdp_unit(unit); lender && !turning)
       gathered_->free(*lender);
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
-    gather_below(bundles_->of(unit));
+    gather_below(fsdp_units_->of(unit));
     this->unit(unit).bind(parameters, gradients_->target(unit, pass));
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
-    const std::size_t bundle = bundles_->of(unit);
-    if (unit == (*bundles_)[bundle].first) gathered_->free(bundle);
+    const std::size_t fsdp_unit = fsdp_units_->of(unit);
+    if (unit == (*fsdp_units_)[fsdp_unit].first) gathered_->free(fsdp_unit);
     // A lender stays gathered if it has been gathered for its own backward too.
-    const auto lender = gathered_->lender_bundle(unit);
-    if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
+    const auto lender = gathered_->lender_fsdp_unit(unit);
+    if (lender && reshard_ && *lender + prefetch_ < fsdp_unit) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
     if (pass.last())
-      update_->backward_has_completed(unit == (*bundles_)[bundle].first ? bundle : bundle + 1,
-                                      {pass.step});
+      update_->backward_has_completed(
+          unit == (*fsdp_units_)[fsdp_unit].first ? fsdp_unit : fsdp_unit + 1, {pass.step});
     if (unit == 0 && !pass.last()) gather_from(0);
   }
 
@@ -112,7 +112,7 @@ class Fsdp : public SyncScheme {
     for (std::size_t u = 0; u < model_->units.size(); ++u) {
       const Tensor parameters = gathered_->get(u);
       visit(0, unit(u), parameters);
-      if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
+      if (u == (*fsdp_units_)[fsdp_units_->of(u)].last) gathered_->free(fsdp_units_->of(u));
     }
     if (carrier_) carrier_->leave();
   }
@@ -122,7 +122,7 @@ class Fsdp : public SyncScheme {
     std::vector<std::pair<std::int64_t, std::int64_t>> out;
     for (std::size_t b = 0; b < shards_->size(); ++b)
       if (const std::int64_t real = shards_->real_count(b); real > 0)
-        out.emplace_back((*bundles_)[b].begin + shards_->begin_in_bundle(b), real);
+        out.emplace_back((*fsdp_units_)[b].begin + shards_->begin_in_fsdp_unit(b), real);
     return out;
   }
 
@@ -134,7 +134,8 @@ class Fsdp : public SyncScheme {
   std::vector<SchemeFigure> figures() const override {
     if (!automatic_ || mesh_.world().rank() != 0) return {};
     std::vector<std::int64_t> counts;
-    for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
+    for (std::size_t b = 0; b < fsdp_units_->size(); ++b)
+      counts.push_back(shards_->padded_count(b));
     const std::vector<int> group = some_workers(mesh_.shards());
     auto out = figures_of_choice(context().plan, Collective::Kind::reduce_scatter,
                                  gradients_->counts(), group, "reduce-scatters");
@@ -148,11 +149,11 @@ class Fsdp : public SyncScheme {
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
 
-  /// Begin to gather the bundles that forward, or backward, computes next.
+  /// Begin to gather the FSDP units that forward, or backward, computes next.
   void gather_from(std::size_t first) {
-    for (std::size_t b = first; b < std::min(first + prefetch_, bundles_->size()); ++b)
+    for (std::size_t b = first; b < std::min(first + prefetch_, fsdp_units_->size()); ++b)
       gathered_->begin(b);
-    if (first + prefetch_ < bundles_->size()) gathered_->prepare(first + prefetch_);
+    if (first + prefetch_ < fsdp_units_->size()) gathered_->prepare(first + prefetch_);
   }
   void gather_below(std::size_t end) {
     for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
@@ -168,7 +169,7 @@ class Fsdp : public SyncScheme {
   Degree degree_;
   Mesh mesh_;
   Model* model_ = nullptr;
-  std::optional<FsdpUnits> bundles_;
+  std::optional<FsdpUnits> fsdp_units_;
   std::optional<Shards> shards_;
   std::optional<ShardedStorage> parameters_;
   std::unique_ptr<ShardCarrier> carrier_;

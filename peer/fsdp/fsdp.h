@@ -41,26 +41,26 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 ///   3      full_shard, hybrid_shard, on_demand   P/G         P/G        3 (G-1)/G P
 ///
 /// Gradients are reduce-scattered within the group after the backward of each unit. With N/G > 1
-/// groups the sums of a shard are all-reduced across groups, for which a rank sends another
-/// 2 (N/G - 1) / (N/G) * P/G bytes. In stages 1 and 2 the group gathers the parameters once a step,
-/// after the update, while the next forward goes on; a step that fp16 skips gathers nothing. In
-/// stage 3 a unit is all-gathered before its forward and again before its backward, and freed after
-/// each: `prefetch` units ahead of the one that is computed are gathered at most, and one more if
-/// the computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
+/// groups the sums of a shard are all-reduced across groups, for which a rank sends another 2 (N/G
+/// - 1) / (N/G) * P/G bytes. In stages 1 and 2 the group gathers the parameters once a step, after
+/// the update, while the next forward goes on; a step that fp16 skips gathers nothing. In stage 3 a
+/// unit is all-gathered before its forward and again before its backward, and freed after each:
+/// `prefetch` units ahead of the one that is computed are gathered at most, and one more if the
+/// computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
 /// once more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
 /// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
-/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive.
-/// UnshardedUnits units and such gradients are of MemoryKind::communication;
-/// peer/fsdp/gradient_shards.h says what several micro-batches add, and what train.reduce_precision
-/// does: what is reduced then has the bytes of that dtype. All bytes include the padding of each
-/// unit to a multiple of G elements.
+/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
+/// units and such gradients are of MemoryKind::communication; peer/fsdp/gradient_shards.h says the
+/// memory that several micro-batches add, and the effect of train.reduce_precision: reduced
+/// gradients then have the bytes of that dtype. All bytes include the padding of each unit to a
+/// multiple of G elements.
 ///
-/// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
+/// With `min_unit_parameters` above 0, all that is said of a unit above holds for an FSDP unit
 /// (peer/fsdp/fsdp_units.h): fewer and larger messages, for more memory of gathered units and
 /// gradients.
 ///
-/// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
-/// about this size (peer/fsdp/gradient_shards.h), while parameters are gathered as before. A
+/// With `bucket_mb` above 0, gradients of neighbouring units, or FSDP units, are reduced in buckets
+/// of about this size (peer/fsdp/gradient_shards.h), while parameters are gathered as before. A
 /// bucket is packed into a copy in which the shards of each rank lie together, so that one
 /// reduce-scatter gives every rank its shards of all of them. At most two buckets are alive then in
 /// place of two units, and the gradient of the unit in backward.
@@ -91,8 +91,7 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// another order: they add up within each group first and then over groups.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
-/// In which order a run adds up; if that is an order of its own, define_fsdp() has the same, on one
-/// rank.
+/// The order in which a run adds up; define_fsdp() repeats an order of its own on one rank.
 SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options);
 

@@ -46,15 +46,16 @@ const Sum& sum_at(const std::vector<Sum>& sums, std::int64_t element) {
   });
 }
 
-/// How `world` workers add up the gradients of a model whose bundles are sharded within groups of
-/// `group` workers: for each bucket by a reduce-scatter within each group, then by an all-reduce of
-/// its shards across groups (GradientShards).
-std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const FsdpUnits& bundles,
-                                const GradientBuckets& buckets, int world, int group) {
-  const auto shard_of = [&](std::size_t b) { return (bundles[b].count + group - 1) / group; };
+/// How `world` workers add up the gradients of a model whose FSDP units are sharded within groups
+/// of `group` workers: for each bucket by a reduce-scatter within each group, then by an all-reduce
+/// of its shards across groups (GradientShards).
+std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm,
+                                const FsdpUnits& fsdp_units, const GradientBuckets& buckets,
+                                int world, int group) {
+  const auto shard_of = [&](std::size_t b) { return (fsdp_units[b].count + group - 1) / group; };
   std::vector<Sum> out;
   for (std::size_t k = 0; k < buckets.size(); ++k) {
-    std::int64_t part = 0;  // elements of a rank's shards of all bundles
+    std::int64_t part = 0;  // elements of a rank's shards of all FSDP units
     for (std::size_t b = buckets[k].first; b <= buckets[k].last; ++b) part += shard_of(b);
     std::vector<std::vector<Sum>> within;  // of every group
     for (int first = 0; group > 1 && first < world; first += group)
@@ -78,16 +79,16 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const 
             one = {holders[static_cast<std::size_t>(one.into / group)],
                    holders[static_cast<std::size_t>(one.from / group)]};
       }
-      std::int64_t begin = 0;  // of a bundle's shard in the part
+      std::int64_t begin = 0;  // of an FSDP unit's shard in the part
       for (std::size_t b = buckets[k].first; b <= buckets[k].last; begin += shard_of(b++)) {
-        const std::int64_t in_bundle = s * shard_of(b) - begin;  // less the place in the part
+        const std::int64_t in_fsdp_unit = s * shard_of(b) - begin;  // less the place in the part
         for (const Sum& sum : across) {
-          const std::int64_t from = in_bundle + std::max(sum.begin, begin);
+          const std::int64_t from = in_fsdp_unit + std::max(sum.begin, begin);
           const std::int64_t to =
-              std::min(in_bundle + std::min(sum.begin + sum.count, begin + shard_of(b)),
-                       bundles[b].count);  // without padding
+              std::min(in_fsdp_unit + std::min(sum.begin + sum.count, begin + shard_of(b)),
+                       fsdp_units[b].count);  // without padding
           if (to <= from) continue;
-          Sum& all = out.emplace_back(Sum{bundles[b].begin + from, to - from, additions});
+          Sum& all = out.emplace_back(Sum{fsdp_units[b].begin + from, to - from, additions});
           all.additions.insert(all.additions.end(), sum.additions.begin(), sum.additions.end());
         }
       }
@@ -180,9 +181,9 @@ std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOp
   const RunPlan& plan = context.plan;
   return define_in_order(context, [&plan, options](const Model& model) {
     const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    const FsdpUnits bundles(model, options.min_unit_parameters);
-    const GradientBuckets buckets(bundles, reduce_dtype(plan.train), options.bucket_mb * 1e6);
-    return sums_of_shards(plan, options.algorithm, bundles, buckets, plan.defines, group);
+    const FsdpUnits fsdp_units(model, options.min_unit_parameters);
+    const GradientBuckets buckets(fsdp_units, reduce_dtype(plan.train), options.bucket_mb * 1e6);
+    return sums_of_shards(plan, options.algorithm, fsdp_units, buckets, plan.defines, group);
   });
 }
 

@@ -5,20 +5,21 @@ namespace ringside::peer {
 FsdpUnits::FsdpUnits(const Model& model, std::int64_t least) : model_(model) {
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     const Unit& unit = *model.units[u];
-    if (bundles_.empty() || bundles_.back().count >= least)
-      bundles_.push_back({unit.name(), u, u, model.first_parameter(u), 0});
-    FsdpUnit& bundle = bundles_.back();
-    bundle.last = u;
-    bundle.count += unit.layout().count();
-    of_unit_.push_back(bundles_.size() - 1);
+    if (fsdp_units_.empty() || fsdp_units_.back().count >= least)
+      fsdp_units_.push_back({unit.name(), u, u, model.first_parameter(u), 0});
+    FsdpUnit& fsdp_unit = fsdp_units_.back();
+    fsdp_unit.last = u;
+    fsdp_unit.count += unit.layout().count();
+    of_unit_.push_back(fsdp_units_.size() - 1);
   }
-  for (FsdpUnit& bundle : bundles_)
-    if (bundle.last > bundle.first) bundle.name += " to " + model.units[bundle.last]->name();
+  for (FsdpUnit& fsdp_unit : fsdp_units_)
+    if (fsdp_unit.last > fsdp_unit.first)
+      fsdp_unit.name += " to " + model.units[fsdp_unit.last]->name();
 }
 
-Tensor FsdpUnits::part(const Tensor& bundle, std::size_t unit) const {
-  return bundle.range(model_.first_parameter(unit) - bundles_[of(unit)].begin,
-                      model_.units[unit]->layout().count());
+Tensor FsdpUnits::part(const Tensor& fsdp_unit, std::size_t unit) const {
+  return fsdp_unit.range(model_.first_parameter(unit) - fsdp_units_[of(unit)].begin,
+                         model_.units[unit]->layout().count());
 }
 
 }  // namespace ringside::peer

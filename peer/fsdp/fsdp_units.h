@@ -16,26 +16,27 @@ struct FsdpUnit {
   std::int64_t begin = 0, count = 0;
 };
 
-/// All units of a model in bundles. A message of a few small layers costs hardly more than that of
-/// one of them, because most of it is latency; Zhao et al. (VLDB 2023, section 4.2) make
+/// All units of a model in FSDP units. A message of a few small layers costs hardly more than that
+/// of one of them, because most of it is latency; Zhao et al. (VLDB 2023, section 4.2) make
 /// FlatParameters of neighbouring layers for the same reason.
 class FsdpUnits {
  public:
-  /// Units are joined from the first to the last until a bundle has at least `least` parameters;
-  /// the last bundle may be smaller. With 0 every unit is a bundle. The model outlives this object.
+  /// Units are joined from the first to the last until an FSDP unit has at least `least`
+  /// parameters; the last FSDP unit may be smaller. With 0 every unit is an FSDP unit. The model
+  /// outlives this object.
   FsdpUnits(const Model& model, std::int64_t least);
 
   const Model& model() const { return model_; }
-  std::size_t size() const { return bundles_.size(); }
-  const FsdpUnit& operator[](std::size_t bundle) const { return bundles_[bundle]; }
-  /// The bundle that has the unit.
+  std::size_t size() const { return fsdp_units_.size(); }
+  const FsdpUnit& operator[](std::size_t fsdp_unit) const { return fsdp_units_[fsdp_unit]; }
+  /// The FSDP unit that has the unit.
   std::size_t of(std::size_t unit) const { return of_unit_[unit]; }
-  /// Returns the part of a whole bundle that is the unit.
-  Tensor part(const Tensor& bundle, std::size_t unit) const;
+  /// Returns the part of a whole FSDP unit that is the unit.
+  Tensor part(const Tensor& fsdp_unit, std::size_t unit) const;
 
  private:
   const Model& model_;
-  std::vector<FsdpUnit> bundles_;
+  std::vector<FsdpUnit> fsdp_units_;
   std::vector<std::size_t> of_unit_;
 };
 

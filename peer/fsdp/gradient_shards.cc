@@ -26,7 +26,7 @@ GradientShards::GradientShards(const RankContext& context, const Shards& shards,
       carrier_(carrier),
       written_as_(parameter_dtype(context.plan.train)),
       reduced_as_(reduce_dtype(context.plan.train)),
-      buckets_(shards.bundles(), reduced_as_, bucket_bytes),
+      buckets_(shards.fsdp_units(), reduced_as_, bucket_bytes),
       adds_up_first_(adds_up_first(context.plan)),
       keeps_whole_(whole || adds_up_first_ || shards.ranks() == 1),
       sums_(context, shards, keeps_whole_ && sum_dtype(context.plan.train) == written_as_,
@@ -38,57 +38,58 @@ GradientShards::GradientShards(const RankContext& context, const Shards& shards,
 }
 
 Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
-  const FsdpUnits& bundles = shards_.bundles();
-  const std::size_t bundle = bundles.of(unit);
+  const FsdpUnits& fsdp_units = shards_.fsdp_units();
+  const std::size_t fsdp_unit = fsdp_units.of(unit);
   const bool later = pass.micro_batch > 0;
   if (adds_up_first_ && later)
-    return target_ = context_.device.tensor({bundles.model().units[unit]->layout().count()},
+    return target_ = context_.device.tensor({fsdp_units.model().units[unit]->layout().count()},
                                             MemoryKind::gradient, written_as_);
-  if (unit == bundles[bundle].last) target_ = make_target(bundle, later);
-  return bundles.part(target_, unit);
+  if (unit == fsdp_units[fsdp_unit].last) target_ = make_target(fsdp_unit, later);
+  return fsdp_units.part(target_, unit);
 }
 
-/// Returns where backward writes the gradient of a bundle: where whole gradients are, or beside.
-Tensor GradientShards::make_target(std::size_t bundle, bool later) {
-  if (keeps_whole_ && !later) return written().bundle(bundle);
+/// Returns where backward writes the gradient of an FSDP unit: where whole gradients are, or
+/// beside.
+Tensor GradientShards::make_target(std::size_t fsdp_unit, bool later) {
+  if (keeps_whole_ && !later) return written().fsdp_unit(fsdp_unit);
   make_room();
-  const std::int64_t count = shards_.count(bundle), padded = shards_.padded_count(bundle);
+  const std::int64_t count = shards_.count(fsdp_unit), padded = shards_.padded_count(fsdp_unit);
   const Tensor out = context_.device.tensor({padded}, MemoryKind::communication, written_as_);
   if (padded > count) context_.device.kernels().fill({.out = out.range(count, padded - count)});
   return out;
 }
 
 void GradientShards::reduce(std::size_t unit, const Pass& pass) {
-  const FsdpUnits& bundles = shards_.bundles();
-  const std::size_t bundle = bundles.of(unit);
-  const bool later = pass.micro_batch > 0, complete = unit == bundles[bundle].first;
+  const FsdpUnits& fsdp_units = shards_.fsdp_units();
+  const std::size_t fsdp_unit = fsdp_units.of(unit);
+  const bool later = pass.micro_batch > 0, complete = unit == fsdp_units[fsdp_unit].first;
   if (adds_up_first_) {
-    const Tensor sum = written().bundle(bundle);
-    if (later) add(bundles.model().units[unit]->name(), target_, bundles.part(sum, unit));
+    const Tensor sum = written().fsdp_unit(fsdp_unit);
+    if (later) add(fsdp_units.model().units[unit]->name(), target_, fsdp_units.part(sum, unit));
     if (later || complete) target_ = {};
-    if (complete && pass.last()) send(bundle, sum, false, {});
+    if (complete && pass.last()) send(fsdp_unit, sum, false, {});
   } else if (complete) {
     const Tensor gradient = std::exchange(target_, {});
-    send(bundle, gradient, later, later || !keeps_whole_ ? gradient : Tensor{});
+    send(fsdp_unit, gradient, later, later || !keeps_whole_ ? gradient : Tensor{});
   }
 }
 
-/// Takes a bundle's gradient, and begins to sum its bucket over ranks if that is complete. If it is
-/// the first one of a step, and of the dtype of the sums, it is summed directly into this rank's
-/// shards; so is a later one if ranks meet once a step. Any other one is summed into this rank's
-/// part of what is sent, from which take() takes it.
-void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
+/// Takes an FSDP unit's gradient, and begins to sum its bucket over ranks if that is complete. If
+/// it is the first one of a step, and of the dtype of the sums, it is summed directly into this
+/// rank's shards; so is a later one if ranks meet once a step. Any other one is summed into this
+/// rank's part of what is sent, from which take() takes it.
+void GradientShards::send(std::size_t fsdp_unit, const Tensor& gradient, bool later,
                           Tensor temporary) {
   Communicator* across = mesh_.across();
   if (!carrier_ && !across && written_as_ == reduced_as_) return;
-  const std::size_t b = buckets_.of(bundle);
+  const std::size_t b = buckets_.of(fsdp_unit);
   const GradientBucket& bucket = buckets_[b];
   const bool stays = !later || meets_once();
   const bool in_sums = stays && reduced_as_ == sums_.values().dtype() && is_one_stretch(b);
   const bool lies_as_sent = bucket.first == bucket.last || (shards_.ranks() == 1 && !later);
   const bool packs = written_as_ != reduced_as_ || !lies_as_sent;
-  if (packs) pack(bundle, gradient, in_sums && !carrier_);
-  if (bundle != bucket.first) return;
+  if (packs) pack(fsdp_unit, gradient, in_sums && !carrier_);
+  if (fsdp_unit != bucket.first) return;
   Tensor sent = gradient;
   if (packs)
     sent = std::exchange(packed_, {});
@@ -98,7 +99,7 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
   const std::int64_t count = part_count(b);
   const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
   WorkPtr work = begin_traced(context_.timeline, bucket.name, [&]() -> WorkPtr {
-    if (carrier_) return carrier_->reduce(bundle, bucket.name, sent, part, later);
+    if (carrier_) return carrier_->reduce(fsdp_unit, bucket.name, sent, part, later);
     return across ? begin_across(bucket.name, part) : nullptr;
   });
   if (!on_their_way_.empty()) cross(on_their_way_.back());
@@ -106,9 +107,9 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
       {b, part, in_sums, later, std::move(temporary), std::move(work), carrier_ && across});
 }
 
-/// Copies a bundle's gradient to its places in what is sent of the bucket.
-void GradientShards::pack(std::size_t bundle, const Tensor& gradient, bool in_sums) {
-  const std::size_t b = buckets_.of(bundle);
+/// Copies an FSDP unit's gradient to its places in what is sent of the bucket.
+void GradientShards::pack(std::size_t fsdp_unit, const Tensor& gradient, bool in_sums) {
+  const std::size_t b = buckets_.of(fsdp_unit);
   const std::int64_t ranks = shards_.ranks(), count = part_count(b);
   if (!packed_ && !in_sums) make_room();
   if (!packed_)
@@ -116,9 +117,9 @@ void GradientShards::pack(std::size_t bundle, const Tensor& gradient, bool in_su
                   ? part_of_sums(b)
                   : context_.device.tensor({ranks * count}, MemoryKind::communication, reduced_as_);
   const auto span =
-      context_.timeline.scope(Activity::encoding, "pack " + shards_.bundles()[bundle].name,
+      context_.timeline.scope(Activity::encoding, "pack " + shards_.fsdp_units()[fsdp_unit].name,
                               {.bytes = static_cast<std::int64_t>(gradient.bytes())});
-  const std::int64_t begin = shards_.begin(bundle) - shards_.begin(buckets_[b].first);
+  const std::int64_t begin = shards_.begin(fsdp_unit) - shards_.begin(buckets_[b].first);
   const std::int64_t shard = gradient.count() / ranks;
   context_.device.kernels().cast({.in = gradient,
                                   .out = packed_.range(begin, (ranks - 1) * count + shard),
@@ -203,15 +204,15 @@ void GradientShards::meet() {
   carrier_->meet(sums_);
 }
 
-bool GradientShards::is_summed(std::size_t bundle, std::size_t lowest) const {
-  const std::size_t bucket = buckets_.of(bundle);
+bool GradientShards::is_summed(std::size_t fsdp_unit, std::size_t lowest) const {
+  const std::size_t bucket = buckets_.of(fsdp_unit);
   return buckets_[bucket].first >= lowest &&
          std::none_of(on_their_way_.begin(), on_their_way_.end(),
                       [bucket](const OnItsWay& one) { return one.bucket == bucket; });
 }
 
-void GradientShards::finish(std::size_t bundle) {
-  while (!is_summed(bundle, 0)) finish_first();
+void GradientShards::finish(std::size_t fsdp_unit) {
+  while (!is_summed(fsdp_unit, 0)) finish_first();
 }
 
 void GradientShards::finish_arrived() {
@@ -236,22 +237,22 @@ void GradientShards::add(const std::string& name, const Tensor& in, const Tensor
   add_converted(context_.device, in, out);
 }
 
-GradientBuckets::GradientBuckets(const FsdpUnits& bundles, DType dtype, double bytes)
-    : of_bundle_(bundles.size()) {
+GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes)
+    : of_fsdp_unit_(fsdp_units.size()) {
   const auto element = static_cast<double>(size_of(dtype));
   double held = bytes;  // by the last bucket; that it is full begins the first one
-  for (std::size_t b = bundles.size(); b-- > 0;) {
+  for (std::size_t b = fsdp_units.size(); b-- > 0;) {
     if (held >= bytes) {
-      buckets_.push_back({bundles[b].name, b, b});
+      buckets_.push_back({fsdp_units[b].name, b, b});
       held = 0;
     }
     buckets_.back().first = b;
-    held += element * static_cast<double>(bundles[b].count);
-    of_bundle_[b] = buckets_.size() - 1;
+    held += element * static_cast<double>(fsdp_units[b].count);
+    of_fsdp_unit_[b] = buckets_.size() - 1;
   }
   for (GradientBucket& bucket : buckets_)
     if (bucket.last > bucket.first)
-      bucket.name = "bucket from " + bundles[bucket.first].name + " to " + bucket.name;
+      bucket.name = "bucket from " + fsdp_units[bucket.first].name + " to " + bucket.name;
 }
 
 }  // namespace ringside::peer

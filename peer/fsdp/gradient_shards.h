@@ -16,30 +16,30 @@
 
 namespace ringside::peer {
 
-/// The bundles from `first` to `last`.
+/// The FSDP units from `first` to `last`.
 struct GradientBucket {
   std::string name;
   std::size_t first = 0, last = 0;
 };
 
-/// All bundles of a model in buckets. Bundles say what is gathered at once, and buckets what is
-/// reduced at once: large buckets make fewer messages of gradients without more memory of gathered
-/// parameters (the reduce_bucket_size of DeepSpeed's ZeRO stages).
+/// All FSDP units of a model in buckets. FSDP units say what is gathered at once, and buckets what
+/// is reduced at once: large buckets make fewer messages of gradients without more memory of
+/// gathered parameters (the reduce_bucket_size of DeepSpeed's ZeRO stages).
 class GradientBuckets {
  public:
-  /// Backward finishes bundles from the last to the first; in this order they are joined until a
-  /// bucket has at least `bytes` of gradients of this dtype. With 0 every bundle is a bucket.
-  GradientBuckets(const FsdpUnits& bundles, DType dtype, double bytes);
+  /// Backward finishes FSDP units from the last to the first; in this order they are joined until a
+  /// bucket has at least `bytes` of gradients of this dtype. With 0 every FSDP unit is a bucket.
+  GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes);
 
   std::size_t size() const { return buckets_.size(); }
-  /// Buckets in the order of backward: bucket 0 has the last bundles of the model.
+  /// Buckets in the order of backward: bucket 0 has the last FSDP units of the model.
   const GradientBucket& operator[](std::size_t bucket) const { return buckets_[bucket]; }
-  /// The bucket that has the bundle.
-  std::size_t of(std::size_t bundle) const { return of_bundle_[bundle]; }
+  /// The bucket that has the FSDP unit.
+  std::size_t of(std::size_t fsdp_unit) const { return of_fsdp_unit_[fsdp_unit]; }
 
  private:
   std::vector<GradientBucket> buckets_;
-  std::vector<std::size_t> of_bundle_;
+  std::vector<std::size_t> of_fsdp_unit_;
 };
 
 /// Says where the backward of a unit writes its gradient, and adds the gradients of all ranks and
@@ -51,48 +51,48 @@ class GradientBuckets {
 /// of every rank apart.
 ///
 /// Backward writes in parameter_dtype(), ranks sum in reduce_dtype(), and sums() are of sum_dtype()
-/// (core/plan/train_config.h). Ranks sum a bucket of bundles at a time. A bucket of one bundle
-/// whose dtype need not change is sent from where backward wrote it; so are several bundles if the
-/// group is one rank. Any other bucket is packed into a copy, in which the first rank's shards of
-/// all bundles lie one after the other, then the second rank's, and so on.
+/// (core/plan/train_config.h). Ranks sum a bucket of FSDP units at a time. A bucket of one FSDP
+/// unit whose dtype need not change is sent from where backward wrote it; so are several FSDP units
+/// if the group is one rank. Any other bucket is packed into a copy, in which the first rank's
+/// shards of all FSDP units lie one after the other, then the second rank's, and so on.
 ///
 /// Memory: the sums are of kind gradient. They are whole if asked for, if the group is one rank, or
 /// if this rank adds up several micro-batches first; whole gradients of another dtype than the sums
 /// lie beside them, and the sums are shards then. The gradient of a later micro-batch that the rank
 /// adds up itself is of kind gradient too, one unit at a time. All other gradients, and copies, are
 /// of kind communication: at most two buckets of what is sent, and, if that is a copy, the gradient
-/// of one bundle.
+/// of one FSDP unit.
 class GradientShards {
  public:
   /// `carrier` is null if the mesh's group is this rank alone. `whole` keeps whole gradients even
   /// if shards of them are enough. A bucket has at least `bucket_bytes` (GradientBuckets); it is
-  /// one bundle if the carrier meets once. All arguments outlive this object.
+  /// one FSDP unit if the carrier meets once. All arguments outlive this object.
   GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
                  ShardCarrier* carrier, bool whole, double bucket_bytes);
 
   /// Returns where the unit's backward of this micro-batch has to write. May wait for gradients
   /// that are on their way.
   Tensor target(std::size_t unit, const Pass& pass);
-  /// Takes what backward has written into the target, and begins to reduce the unit's bucket if
-  /// that is complete. Blocks only in a mesh of several groups of several ranks: there it waits
-  /// until the bucket before has been reduce-scattered, and sends its shards on across groups; and
-  /// where it makes a copy, for the memory of earlier ones.
+  /// Takes the gradient that backward has written, and begins to reduce the unit's bucket if that
+  /// is complete. Blocks only in a mesh of several groups of several ranks: there it waits until
+  /// the bucket before has been reduce-scattered, and sends its shards on across groups; and where
+  /// it makes a copy, for the memory of earlier ones.
   void reduce(std::size_t unit, const Pass& pass);
   /// If ranks meet once a step: waits for all of them, and completes sums(). Called before
   /// finish(), after the last micro-batch.
   void meet();
-  /// Waits until the bundle's shard of sums() is complete.
-  void finish(std::size_t bundle);
+  /// Waits until the FSDP unit's shard of sums() is complete.
+  void finish(std::size_t fsdp_unit);
   void finish_all();
-  /// Does what finish() does for the bundles that have arrived; does not block.
+  /// Does what finish() does for the FSDP units that have arrived; does not block.
   void finish_arrived();
-  /// Whether the bundle's shard of sums() is complete, if backward has completed the bundles from
-  /// `lowest` on.
-  bool is_summed(std::size_t bundle, std::size_t lowest) const;
+  /// Whether the FSDP unit's shard of sums() is complete, if backward has completed the FSDP units
+  /// from `lowest` on.
+  bool is_summed(std::size_t fsdp_unit, std::size_t lowest) const;
   /// Whether sums() are complete only after meet().
   bool meets_once() const { return carrier_ && carrier_->meets_once(); }
 
-  /// The gradient of the step. After finish() a bundle's shard is its sum over all ranks and
+  /// The gradient of the step. After finish() an FSDP unit's shard is its sum over all ranks and
   /// micro-batches; the rest of a whole gradient means nothing.
   const ShardedStorage& sums() const { return sums_; }
 
@@ -113,9 +113,9 @@ class GradientShards {
 
   /// What backward writes, if this rank keeps whole gradients.
   const ShardedStorage& written() const { return apart_ ? *apart_ : sums_; }
-  Tensor make_target(std::size_t bundle, bool later);
-  void send(std::size_t bundle, const Tensor& gradient, bool later, Tensor temporary);
-  void pack(std::size_t bundle, const Tensor& gradient, bool in_sums);
+  Tensor make_target(std::size_t fsdp_unit, bool later);
+  void send(std::size_t fsdp_unit, const Tensor& gradient, bool later, Tensor temporary);
+  void pack(std::size_t fsdp_unit, const Tensor& gradient, bool in_sums);
   void cross(OnItsWay& gradient);
   /// Begins to sum `part` across groups; records and traces show the `name`.
   WorkPtr begin_across(const std::string& name, const Tensor& part);
@@ -140,7 +140,7 @@ class GradientShards {
   bool keeps_whole_;
   ShardedStorage sums_;
   std::optional<ShardedStorage> apart_;  // whole gradients, if the sums are of another dtype
-  Tensor target_;  // of the bundle in backward, or of a unit that this rank adds up itself
+  Tensor target_;  // of the FSDP unit in backward, or of a unit that this rank adds up itself
   Tensor packed_;  // the part of a bucket that is complete, if it is sent in a copy
   std::deque<OnItsWay> on_their_way_;
 };

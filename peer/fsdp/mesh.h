@@ -25,7 +25,7 @@ class Mesh {
   /// The workers with this worker's shard; null if that is the worker alone.
   Communicator* across() const { return across_; }
 
-  /// What this worker has sent and received in all of them.
+  /// The traffic of this worker in all of them.
   Traffic traffic() const;
 
  private:

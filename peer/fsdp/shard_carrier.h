@@ -20,17 +20,17 @@ class ShardCarrier {
  public:
   virtual ~ShardCarrier() = default;
 
-  /// Begins to fill `padded` with the bundle's shards of all ranks; `shard` is this rank's, on its
-  /// device. Does not block.
-  virtual WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) = 0;
+  /// Begins to fill `padded` with the FSDP unit's shards of all ranks; `shard` is this rank's, on
+  /// its device. Does not block.
+  virtual WorkPtr gather(std::size_t fsdp_unit, const Tensor& shard, const Tensor& padded) = 0;
 
-  /// Begins to bring a whole gradient of a bundle, or, in collectives, of a bucket that begins with
-  /// the bundle, to the owners of its shards; records and traces show the `name`. Does not block.
-  /// `part` is for this rank's part of the sum over ranks; it may be a part of `gradient`. If
-  /// owners add up at the end, `part` is this rank's sum over its micro-batches so far: `later`
+  /// Begins to bring a whole gradient of an FSDP unit, or, in collectives, of a bucket that begins
+  /// with the FSDP unit, to the owners of its shards; records and traces show the `name`. Does not
+  /// block. `part` is for this rank's part of the sum over ranks; it may be a part of `gradient`.
+  /// If owners add up at the end, `part` is this rank's sum over its micro-batches so far: `later`
   /// says that the gradient has to be added to it, and to what earlier micro-batches of this rank
   /// have brought to other owners.
-  virtual WorkPtr reduce(std::size_t bundle, const std::string& name, const Tensor& gradient,
+  virtual WorkPtr reduce(std::size_t fsdp_unit, const std::string& name, const Tensor& gradient,
                          const Tensor& part, bool later) = 0;
 
   /// Whether ranks wait for each other once a step: owners keep what each rank brings apart until
@@ -43,15 +43,16 @@ class ShardCarrier {
   /// parameters, and all ranks have new ones.
   virtual void leave() {}
 
-  /// What traces call gather() and reduce().
+  /// The names of gather() and reduce() in traces.
   virtual std::string_view gathers() const { return "all-gather"; }
   virtual std::string_view reduces() const { return "reduce-scatter"; }
 
-  /// What the carrier itself has moved; collectives count in their communicators.
+  /// The bytes that the carrier itself has moved; those of collectives count in their
+  /// communicators.
   virtual Traffic traffic() const { return {}; }
 };
 
-/// Every movement of a bundle is a collective of the group, for which its ranks wait for each
+/// Every movement of an FSDP unit is a collective of the group, for which its ranks wait for each
 /// other. If ranks share the parameters, gather() is not called, and leave() is a barrier. All
 /// arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,

@@ -36,25 +36,26 @@ void ShardUpdate::backward_has_completed(std::size_t lowest, const StepInfo& inf
 
 bool ShardUpdate::step(const StepInfo& info) {
   gradients_.meet();
-  const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
+  const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_fsdp_unit(info);
   expected_ = shards_.size();
   if (gradients_.meets_once()) finish_all();  // before other ranks read the parameters
   return finite;
 }
 
-/// Updates a bundle as soon as its gradient has arrived; other gradients may still be on their way.
-bool ShardUpdate::step_by_bundle(const StepInfo& info) {
+/// Updates an FSDP unit as soon as its gradient has arrived; other gradients may still be on their
+/// way.
+bool ShardUpdate::step_by_fsdp_unit(const StepInfo& info) {
   for (std::size_t b = shards_.size(); b-- > 0;) {
     gradients_.finish(b);
     const auto span =
-        context_.timeline.scope(Activity::optimizer, "optimizer " + shards_.bundles()[b].name);
+        context_.timeline.scope(Activity::optimizer, "optimizer " + shards_.fsdp_units()[b].name);
     optimizer_->update(range(b), info);
   }
   return true;
 }
 
-/// Updates all bundles together, for optimizers that first need sums over the whole model: over the
-/// shards of one group.
+/// Updates all FSDP units together, for optimizers that first need sums over the whole model: over
+/// the shards of one group.
 bool ShardUpdate::step_at_once(const StepInfo& info) {
   gradients_.finish_all();
   const auto span = context_.timeline.scope(Activity::optimizer, "optimizer");
@@ -66,20 +67,21 @@ bool ShardUpdate::step_at_once(const StepInfo& info) {
   return finite;
 }
 
-void ShardUpdate::finish(std::size_t bundle) {
-  optimizer_->finish(shards_.begin(bundle), parameters_.shard(bundle).count());
+void ShardUpdate::finish(std::size_t fsdp_unit) {
+  optimizer_->finish(shards_.begin(fsdp_unit), parameters_.shard(fsdp_unit).count());
 }
 
 void ShardUpdate::finish_all() {
   for (std::size_t b = 0; b < shards_.size(); ++b) finish(b);
 }
 
-/// The bundle's shard, as the optimizer sees it.
-ParameterRange ShardUpdate::range(std::size_t bundle) const {
-  return {shards_.begin(bundle), parameters_.shard(bundle), gradients_.sums().shard(bundle)};
+/// The FSDP unit's shard, as the optimizer sees it.
+ParameterRange ShardUpdate::range(std::size_t fsdp_unit) const {
+  return {shards_.begin(fsdp_unit), parameters_.shard(fsdp_unit),
+          gradients_.sums().shard(fsdp_unit)};
 }
 
-/// The shards of all bundles in as few ranges as they lie in.
+/// The shards of all FSDP units in as few ranges as they lie in.
 std::vector<ParameterRange> ShardUpdate::ranges() const {
   const ShardedStorage& sums = gradients_.sums();
   if (parameters_.is_own_range() && sums.is_own_range())

@@ -18,20 +18,20 @@ class ShardUpdate {
   ShardUpdate(const RankContext& context, const Shards& shards, const ShardedStorage& parameters,
               GradientShards& gradients, const Mesh& mesh);
 
-  /// Says that backward has completed the bundles from `lowest` on: the optimizer may begin with
-  /// those of them whose sums have arrived.
+  /// Notes that backward has completed the FSDP units from `lowest` on: the optimizer may begin
+  /// with those of them whose sums have arrived.
   void backward_has_completed(std::size_t lowest, const StepInfo& info);
   /// Updates all shards; waits for gradients that are on their way. Returns false as
   /// Optimizer::settle().
   bool step(const StepInfo& info);
-  /// Waits until this rank's shard of the bundle, or of all bundles, is updated.
-  void finish(std::size_t bundle);
+  /// Waits until this rank's shard of the FSDP unit, or of all FSDP units, is updated.
+  void finish(std::size_t fsdp_unit);
   void finish_all();
 
  private:
-  ParameterRange range(std::size_t bundle) const;
+  ParameterRange range(std::size_t fsdp_unit) const;
   std::vector<ParameterRange> ranges() const;
-  bool step_by_bundle(const StepInfo& info);
+  bool step_by_fsdp_unit(const StepInfo& info);
   bool step_at_once(const StepInfo& info);
 
   const RankContext& context_;
@@ -40,7 +40,7 @@ class ShardUpdate {
   GradientShards& gradients_;
   const Mesh& mesh_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::size_t expected_;  // the optimizer has been told of the bundles from this one on
+  std::size_t expected_;  // the optimizer has been told of the FSDP units from this one on
 };
 
 }  // namespace ringside::peer

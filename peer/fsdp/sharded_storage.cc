@@ -8,11 +8,11 @@ namespace ringside::peer {
 namespace {
 
 /// Writes initial values into `values`: the elements of the model from `begin` on, which are a part
-/// of the bundle.
-void write_initial(const InitialValues& initial, const Model& model, const FsdpUnit& bundle,
+/// of the FSDP unit.
+void write_initial(const InitialValues& initial, const Model& model, const FsdpUnit& fsdp_unit,
                    std::int64_t begin, const Tensor& values) {
   const std::int64_t end = begin + values.count();
-  for (std::size_t u = bundle.first; u <= bundle.last; ++u) {
+  for (std::size_t u = fsdp_unit.first; u <= fsdp_unit.last; ++u) {
     const std::int64_t first = model.first_parameter(u);
     const std::int64_t from = std::max(begin, first);
     const std::int64_t to = std::min(end, first + model.units[u]->layout().count());
@@ -37,7 +37,8 @@ ShardedStorage::ShardedStorage(const RankContext& context, const Shards& shards,
     : context_(context), shards_(shards), extent_(Extent::shared), values_(shared) {}
 
 Tensor ShardedStorage::shard(std::size_t b) const {
-  return extent_ == Extent::shards ? shards_.of_own(values_, b) : shards_.of_bundle(bundle(b), b);
+  return extent_ == Extent::shards ? shards_.of_own(values_, b)
+                                   : shards_.of_fsdp_unit(fsdp_unit(b), b);
 }
 
 Tensor ShardedStorage::own_range(bool copies_values) const {
@@ -51,52 +52,52 @@ Tensor ShardedStorage::own_range(bool copies_values) const {
 
 void ShardedStorage::initialise() const {
   const auto initial = initial_values(context_);
-  const FsdpUnits& bundles = shards_.bundles();
+  const FsdpUnits& fsdp_units = shards_.fsdp_units();
   for (std::size_t b = 0; b < shards_.size(); ++b) {
-    const Tensor home = whole() ? bundle(b) : shard(b);
+    const Tensor home = whole() ? fsdp_unit(b) : shard(b);
     const Tensor kept =
         host_ ? context_.device.tensor(home.shape(), MemoryKind::workspace, home.dtype()) : home;
     const std::int64_t real = whole() ? shards_.count(b) : shards_.real_count(b);
-    const std::int64_t begin = bundles[b].begin + (whole() ? 0 : shards_.begin_in_bundle(b));
-    write_initial(*initial, bundles.model(), bundles[b], begin, kept.range(0, real));
+    const std::int64_t begin = fsdp_units[b].begin + (whole() ? 0 : shards_.begin_in_fsdp_unit(b));
+    write_initial(*initial, fsdp_units.model(), fsdp_units[b], begin, kept.range(0, real));
     if (real < kept.count())
       context_.device.kernels().fill({.out = kept.range(real, kept.count() - real)});
     if (host_) host_->fetch(kept, home)->wait();
   }
 }
 
-Shards::Shards(const FsdpUnits& bundles, int rank, int ranks)
-    : bundles_(bundles), rank_(rank), ranks_(ranks) {
-  for (std::size_t b = 0; b < bundles.size(); ++b) {
-    const std::int64_t count = (bundles[b].count + ranks - 1) / ranks;
+Shards::Shards(const FsdpUnits& fsdp_units, int rank, int ranks)
+    : fsdp_units_(fsdp_units), rank_(rank), ranks_(ranks) {
+  for (std::size_t b = 0; b < fsdp_units.size(); ++b) {
+    const std::int64_t count = (fsdp_units[b].count + ranks - 1) / ranks;
     shards_.push_back({total_, count});
     total_ += count;
   }
 }
 
-Tensor Shards::of_own(const Tensor& own, std::size_t bundle) const {
-  return own.range(shards_[bundle].begin, shards_[bundle].count);
+Tensor Shards::of_own(const Tensor& own, std::size_t fsdp_unit) const {
+  return own.range(shards_[fsdp_unit].begin, shards_[fsdp_unit].count);
 }
 
-Tensor Shards::of_whole(const Tensor& whole, std::size_t bundle) const {
-  return whole.range(shards_[bundle].begin * ranks_, padded_count(bundle));
+Tensor Shards::of_whole(const Tensor& whole, std::size_t fsdp_unit) const {
+  return whole.range(shards_[fsdp_unit].begin * ranks_, padded_count(fsdp_unit));
 }
 
-Tensor Shards::of_bundle(const Tensor& padded, std::size_t bundle) const {
-  return padded.range(begin_in_bundle(bundle), shards_[bundle].count);
+Tensor Shards::of_fsdp_unit(const Tensor& padded, std::size_t fsdp_unit) const {
+  return padded.range(begin_in_fsdp_unit(fsdp_unit), shards_[fsdp_unit].count);
 }
 
-std::int64_t Shards::real_count(std::size_t bundle) const {
-  const std::int64_t left = count(bundle) - begin_in_bundle(bundle);
-  return std::clamp<std::int64_t>(left, 0, shards_[bundle].count);
+std::int64_t Shards::real_count(std::size_t fsdp_unit) const {
+  const std::int64_t left = count(fsdp_unit) - begin_in_fsdp_unit(fsdp_unit);
+  return std::clamp<std::int64_t>(left, 0, shards_[fsdp_unit].count);
 }
 
 ParameterMap Shards::parameter_map() const {
   std::vector<ModelPiece> pieces;
   for (std::size_t b = 0; b < size(); ++b)
     if (const std::int64_t real = real_count(b); real > 0)
-      pieces.push_back({begin(b), bundles_[b].begin + begin_in_bundle(b), real});
-  return ringside::parameter_map(bundles_.model(), pieces);
+      pieces.push_back({begin(b), fsdp_units_[b].begin + begin_in_fsdp_unit(b), real});
+  return ringside::parameter_map(fsdp_units_.model(), pieces);
 }
 
 }  // namespace ringside::peer

@@ -18,26 +18,26 @@ GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Sha
       update_(std::move(update)) {
   for (std::size_t u = 0; u < model.units.size(); ++u) lenders_.push_back(model.lender_of(u));
   for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
-    gathered_[b].padded = parameters.bundle(b);
+    gathered_[b].padded = parameters.fsdp_unit(b);
 }
 
-void GatheredUnits::prepare(std::size_t bundle) {
-  if (!parameters_.host() || gathered_.contains(bundle) || copied_.contains(bundle)) return;
-  update_(bundle);
-  const Tensor home = parameters_.shard(bundle);
+void GatheredUnits::prepare(std::size_t fsdp_unit) {
+  if (!parameters_.host() || gathered_.contains(fsdp_unit) || copied_.contains(fsdp_unit)) return;
+  update_(fsdp_unit);
+  const Tensor home = parameters_.shard(fsdp_unit);
   const Tensor shard =
       context_.device.tensor(home.shape(), MemoryKind::communication, home.dtype());
-  copied_[bundle] = {shard, parameters_.host()->store(home, shard, nullptr)};
+  copied_[fsdp_unit] = {shard, parameters_.host()->store(home, shard, nullptr)};
 }
 
-Tensor GatheredUnits::shard(std::size_t bundle) {
+Tensor GatheredUnits::shard(std::size_t fsdp_unit) {
   if (!parameters_.host()) {
-    update_(bundle);
-    return parameters_.shard(bundle);
+    update_(fsdp_unit);
+    return parameters_.shard(fsdp_unit);
   }
-  prepare(bundle);
-  const Copied copied = std::move(copied_.extract(bundle).mapped());
-  const std::string name = "copy of the shard of " + shards_.bundles()[bundle].name;
+  prepare(fsdp_unit);
+  const Copied copied = std::move(copied_.extract(fsdp_unit).mapped());
+  const std::string name = "copy of the shard of " + shards_.fsdp_units()[fsdp_unit].name;
   {
     const auto span = context_.timeline.scope(Activity::exposed, "wait " + name);
     copied.copy->wait();
@@ -49,45 +49,45 @@ Tensor GatheredUnits::shard(std::size_t bundle) {
   return copied.shard;
 }
 
-void GatheredUnits::gather(std::size_t bundle, UnshardedUnits& entry) {
-  const Tensor own = shard(bundle);
-  entry.work = begin_traced(context_.timeline, shards_.bundles()[bundle].name,
-                            [&] { return carrier_->gather(bundle, own, entry.padded); });
+void GatheredUnits::gather(std::size_t fsdp_unit, UnshardedUnits& entry) {
+  const Tensor own = shard(fsdp_unit);
+  entry.work = begin_traced(context_.timeline, shards_.fsdp_units()[fsdp_unit].name,
+                            [&] { return carrier_->gather(fsdp_unit, own, entry.padded); });
 }
 
-void GatheredUnits::begin(std::size_t bundle) {
-  if (old_.erase(bundle) > 0) return gather(bundle, gathered_[bundle]);
-  if (gathered_.contains(bundle)) return;
-  prepare(bundle);
-  if (!carrier_) return;  // the shard is the bundle
-  UnshardedUnits& entry = gathered_[bundle];
+void GatheredUnits::begin(std::size_t fsdp_unit) {
+  if (old_.erase(fsdp_unit) > 0) return gather(fsdp_unit, gathered_[fsdp_unit]);
+  if (gathered_.contains(fsdp_unit)) return;
+  prepare(fsdp_unit);
+  if (!carrier_) return;  // the shard is the FSDP unit
+  UnshardedUnits& entry = gathered_[fsdp_unit];
   if (parameters_.shared()) {
-    entry.padded = parameters_.bundle(bundle);
+    entry.padded = parameters_.fsdp_unit(fsdp_unit);
     const auto others =
-        static_cast<std::int64_t>(entry.padded.bytes() - parameters_.shard(bundle).bytes());
+        static_cast<std::int64_t>(entry.padded.bytes() - parameters_.shard(fsdp_unit).bytes());
     read_ = read_ + Traffic{others, others, true};
     return;
   }
-  entry.padded = context_.device.tensor({shards_.padded_count(bundle)}, MemoryKind::communication,
-                                        parameters_.values().dtype());
-  gather(bundle, entry);
+  entry.padded = context_.device.tensor({shards_.padded_count(fsdp_unit)},
+                                        MemoryKind::communication, parameters_.values().dtype());
+  gather(fsdp_unit, entry);
 }
 
-const Tensor& GatheredUnits::wait(std::size_t bundle) {
-  if (!carrier_ && (parameters_.whole() || !gathered_.contains(bundle)))
-    gathered_[bundle].padded = shard(bundle);
-  UnshardedUnits& entry = gathered_[bundle];
+const Tensor& GatheredUnits::wait(std::size_t fsdp_unit) {
+  if (!carrier_ && (parameters_.whole() || !gathered_.contains(fsdp_unit)))
+    gathered_[fsdp_unit].padded = shard(fsdp_unit);
+  UnshardedUnits& entry = gathered_[fsdp_unit];
   if (entry.work)
     wait_exposed(context_.timeline,
-                 fmt::format("{} {}", carrier_->gathers(), shards_.bundles()[bundle].name),
+                 fmt::format("{} {}", carrier_->gathers(), shards_.fsdp_units()[fsdp_unit].name),
                  std::move(entry.work));
   return entry.padded;
 }
 
 Tensor GatheredUnits::get(std::size_t unit) {
-  const std::size_t bundle = shards_.bundles().of(unit);
-  begin(bundle);
-  return shards_.bundles().part(wait(bundle), unit);
+  const std::size_t fsdp_unit = shards_.fsdp_units().of(unit);
+  begin(fsdp_unit);
+  return shards_.fsdp_units().part(wait(fsdp_unit), unit);
 }
 
 Tensor GatheredUnits::get_with_lender(std::size_t unit) {
@@ -95,33 +95,33 @@ Tensor GatheredUnits::get_with_lender(std::size_t unit) {
   return get(unit);
 }
 
-void GatheredUnits::free(std::size_t bundle) {
-  const FsdpUnit& units = shards_.bundles()[bundle];
+void GatheredUnits::free(std::size_t fsdp_unit) {
+  const FsdpUnit& units = shards_.fsdp_units()[fsdp_unit];
   for (std::size_t u = units.first; u <= units.last; ++u) model_.units[u]->bind({}, {});
-  if (!parameters_.whole()) gathered_.erase(bundle);
+  if (!parameters_.whole()) gathered_.erase(fsdp_unit);
 }
 
 void GatheredUnits::refresh() {
   if (!parameters_.whole() || !carrier_) return;
   const bool updated_later = context_.plan.train.offload != Offload::none;
-  for (auto& [bundle, entry] : gathered_) {
+  for (auto& [fsdp_unit, entry] : gathered_) {
     if (updated_later)
-      old_.insert(bundle);
+      old_.insert(fsdp_unit);
     else
-      gather(bundle, entry);
+      gather(fsdp_unit, entry);
   }
 }
 
 void GatheredUnits::drain() {
   while (!old_.empty()) begin(*old_.begin());
-  for (const auto& [bundle, entry] : gathered_) wait(bundle);
+  for (const auto& [fsdp_unit, entry] : gathered_) wait(fsdp_unit);
 }
 
-std::optional<std::size_t> GatheredUnits::lender_bundle(std::size_t unit) const {
+std::optional<std::size_t> GatheredUnits::lender_fsdp_unit(std::size_t unit) const {
   if (!lenders_[unit]) return {};
-  const FsdpUnits& bundles = shards_.bundles();
-  const std::size_t lender = bundles.of(*lenders_[unit]);
-  return lender == bundles.of(unit) ? std::nullopt : std::optional(lender);
+  const FsdpUnits& fsdp_units = shards_.fsdp_units();
+  const std::size_t lender = fsdp_units.of(*lenders_[unit]);
+  return lender == fsdp_units.of(unit) ? std::nullopt : std::optional(lender);
 }
 
 }  // namespace ringside::peer

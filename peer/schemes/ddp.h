@@ -33,8 +33,7 @@ void check(const DdpOptions& options, const RunPlan& plan);
 /// bytes of kind communication at the end of backward, for the buckets on their way.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
 
-/// In which order a run adds up; if that is an order of its own, define_ddp() has the same, on one
-/// rank.
+/// The order in which a run adds up; define_ddp() repeats an order of its own on one rank.
 SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options);
 

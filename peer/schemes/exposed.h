@@ -7,7 +7,7 @@ namespace ringside::peer {
 
 using ringside::wait_exposed;
 
-/// Waits until all ranks of the group have come here, and records the wait as exposed. Errors and
+/// Waits for all ranks of the group (a barrier), and records the wait as exposed. Errors and
 /// records of the group show the `reason`.
 inline void wait_for_all(Timeline& timeline, Communicator& group, const char* reason) {
   group.name_next(reason);

@@ -47,7 +47,7 @@ class Reducer {
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  /// Says that the unit's gradients are complete; `micro_batch` counts the reductions of a step
+  /// Notes that the unit's gradients are complete; `micro_batch` counts the reductions of a step
   /// from 0, of which the first one sets `total`, and others are added; does not block if the
   /// operation overlaps backward.
   void add(std::size_t unit, std::int64_t micro_batch);

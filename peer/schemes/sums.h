@@ -15,13 +15,13 @@ namespace ringside::peer {
 /// Workers 0, 1, ... `count` - 1; or `count` of them from `first` on, `stride` apart.
 std::vector<int> some_workers(int count, int first = 0, int stride = 1);
 
-/// In which order gradients are added up: by an algorithm, in two levels, or over ranks after every
-/// one of several micro-batches is another order than `single` has. Also of_single where NCCL
-/// chooses: nobody knows the order there, but it is the same under all schemes.
+/// The order in which gradients are added up. An algorithm of messages, two levels, and a sum over
+/// ranks in each of several micro-batches all differ from the order of `single`. Where NCCL
+/// chooses, the result is of_single too: the order is unknown, but the same under all schemes.
 SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels = false);
 
-/// How these workers of the plan add up `count` elements by a collective of this kind. The
-/// additions name workers.
+/// The sums by which these workers of the plan add up `count` elements in a collective of this
+/// kind. The additions name workers.
 std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Collective::Kind kind,
                          std::int64_t count, const std::vector<int>& workers);
 
@@ -31,7 +31,8 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Collective::Kind kind,
                               const std::vector<std::int64_t>& counts,
                               const std::vector<int>& workers);
 
-/// Says how many collectives each algorithm of chosen() takes; `what` names the collectives.
+/// A text with the number of collectives of each algorithm of chosen(); `what` names the
+/// collectives.
 std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Collective::Kind kind,
                                             const std::vector<std::int64_t>& counts,
                                             const std::vector<int>& workers,

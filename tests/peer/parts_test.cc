@@ -83,7 +83,7 @@ TEST_F(Parts, AReducerSendsABucketWhenItsFirstUnitIsDoneAndAddsUpMicroBatches) {
   for (const float value : total.span<float>()) ASSERT_EQ(value, 3);
 }
 
-TEST_F(Parts, BundlesAreNeighbouringUnitsWithEnoughParameters) {
+TEST_F(Parts, FsdpUnitsAreNeighbouringUnitsWithEnoughParameters) {
   const FsdpUnits single(model_, 0), all(model_, model_.parameter_count());
   EXPECT_EQ(single.size(), model_.units.size());
   ASSERT_EQ(all.size(), 1u);
@@ -108,18 +108,18 @@ TEST_F(Parts, BundlesAreNeighbouringUnitsWithEnoughParameters) {
   EXPECT_EQ(end, model_.parameter_count());
 }
 
-class PartsInBundles : public Parts, public ::testing::WithParamInterface<std::int64_t> {};
+class PartsInFsdpUnits : public Parts, public ::testing::WithParamInterface<std::int64_t> {};
 
-TEST_P(PartsInBundles, ShardsOfAllRanksAreTheModelAndZeros) {
+TEST_P(PartsInFsdpUnits, ShardsOfAllRanksAreTheModelAndZeros) {
   constexpr int ranks = 4;
   const Training training{.world = ranks};
   const RunPlan plan = training.plan();
-  const FsdpUnits bundles(model_, GetParam());
+  const FsdpUnits fsdp_units(model_, GetParam());
   MemoryStore store;
   std::vector<Tensor> own;
   for (int rank = 0; rank < ranks; ++rank) {
     const RankContext context{plan, rank, *device_, store, timeline_};
-    const Shards shards(bundles, rank, ranks);
+    const Shards shards(fsdp_units, rank, ranks);
     const ShardedStorage kept(context, shards, false, MemoryKind::parameter, DType::f32);
     kept.initialise();
     own.push_back(kept.values());
@@ -133,23 +133,23 @@ TEST_P(PartsInBundles, ShardsOfAllRanksAreTheModelAndZeros) {
     initialise(*model_.units[u], model_.first_parameter(u),
                static_cast<std::uint64_t>(plan.train.seed), 0,
                model.range(model_.first_parameter(u), model_.units[u]->layout().count()));
-  const Shards shards(bundles, 0, ranks);
+  const Shards shards(fsdp_units, 0, ranks);
   EXPECT_EQ(shards.whole_count(), ranks * shards.own_count());
   for (std::size_t b = 0; b < shards.size(); ++b) {
-    const std::int64_t count = bundles[b].count;
+    const std::int64_t count = fsdp_units[b].count;
     EXPECT_GE(shards.padded_count(b), count);
     EXPECT_LT(shards.padded_count(b), count + ranks);
     std::vector<float> whole;
     for (const Tensor& range : own)
       for (const float value : shards.of_own(range, b).span<float>()) whole.push_back(value);
     ASSERT_EQ(static_cast<std::int64_t>(whole.size()), shards.padded_count(b));
-    const float* expected = model.data<float>() + bundles[b].begin;
+    const float* expected = model.data<float>() + fsdp_units[b].begin;
     for (std::int64_t i = 0; i < shards.padded_count(b); ++i)
       ASSERT_EQ(whole[static_cast<std::size_t>(i)], i < count ? expected[i] : 0);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Least, PartsInBundles, ::testing::Values(0, 100, 1'000'000));
+INSTANTIATE_TEST_SUITE_P(Least, PartsInFsdpUnits, ::testing::Values(0, 100, 1'000'000));
 
 }  // namespace
 }  // namespace ringside::peer

@@ -194,28 +194,28 @@ TEST(GradientBuckets, AreReducedInOneMessageEach) {
   });
 }
 
-TEST(GradientBuckets, AreWholeBundlesFromTheLastToTheFirst) {
+TEST(GradientBuckets, AreWholeFsdpUnitsFromTheLastToTheFirst) {
   const auto device = make_cpu_device(1);
   const Model model = make_mlp(Training{}.config, *device);
-  const peer::FsdpUnits bundles(model, 0);
+  const peer::FsdpUnits fsdp_units(model, 0);
   for (const double bytes : {0.0, 1.0, 1200.0, 1e9}) {
-    const peer::GradientBuckets buckets(bundles, DType::f32, bytes);
-    std::size_t end = bundles.size();
+    const peer::GradientBuckets buckets(fsdp_units, DType::f32, bytes);
+    std::size_t end = fsdp_units.size();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       EXPECT_EQ(buckets[b].last + 1, end) << "no gap";
       end = buckets[b].first;
       double held = 0;
       for (std::size_t i = buckets[b].last + 1; i-- > buckets[b].first;) {
         EXPECT_EQ(buckets.of(i), b);
-        EXPECT_TRUE(held < bytes || i == buckets[b].last) << "full before its first bundle";
-        held += 4 * static_cast<double>(bundles[i].count);
+        EXPECT_TRUE(held < bytes || i == buckets[b].last) << "full before its first fsdp_unit";
+        held += 4 * static_cast<double>(fsdp_units[i].count);
       }
       EXPECT_TRUE(held >= bytes || buckets[b].first == 0);
     }
     EXPECT_EQ(end, 0u);
   }
-  EXPECT_EQ(peer::GradientBuckets(bundles, DType::f32, 0).size(), bundles.size());
-  EXPECT_EQ(peer::GradientBuckets(bundles, DType::f32, 1e9).size(), 1u);
+  EXPECT_EQ(peer::GradientBuckets(fsdp_units, DType::f32, 0).size(), fsdp_units.size());
+  EXPECT_EQ(peer::GradientBuckets(fsdp_units, DType::f32, 1e9).size(), 1u);
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     Scene s(r, training);
     const peer::Mesh mesh(s.context, group, Algorithm::native);
     EXPECT_EQ(mesh.shard(), r.rank % group);
-    const peer::FsdpUnits bundles(s.model, 0);
-    const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
+    const peer::FsdpUnits fsdp_units(s.model, 0);
+    const peer::Shards shards(fsdp_units, mesh.shard(), mesh.shards());
     const peer::ShardedStorage parameters(s.context, shards, false, MemoryKind::parameter,
                                           DType::f32);
     const auto carrier =

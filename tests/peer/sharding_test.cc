@@ -25,7 +25,7 @@ struct Case {
   Reduce reduce = Reduce::every;
   std::int64_t prefetch = 1;
   bool reshard = true;     // after forward
-  std::int64_t least = 0;  // parameters of a bundle
+  std::int64_t least = 0;  // parameters of an FSDP unit
   bool in_place = true;    // the shards of other ranks are read
   bool simulated = false;  // on cores of a simulated CPU, which run until they wait
 
@@ -108,7 +108,7 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   std::string name = fmt::format("{}_world_{}", name_of(c.shard), c.world);
   if (c.shard_group > 0) name += fmt::format("_groups_of_{}", c.shard_group);
   if (c.prefetch != 1) name += fmt::format("_prefetch_{}", c.prefetch);
-  if (c.least > 0) name += fmt::format("_bundles_of_{}", c.least);
+  if (c.least > 0) name += fmt::format("_fsdp_units_of_{}", c.least);
   if (!c.reshard) name += "_gathered_until_backward";
   if (!c.in_place) name += "_copied";
   if (c.simulated) name += "_simulated";
@@ -116,7 +116,7 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-/// Bytes of each bundle of units with its padding.
+/// Bytes of each FSDP unit with its padding.
 std::vector<std::int64_t> padded_bytes(const Model& model, const Case& c) {
   std::vector<std::int64_t> out;
   std::int64_t count = 0;

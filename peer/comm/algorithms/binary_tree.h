@@ -23,7 +23,7 @@ class BinaryTree {
   }
   int parent(int rank) const {
     // Node i = 1, 2, ... has as many levels below it as i has zero bits at its end. Nodes above p
-    // are missing; their children belong to the next node on the way up that is there.
+    // are missing; their children belong to the nearest ancestor that exists.
     int node = position(rank) + 1;
     if (node == largest_power()) return none;
     do {

@@ -12,8 +12,9 @@
 
 namespace ringside::peer {
 
-/// What messages between ranks cost: a fixed time each and a time for each byte, within a host and
-/// between hosts. Every rank has a port of its own; ranks of a host share its NICs.
+/// The costs of messages between ranks: a fixed time for each message and a time for each byte,
+/// within a host and between hosts. Every rank has a port of its own; ranks of a host share its
+/// NICs.
 struct LinkCosts {
   double within_s = 0, between_s = 0;
   double within_s_per_byte = 0, between_s_per_byte = 0;
@@ -35,7 +36,7 @@ class Choice {
   /// Always takes this algorithm, which is neither native nor automatic.
   explicit Choice(Algorithm algorithm) : fixed_(&find_algorithm(algorithm)) {}
   /// Takes the fastest algorithm of those that ranks on these hosts can use, collective by
-  /// collective. Keeps what it has found out.
+  /// collective. Results are cached.
   explicit Choice(LinkCosts costs) : costs_(std::move(costs)) {}
 
   /// `count` is the number of elements of the whole array.

@@ -21,7 +21,7 @@ struct Sending {
   int to = 0;
   Elements from;
 };
-/// `into` becomes what arrives or, with `plus`, the sum of `plus` and what arrives. `plus` may be
+/// `into` becomes the message or, with `plus`, the sum of `plus` and the message. `plus` may be
 /// `into`.
 struct Receiving {
   int from = 0;

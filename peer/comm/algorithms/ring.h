@@ -10,7 +10,8 @@
 
 namespace ringside::peer {
 
-/// Sums up every chunk over the team where it belongs; the memory of other chunks is overwritten.
+/// Sums every chunk over the team, at the member that it belongs to; the memory of other chunks is
+/// overwritten.
 void ring_scatter(Exchange& exchange, const Team& team, const std::vector<Chunk>& chunks);
 /// Gives every member all chunks.
 void ring_gather(Exchange& exchange, const Team& team, const std::vector<Chunk>& chunks);

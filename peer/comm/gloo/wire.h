@@ -13,14 +13,14 @@ namespace ringside::peer {
 /// Collective: every rank of the group calls this function, and it blocks until each is connected
 /// with every other one, at most `timeout_s`. Throws Error that names the ranks that did not come.
 /// Ranks may be threads or processes. `address` is the IPv4 address at which others reach this
-/// rank; ports are the system's choice and travel through the store. A wire has two TCP connections
-/// to every other rank, one each way, and two threads: Gloo's, which moves all bytes, and one that
-/// looks after waits. A message takes three passages of the network, unless its receiver has come
-/// before its sender: then one. An all-reduce begins when it is waited for; one that is given up
-/// ends all connections. Connections are not encrypted, and both ends show once that they are of
-/// the group, as Gloo has no such thing: whoever comes first to a port keeps the rank out, which
-/// the error says. They are for networks whose hosts are trusted. Throws Error that says what to
-/// install if Gloo is missing.
+/// rank; ports are chosen by the system and exchanged through the store. A wire has two TCP
+/// connections to every other rank, one for each direction, and two threads: Gloo's, which moves
+/// all bytes, and one that watches waits. A message crosses the network three times, or once if its
+/// receiver is ready before its sender. An all-reduce begins when it is waited for; one that is
+/// given up ends all connections. Connections are not encrypted, and Gloo does not authenticate
+/// them. Both ends exchange one word to show that they belong to the group. A stranger that
+/// connects to a port first keeps the rank out, and the error says so. Use them in networks whose
+/// hosts are trusted. Throws Error that says what to install if Gloo is missing.
 std::unique_ptr<Wire> make_gloo_wire(Store& store, const Group& group, const std::string& address,
                                      double timeout_s);
 

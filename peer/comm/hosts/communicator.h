@@ -22,11 +22,12 @@ struct Hosts {
   double timeout_s = 60;
 };
 
-/// Whether an all_reduce goes as one message each way between two ranks that both sum all of it: an
-/// array of one segment. No more bytes move than with halves that are summed and sent back, and
-/// waking a thread twice takes longer than summing the other half. In place of halves, 128 KB took
-/// 0.7 of the time over MPICH and Gloo and 1.1 over Open MPI, and 512 KB to 1 MB 0.93 to 1.02 over
-/// all of them (in turn in one process, as tests/bench/hosts_bench.h does with other sizes).
+/// Whether an all_reduce of two ranks sends the whole array once in each direction, and both ranks
+/// sum all of it: for arrays of one segment. This moves as many bytes as summing one half each and
+/// sending it back, and waking a thread twice takes longer than summing the other half. In place of
+/// halves, 128 KB took 0.7 of the time over MPICH and Gloo and 1.1 over Open MPI, and 512 KB to 1
+/// MB 0.93 to 1.02 over all of them (in turn in one process, as tests/bench/hosts_bench.h does with
+/// other sizes).
 constexpr bool sums_whole(std::size_t bytes, int ranks) {
   return ranks == 2 && bytes <= segment_bytes;
 }
@@ -53,23 +54,23 @@ constexpr bool sums_whole(std::size_t bytes, int ranks) {
 ///   broadcast      A pipelined chain from the root's host round all others: S a host, H-1 steps.
 ///   all_to_all     Pairs of ranks: S (p-1)/p a rank, 1 step.
 ///   barrier        Dissemination between hosts: ceil(log2 H) steps.
-/// Where hosts' ranks stand in no row, sums go as with one rank a host: p-1 messages of a rank then
-/// cross links. What ranks of one host give each other goes through shared memory. A group with
+/// If the ranks of a host are not consecutive, sums are made as with one rank a host: p-1 messages
+/// of a rank then cross links. Ranks of one host exchange data through shared memory. A group with
 /// an algorithm of messages sends the messages of that algorithm, all by the library. With
 /// Algorithm::library an all_reduce is the library's own, in its order of sums, among all ranks of
 /// all hosts; ranks that all share a host have no library.
 ///
-/// traffic() counts what crosses between ranks of a host, as the communicator over shared memory
-/// does, and what crosses between hosts; a segment on its way through a rank counts as received and
-/// sent. Segments that arrive lie in memory of the communicator that no ledger counts: 4 MB for an
-/// all_reduce, and 12 MB and 2 MB for each host more for the reduce_scatter of a chain.
+/// traffic() counts bytes between ranks of a host, as the communicator over shared memory does, and
+/// bytes between hosts; a segment that passes through a rank counts as received and sent. Segments
+/// that arrive lie in memory of the communicator that no ledger counts: 4 MB for an all_reduce, and
+/// 12 MB and 2 MB for each host more for the reduce_scatter of a chain.
 ///
-/// A rank that does not come in time, ends or calls another operation is named by an Error on every
-/// rank that waits for it, with where the ranks of all hosts are; a broken connection is an Error
-/// at once. Unless the group is broken, the destructor waits until all ranks have come to it, at
-/// most 5 s, so that they can read what was sent to them. Messages (send, recv) between hosts take
-/// a thread for each peer and direction in use. expose() throws, and share() returns an empty
-/// tensor.
+/// If a rank is late, ends or calls another operation, every rank that waits for it throws Error,
+/// which names that rank and the last operations of the ranks on all hosts. A broken connection is
+/// an Error at once. Unless the group is broken, the destructor waits until all ranks have reached
+/// theirs, at most 5 s, so that they can read what was sent to them. Messages (send, recv) between
+/// hosts take a thread for each peer and direction in use. expose() throws, and share() returns an
+/// empty tensor.
 std::unique_ptr<Communicator> make_hosts_communicator(Device& device, Store& store,
                                                       const Group& group, const Hosts& hosts);
 

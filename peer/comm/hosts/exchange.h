@@ -10,9 +10,8 @@
 
 namespace ringside::peer {
 
-/// Runs within a collective of the host_group. Every message goes over the wire, those between
-/// ranks of a host too. What is to be added to other values lies in memory of this object's own
-/// meanwhile.
+/// Runs within a collective of a HostGroup. Every message goes over the wire, also between ranks of
+/// one host. Values that are to be added to others arrive in memory of this object first.
 class HostExchange : public Exchange {
  public:
   /// `operands` are in the order of the values of Array. All arguments outlive this object.

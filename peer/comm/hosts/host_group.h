@@ -20,14 +20,14 @@
 
 namespace ringside::peer {
 
-/// What collectives and messages of a group on several hosts are made of: the shared state of the
-/// ranks of this host, the wire to all ranks, and waits that say who did not come. Ranks of one
-/// column of neighbouring hosts tell each other at the begin of every collective what they call
-/// (64 bytes, which nobody waits for before the first values arrive), so that ranks of different
-/// hosts that call different operations get an error.
+/// The parts of which collectives and messages of a group on several hosts are made: the shared
+/// state of this host's ranks, the wire to all ranks, and waits whose errors name the missing
+/// ranks. At the beginning of every collective, ranks of the same column on neighbouring hosts send
+/// each other a description of it (64 bytes, awaited only when the first values have arrived), so
+/// that ranks of different hosts that call different operations get an error.
 class HostGroup {
  public:
-  /// Collective; blocks until all ranks have come. Throws Error that names the missing ranks.
+  /// Collective; blocks until all ranks have joined. Throws Error that names the missing ranks.
   HostGroup(Device& device, Store& store, const Group& group, const Hosts& hosts);
   /// Unless the group is broken, waits for the destructors of all other ranks, for up to 5 s.
   ~HostGroup();
@@ -42,7 +42,7 @@ class HostGroup {
   shm::PeerMemory& memory() { return memory_; }
 
   /// Runs `body` as collective `number` of this rank. `in` and `out` are operands that ranks of
-  /// this host read and write. What `body` throws breaks the group.
+  /// this host read and write. An exception of `body` breaks the group.
   void run(std::uint64_t number, const Collective& call, const shm::Address& in,
            const shm::Address& out, std::string_view purpose, const std::function<void()>& body);
 
@@ -51,15 +51,15 @@ class HostGroup {
   TransferPtr send(int peer, Wire::Lane lane, std::span<const std::byte> bytes);
   TransferPtr receive(int peer, Wire::Lane lane, std::span<std::byte> bytes);
   /// Waits for a transfer of the collective under way, and destroys it; does nothing for null.
-  /// Breaks the group if the peer does not do its part within the deadline.
+  /// Breaks the group if the peer is not done within the deadline.
   void wait(TransferPtr& transfer, int peer);
   /// The same for any transfer. `missed` is the text of the error for a peer that has ended
   /// (`gone`) or is late.
   void wait(Transfer& transfer, int peer, const std::function<std::string(bool gone)>& missed);
   /// Sums the arrays of all ranks by the library's own all-reduce (Wire::all_reduce).
   void sum_by_library(DType dtype, std::span<std::byte> array);
-  /// Waits until all hosts have come: dissemination between the first ranks of hosts (Hensgen,
-  /// Finkel and Manber 1988), of one byte a message.
+  /// Waits for all hosts: dissemination between the first ranks of hosts (Hensgen, Finkel and
+  /// Manber 1988), of one byte a message.
   void meet();
 
   /// Counts bytes that crossed between ranks of this host.
@@ -75,7 +75,8 @@ class HostGroup {
                               const std::string& missed);
 
  private:
-  /// What neighbours tell each other; with number 0, that the rank will come no more.
+  /// The description of a collective that neighbours exchange; number 0 says that the rank has
+  /// left.
   struct Head {
     std::uint64_t number = 0;
     Collective call;
@@ -91,7 +92,7 @@ class HostGroup {
   TransferPtr started(int peer, const std::function<TransferPtr()>& start);
   void listen(Neighbour& neighbour);
   void say(Neighbour& neighbour, const Head& head);
-  /// Waits until the neighbours have said what they call, once in a collective.
+  /// Waits for the neighbours' descriptions, once in a collective.
   void hear_neighbours();
   std::string who(int rank) const;
   /// wait() for a transfer in which all `peers` take part.
@@ -99,13 +100,14 @@ class HostGroup {
                 const std::function<std::string(bool gone)>& missed);
   std::string broken_key(int rank) const;
   std::string where_key(int host) const;
-  /// Tells other hosts where the ranks of this host are, once for all of these; returns whether
-  /// this was the first rank to do so.
+  /// Sends the records of this host's ranks to other hosts, once for all of these ranks; returns
+  /// whether this rank was the first to do so.
   bool say_where_ranks_are();
-  /// Says where the ranks of all hosts are, as far as these say so. Blocks for at most a second. To
-  /// be called by a rank that has waited too long: at nearly the same time by some of all hosts.
+  /// Lists the last operations of the ranks on all hosts that answer. Blocks for at most a second.
+  /// Called by a rank whose wait has timed out; some ranks of every host call it at nearly the same
+  /// time.
   std::string where_all_are();
-  /// Tells other hosts that this rank has left the broken group, and why.
+  /// Sends other hosts the reason for which this rank has left the broken group.
   void tell_others();
   void leave();
 

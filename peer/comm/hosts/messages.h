@@ -32,7 +32,7 @@ class HostMessages {
   struct Message : Pending {
     Tensor array{};
     std::uint64_t number = 0;                // on its lane, from 1
-    std::uint64_t own_bytes = 0, bytes = 0;  // as this rank says, and as the sender says
+    std::uint64_t own_bytes = 0, bytes = 0;  // stated by this rank, and by the sender
     TransferPtr head, body;
   };
   using MessagePtr = std::shared_ptr<Message>;

@@ -15,17 +15,17 @@ struct PartSums {
   std::vector<Part> parts;         // elements of the array
   std::vector<std::byte*> arrays;  // of the ranks of this host, in rank order
   std::byte* target = nullptr;     // for the sum of this rank's part
-  /// Whether the sum of every part goes to all ranks: into their arrays. `target` then lies in this
-  /// rank's own array.
+  /// Whether every rank gets the sums of all parts, in its array. `target` then lies in this rank's
+  /// own array.
   bool everywhere = false;
-  /// Whether the parts overlap: nothing is then stored before this rank's values have left.
+  /// Whether the parts overlap: sums are then stored only after this rank's values have been sent.
   bool overlap = false;
 };
 
 /// Ranks of other hosts send this rank its part of their arrays, segment by segment, and this rank
-/// adds them and those of its own host up in rank order, whatever the hosts; with `everywhere` it
-/// sends each segment of the sum back at once. For an array of S bytes on p ranks, one a host: 1
-/// step and S (p-1)/p sent by each rank, with `everywhere` twice that.
+/// adds them and those of its own host up in rank order, independent of the hosts; with
+/// `everywhere` it sends each segment of the sum back at once. For an array of S bytes on p ranks,
+/// one a host: 1 step and S (p-1)/p sent by each rank, with `everywhere` twice that.
 void sum_parts(HostGroup& host_group, Staging& staging, const PartSums& sums);
 
 }  // namespace ringside::peer

@@ -8,19 +8,19 @@
 
 namespace ringside::peer {
 
-/// A part of the arrays of all ranks that goes along the chain in one message.
+/// A part of the arrays of all ranks that moves along the chain in one message.
 struct ChainPiece {
   std::size_t begin = 0, count = 0;  // elements
-  int lowest = 0;                    // the first host that wants the sum; it comes back as far
-  /// Where sums lie on this host on their way up and down; null: in a slot of their own.
+  int lowest = 0;  // the first host that needs the sum, and the last on its way back
+  /// The memory for sums on this host on their way up and down; null: a slot of their own.
   std::byte* home = nullptr;
-  /// Where the sum is to lie on this host in the end; the first is `home`, if there is one. Empty
-  /// on hosts below the first that wants the sum, or where nobody wants it.
+  /// The destinations of the sum on this host; the first is `home`, if there is one. Empty on hosts
+  /// that do not need the sum.
   std::vector<std::byte*> targets{};
 };
 
 /// One column of a collective on this rank: adds `arrays`, those of this host's ranks in order, to
-/// what comes from the host below, and sends that up; on the last host, whole sums begin to come
+/// the sum from the host below, and sends the result up; on the last host, whole sums begin to come
 /// back. Hosts stand in the order of ranks. Each host passes `pieces` of the same parts, in the
 /// same order. While a piece is summed others arrive and leave; a piece comes back about two steps
 /// for each host later, and is passed on then. Blocks until all pieces are over. For H hosts: 2

@@ -38,7 +38,7 @@ class Places {
 
   int host_of(int rank) const { return host_[static_cast<std::size_t>(rank)]; }
   int place_of(int rank) const { return place_[static_cast<std::size_t>(rank)]; }
-  /// The column in which another rank's own part of an array travels.
+  /// The column in which another rank's part of an array moves.
   int column_of(int rank) const { return place_of(rank) % columns_; }
   const std::vector<int>& ranks(int host) const { return ranks_[static_cast<std::size_t>(host)]; }
   const std::vector<int>& here() const { return ranks(host()); }

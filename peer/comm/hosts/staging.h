@@ -6,17 +6,18 @@
 
 namespace ringside::peer {
 
-/// The bytes of a segment of an array. Where ranks share cores with threads that compute, whoever
-/// waits gets its core back late: four segments of 1 MB make up for that, and 512 KB took up to
-/// twice as long for arrays of 16 MB (tests/bench/hosts_bench.h). Larger ones win little more.
+/// The bytes of a segment of an array. Where ranks share cores with threads that compute, a waiting
+/// thread gets its core back late. Four segments of 1 MB under way make up for that; with 512 KB
+/// arrays of 16 MB took up to twice as long (tests/bench/hosts_bench.h). Larger segments gain
+/// little more.
 inline constexpr std::size_t segment_bytes = std::size_t{1} << 20;
-/// How many segments are on their way at a time.
+/// The number of segments under way at a time.
 inline constexpr int segments_ahead = 4;
 
 /// Slots of one size. For one thread.
 class Staging {
  public:
-  /// Makes room for `slots` slots of `bytes` bytes each, uninitialised. What was there is lost.
+  /// Makes room for `slots` slots of `bytes` bytes each, uninitialised. Earlier contents are lost.
   void reserve(std::size_t slots, std::size_t bytes) {
     bytes_ = (bytes + 63) / 64 * 64;
     if (slots * bytes_ <= room_) return;

@@ -17,19 +17,20 @@ namespace ringside::peer {
 /// blocks until all have, at most `timeout_s`. Throws Error that names the ranks that did not come.
 /// The first call of a process initialises MPI, for several threads at once. The ranks are found by
 /// their numbers in MPI_COMM_WORLD, which travel through the store, and get a communicator of MPI
-/// of their own. Waits poll, and yield and nap between, since MPI has no other wait that ends when
-/// the group breaks. Throws Error that says what to install if the library is missing.
+/// of their own. Waits poll, with yields and naps between, since MPI has no other wait that can be
+/// abandoned when the group breaks. Throws Error that says what to install if the library is
+/// missing.
 std::unique_ptr<Wire> make_mpi_wire(InterHostBackend library, Store& store, const Group& group,
                                     double timeout_s);
 
-/// Initialises MPI in this process, and waits for all processes of the launcher to do the same.
-/// Where only some ranks make wires, the others call this, or those would wait for ever. Throws as
+/// Initialises MPI in this process, and waits for all processes of the launcher to do the same. If
+/// only some ranks make wires, the others must call this, or those would wait for ever. Throws as
 /// above.
 void begin_mpi(InterHostBackend library);
 
 /// Ends MPI in this process, if a wire has initialised it: waits for all processes of the launcher
-/// to do the same. A process that ends without this call has failed, as its launcher sees it, which
-/// then ends the others. All wires have been destroyed.
+/// to do the same. The launcher takes a process that ends without this call as failed, and ends the
+/// others. All wires have been destroyed.
 void end_mpi(InterHostBackend library);
 
 /// Why the library cannot be used; empty if it can.

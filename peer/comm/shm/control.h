@@ -17,7 +17,7 @@
 
 namespace ringside::peer {
 
-/// A group's shared state, seen by one rank. A rank that comes to operation n sets its flag `phase`
+/// A group's shared state, seen by one rank. A rank that begins operation n sets its flag `phase`
 /// to 2 * n, and to 2 * n + 1 when it leaves the operation. The operation ends when all ranks have
 /// left it. An error on one rank breaks the group: all ranks then throw the same text.
 class Control {
@@ -27,21 +27,21 @@ class Control {
     /// Raised to wake the rank when its messages (send, recv) may go on.
     shm::Flag bell;
     std::atomic<std::uint32_t> gone;
-    /// While this rank waits for another: that rank's number + 1; else 0. A waiting rank says every
-    /// Flag::longest_sleep_s that it lives.
+    /// While this rank waits for another: that rank's number + 1; else 0. A waiting rank updates
+    /// `seen_alive` every Flag::longest_sleep_s.
     std::atomic<std::int32_t> waits_for;
     std::atomic<double> seen_alive;  // in seconds of the clock
     Collective call;
     shm::Address in;   // peers read this tensor, and in an all_reduce write it
     shm::Address out;  // only in groups of several hosts: peers write this tensor
   };
-  /// The larger group of which the ranks of one host are some. Texts of errors speak of that one.
+  /// The larger group to which the ranks of this host belong. Errors use the numbers of that group.
   struct Whole {
     std::string name;
     int size = 0;
     std::vector<int> ranks;  // the number of every rank of this host in the larger group
   };
-  /// What a lane carries: messages (send, recv), or the steps of collectives by an algorithm.
+  /// The content of a lane: messages (send, recv), or the steps of collectives by an algorithm.
   enum class Use : std::uint8_t { messages, steps };
   /// The way from one rank to another: the sender raises `posted`, the receiver `taken`.
   struct alignas(64) Lane {
@@ -50,11 +50,11 @@ class Control {
   };
 
   /// Collective: rank 0 makes the file, and the others find it through the store. Blocks until all
-  /// ranks have come; throws Error that names the missing ranks. With `whole` nobody's records are
-  /// left in the store: that is up to the caller.
+  /// ranks have joined; throws Error that names the missing ranks. With `whole` (a part of a larger
+  /// group) the caller must leave the records in the store.
   Control(Device& device, Store& store, const Group& group, double timeout_s,
           std::optional<Whole> whole = {});
-  /// Tells the other ranks that this rank will not come to any later operation.
+  /// Tells the other ranks that this rank takes part in no later operation.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -77,34 +77,35 @@ class Control {
   int whole_size() const { return whole_ ? whole_->size : size(); }
   std::string list(const std::function<bool(int)>& which) const;
 
-  /// Announces that this rank has come to operation `number`, and waits for the others; `purpose`
-  /// stands in the record of the operation. Throws Error on every rank if a rank did not come in
-  /// time, left, or called another operation.
+  /// Announces that this rank begins operation `number`, and waits for the others; `purpose` is
+  /// kept in the record of the operation. Throws Error on every rank if a rank is late, has left,
+  /// or called another operation.
   void arrive(std::uint64_t number, const Collective& call, const shm::Address& in,
               std::string_view purpose, const shm::Address& out = {});
   /// Ends operation `number`: waits until no rank uses the operation's tensors any more. Ranks that
   /// may wait for others within the operation get `patience_s` longer than the deadline.
   void leave(std::uint64_t number, double patience_s = 0);
-  /// This rank will not come to any later operation.
+  /// Notes that this rank takes part in no later operation.
   void say_gone();
 
-  /// Within an operation: this rank still waits for `peer`.
+  /// Within an operation: notes that this rank still waits for `peer`.
   void note_waiting(int peer);
   void note_no_waiting() { of(rank()).waits_for.store(0, std::memory_order_relaxed); }
-  /// Within an operation in which this rank has waited for `peer` too long: the rank for which all
-  /// wait. Follows who waits for whom, from `peer` to the first rank that waits for nobody or has
-  /// not said for half a deadline that it lives.
+  /// Within an operation in which this rank has waited for `peer` too long: the rank that is the
+  /// cause. Follows the chain of waits from `peer` to the first rank that does not wait, or that
+  /// has shown no sign of life for half a deadline.
   int rank_in_the_way(int peer) const;
 
   /// Breaks the group, unless it is broken already, and throws the text that broke it. Leaves the
   /// records of all ranks in the store (leave_records).
   [[noreturn]] void fail(const std::string& what);
-  /// The same for a rank that has waited in vain: the text also says where every rank is.
+  /// The same for a rank whose wait has timed out: the text also lists the last operation of every
+  /// rank.
   [[noreturn]] void fail_waiting(const std::string& what);
   void break_group(const std::string& what);
-  /// Says where the ranks of this host are (where_ranks_are).
+  /// Lists the last operations of this host's ranks (where_ranks_are).
   std::string where() const;
-  /// True for the first rank of this host that calls it: who speaks for all of them.
+  /// True for the first rank of this host that calls it, which then reports for all of them.
   bool speaks_first() const;
   bool broken() const;
   void throw_if_broken() const;

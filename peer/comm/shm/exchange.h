@@ -13,10 +13,10 @@ namespace ringside::peer {
 
 /// Runs on the thread that carries out the communicator's collectives. A message costs the receiver
 /// one pass over its bytes, which also adds them up. All ranks are on one host. If a peer does not
-/// come to a step within the group's deadline, the group breaks.
+/// reach a step within the group's deadline, the group breaks.
 class ShmExchange : public Exchange {
  public:
-  /// An operand and where it lies.
+  /// An operand and its address.
   struct Operand {
     Tensor tensor;
     shm::Address address;
@@ -42,7 +42,7 @@ class ShmExchange : public Exchange {
     int peer = 0;
     Elements elements;                     // that are sent, or where the message goes
     const Receiving* receiving = nullptr;  // null: this rank sends
-    std::optional<std::uint32_t> turn{};   // its number on its lane; none: its turn has not come
+    std::optional<std::uint32_t> turn{};   // its number on its lane; none before its turn
     bool done = false;
   };
 

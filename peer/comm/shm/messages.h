@@ -22,7 +22,7 @@ namespace ringside::peer {
 /// group's deadline, the group breaks.
 class Messages {
  public:
-  /// A tensor that is sent or filled, and where it lies.
+  /// A tensor that is sent or filled, and its address.
   struct Operand {
     Tensor tensor;  // kept until the message is over
     shm::Address address;

@@ -12,11 +12,11 @@
 
 namespace ringside::peer {
 
-/// What becomes of such an operation.
+/// The state of such an operation.
 struct Pending {
   Work::Span span;
   bool done = false;
-  std::string error;  // empty: it went well
+  std::string error;  // empty: it succeeded
 };
 
 class PendingWork : public Work {
@@ -24,7 +24,7 @@ class PendingWork : public Work {
   using Lock = std::unique_lock<std::mutex>;
 
   /// `mutex` guards `pending`, and outlives the work. `finish` is called with the mutex held,
-  /// blocks until the operation is done, and lets go of the mutex meanwhile.
+  /// blocks until the operation is done, and releases the mutex meanwhile.
   PendingWork(std::shared_ptr<const Pending> pending, std::mutex& mutex,
               std::function<void(Lock&)> finish)
       : pending_(std::move(pending)), mutex_(mutex), finish_(std::move(finish)) {}

@@ -11,16 +11,16 @@
 
 namespace ringside::peer {
 
-/// The last collectives of one rank. The rank alone writes, without waiting for anybody, and others
-/// read when the group has broken. Memory filled with zeros is an empty object.
+/// The last collectives of one rank. Only this rank writes, without waiting, and others read when
+/// the group has broken. Memory filled with zeros is an empty object.
 class SharedRecords {
  public:
   static constexpr std::uint64_t kept = Records::most;
 
-  /// The rank comes to collective `number`, the next one, or is through with it.
+  /// Notes that the rank begins collective `number`, the next one, or has ended it.
   void begin(std::uint64_t number, const Collective& call, std::string_view purpose, double now);
   void end(std::uint64_t number, double now);
-  /// From the earliest to the latest, without those that the rank overwrites meanwhile.
+  /// From the earliest to the latest, without those that the rank overwrites during this call.
   std::vector<Record> list() const;
 
  private:

@@ -30,11 +30,11 @@ class WorkDone : public Work {
 class WorkQueue {
  public:
   explicit WorkQueue(Device& device) : device_(device) {}
-  /// Runs the operations that are left.
+  /// Runs the remaining operations.
   ~WorkQueue();
 
-  /// Queues an operation. The work's wait() throws Error with the text of what `operation` threw.
-  /// Within complete() runs the operation at once, and throws what it throws.
+  /// Queues an operation. The work's wait() throws Error with the text of the exception of
+  /// `operation`. Within complete() runs the operation at once, and lets its exceptions pass.
   template <class Body>
   WorkPtr submit(Body operation) {
     if (!at_once_) return push(std::move(operation));

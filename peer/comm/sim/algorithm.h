@@ -7,11 +7,10 @@
 
 namespace ringside::peer {
 
-/// Starts the services of a group with an algorithm of messages. In a small group
-/// every rank runs the program of the algorithm, and each of its messages is simulated, with its
-/// values. In a large group all bytes of equal rounds move as one flow for each sender and
-/// receiver, after the latencies of these rounds. Throws Error if the group's ranks cannot use the
-/// algorithm.
+/// Starts the services of a group with an algorithm of messages. In a small group every rank runs
+/// the algorithm's program, and each message is simulated with its values. In a large group all
+/// bytes of equal rounds move as one flow from each sender to each receiver, after the latencies of
+/// these rounds. Throws Error if the group's ranks cannot use the algorithm.
 void serve_algorithm(const std::shared_ptr<SimGroup>& group);
 
 }  // namespace ringside::peer

@@ -24,7 +24,7 @@ namespace ringside::peer {
 /// call finish() or finish_all() after they have waited for the simulated time that an operation
 /// takes. With an algorithm, the services of a small group move its messages one by one, with their
 /// values. A waiting rank checks the first of its operations that has not ended: if ranks called
-/// different operations, or a rank does not come, the waiting rank breaks the group. All ranks then
+/// different operations, or a rank is missing, the waiting rank breaks the group. All ranks then
 /// throw Error with the same text.
 class SimGroup : public SimMembers {
  public:
@@ -33,9 +33,9 @@ class SimGroup : public SimMembers {
     Collective call;
     Tensor in, out;         // kept until the operation's end
     Tensor scratch;         // for an algorithm
-    double arrival = 0;     // when the rank came, in seconds of the world's clock
+    double arrival = 0;     // when the rank arrived, in seconds of the world's clock
     double end = 0;         // when the operation ended for the rank
-    bool here = false;      // the rank came
+    bool here = false;      // the rank has arrived
     bool finished = false;  // the rank's part of the algorithm is over
 
     /// The larger operand.
@@ -43,7 +43,7 @@ class SimGroup : public SimMembers {
   };
   struct Operation {
     std::uint64_t number = 0;
-    Collective call;             // of the first rank that came
+    Collective call;             // of the first rank that arrived
     std::vector<Entry> entries;  // by rank
     int arrived = 0, finished = 0, ended = 0;
     std::string mismatch;  // the error if ranks called different operations; else empty
@@ -71,7 +71,7 @@ class SimGroup : public SimMembers {
 
   // ---- for ranks
 
-  /// Announces that the rank has come to its next operation. Throws Error if the group is broken.
+  /// Announces that the rank has reached its next operation. Throws Error if the group is broken.
   OperationPtr call(int rank, const Collective& call, const std::string& purpose, const Tensor& in,
                     const Tensor& out, const Tensor& scratch);
   /// Blocks until the operation has ended for the rank (see finish()). Throws Error if the group
@@ -85,22 +85,22 @@ class SimGroup : public SimMembers {
   /// Wakes no waiting rank, because waking a rank means calling the world, and the world may be
   /// ending this rank's actor. A waiting rank learns of the break at its deadline at the latest.
   void abandon(int rank, const std::string& what);
-  /// Says that the rank will not come to any later operation. `unwinding` says that an exception
-  /// ends the rank; like abandon(), the function then does not call the world.
+  /// Notes that the rank takes part in no later operation. With `unwinding` an exception ends the
+  /// rank; like abandon(), the function then does not call the world.
   void leave(int rank, bool unwinding);
 
   // ---- for services
 
-  /// Blocks until `rank`, or with -1 every rank, has come to operation `number`. Returns null if
+  /// Blocks until `rank`, or with -1 every rank, has reached operation `number`. Returns null if
   /// all ranks have left instead, if the group is broken or if ranks called different operations.
   OperationPtr next(int rank, std::uint64_t number);
   bool usable(const Operation& operation) const {
     return broken_.empty() && operation.mismatch.empty();
   }
-  /// finish() says that the rank's part of the algorithm is over, finish_all() that the parts of
-  /// all ranks are. An operation ends for a rank once the rank's part is over, all ranks have come
-  /// and the operations before it have ended for the rank. When an operation ends for the first
-  /// rank, the values of all ranks are moved at once.
+  /// finish() notes that the rank's part of the algorithm is over, finish_all() that the parts of
+  /// all ranks are. An operation ends for a rank once the rank's part is over, all ranks have
+  /// arrived and the operations before it have ended for the rank. When an operation ends for the
+  /// first rank, the values of all ranks are moved at once.
   void finish(const OperationPtr& operation, int rank);
   void finish_all(const OperationPtr& operation);
 

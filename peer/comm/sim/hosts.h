@@ -10,7 +10,7 @@
 
 namespace ringside::peer {
 
-/// One collective as far as its time depends on it.
+/// The quantities of one collective that decide its time.
 struct HostsMoves {
   /// Bytes that go from one rank to another of another machine.
   struct Sent {
@@ -23,8 +23,9 @@ struct HostsMoves {
   std::vector<double> in_memory;
 };
 
-/// `machines` has the machine of every rank. Of segments that pass several machines one after the
-/// other, the first and the last come alone: that is counted as bytes of each message.
+/// `machines` has the machine of every rank. Where segments pass several machines in a pipeline,
+/// only one segment is under way at the beginning and at the end; this is counted as additional
+/// bytes of each message.
 HostsMoves moves_between_hosts(const Collective& call, const std::vector<int>& machines);
 
 /// Simulates collectives between ranks on cores of several machines: once all ranks have come, the

@@ -21,15 +21,15 @@ struct SimOptions {
   std::int64_t message_ranks = 8;
   double timeout_s = 60;  // seconds of simulated time
   /// How many machines have ranks of the run, if the ranks of each machine do the same at the same
-  /// time; 0 if they do not, or if nobody knows. In a ring through all of them the flows of a few
-  /// machines then stand for those of all (peer/comm/sim/representatives.h).
+  /// time; 0 if they do not, or if it is not known. In a ring through all of them the flows of a
+  /// few machines then represent those of all (peer/comm/sim/representatives.h).
   std::int64_t machines = 0;
-  /// Where a group that breaks leaves its records; may be null.
+  /// The store in which a group that breaks leaves its records; may be null.
   Store* store = nullptr;
 };
 
-/// What both collectives and messages of a group have to know about its ranks. Has no locks: only
-/// the actors of one world use it, and these run one at a time.
+/// The facts about a group's ranks that both collectives and messages need. Has no locks: only the
+/// actors of one world use it, and these run one at a time.
 class SimMembers : public std::enable_shared_from_this<SimMembers> {
  public:
   SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options);
@@ -55,7 +55,8 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   void throw_if_broken() const;
   /// Breaks the group, unless it is broken already, and throws the text that broke it.
   [[noreturn]] void fail(const std::string& what);
-  /// The same for a rank that has waited in vain: the text also says where every rank is.
+  /// The same for a rank whose wait has timed out: the text also lists the last operation of every
+  /// rank.
   [[noreturn]] void fail_waiting(const std::string& what);
 
  protected:

@@ -7,10 +7,10 @@
 
 namespace ringside::peer {
 
-/// The rings that NCCL lays through devices of one machine in a mesh (sim::Topology::mesh): as many
-/// as there are links for, so that no two rings use one direction of a link. places[r] is the place
-/// of rank r. Each ring holds all ranks in its order. With three or more ranks rings come in pairs,
-/// the two ways round. None if the links make no ring through all places, if two ranks share a
+/// The rings that NCCL uses through the devices of one machine in a mesh (sim::Topology::mesh): as
+/// many as the links allow if no two rings share a direction of a link. places[r] is the place of
+/// rank r. Each ring holds all ranks in its order. With three or more ranks rings come in pairs,
+/// one for each direction. None if the links make no ring through all places, if two ranks share a
 /// place, or if the places are not in a mesh.
 ///
 /// The search ends with as many rings as the device with the fewest links allows, which it finds

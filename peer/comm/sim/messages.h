@@ -18,15 +18,15 @@ namespace ringside::peer {
 /// the simulated world (a service) starts these flows and waits for their ends.
 class SimMessages {
  public:
-  /// What the messages are: those of send() and recv(), which have a deadline each, or the steps of
-  /// collectives, which have a deadline for the whole collective. If ranks share the memory of a
-  /// CPU (CollectiveKind::shm), a step is no flow: the receiver's core reads it from the sender.
+  /// The kind of messages: those of send() and recv(), with a deadline each, or the steps of
+  /// collectives, with one deadline for the whole collective. If ranks share the memory of a CPU
+  /// (CollectiveKind::shm), a step is no flow: the receiver's core reads it from the sender.
   enum class Use : std::uint8_t { messages, steps };
 
   /// A message as its sender, or its receiver, has posted it.
   struct Message {
     Tensor tensor;  // kept until the message is over
-    Tensor plus;    // of a receiver that adds what arrives to other values: those values
+    Tensor plus;    // the values to which a receiver adds the message, if any
     std::uint64_t bytes = 0;
     bool sending = false;
     int from = 0, to = 0;
@@ -42,13 +42,13 @@ class SimMessages {
   SimMessages(SimMembers& group, Use use) : group_(group), use_(use) {}
 
   /// `plus` is for receivers of steps. The tensor becomes the sum of `plus`, which may be the same
-  /// tensor, and what arrives.
+  /// tensor, and the message.
   MessagePtr post(const Tensor& tensor, bool sending, int from, int to, const Tensor& plus = {});
   /// Blocks until the message is over. Throws Error that names the peer if the peer is gone or does
   /// not come in time, and Error if sender and receiver gave different sizes.
   void await(const Message& message);
 
-  /// wake_all() wakes all waiting ranks and services. drop_tensors() lets go of the tensors of all
+  /// wake_all() wakes all waiting ranks and services. drop_tensors() releases the tensors of all
   /// messages; it calls no function of the simulated world.
   void wake_all();
   void drop_tensors();

@@ -38,8 +38,8 @@ class Rings {
   int previous(int channel, int rank) const {
     return of(channel).previous[static_cast<std::size_t>(rank)];
   }
-  /// How the operation's data moves; not for broadcasts and all-to-alls, which always move over
-  /// rings with the protocol Simple.
+  /// The way on which the operation's data moves; not for broadcasts and all-to-alls, which always
+  /// move over rings with the protocol Simple.
   const Way& way(const Collective& call) const;
   /// fastest_step(): seconds of the fastest step of all rings. step(): seconds of a step between
   /// two ranks.
@@ -48,10 +48,10 @@ class Rings {
     return step_seconds(world_, place(from), place(to), row);
   }
 
-  /// The bytes of the operation's array, multiplied so that their flows take as long as the link's
-  /// curve by size, its queue and the operation's way say.
+  /// The bytes of the operation's array, scaled so that their flows take the time that follows from
+  /// the link's curve by size, its queue and the operation's way.
   double bytes(const Collective& call) const;
-  /// Seconds that an operation takes once: the base latency, and copying out what arrives last.
+  /// The fixed seconds of an operation: the base latency, and copying out the last data.
   double once(const Collective& call) const;
   /// Seconds of latency of a broadcast in a group of p ranks: the slowest way from the root to the
   /// rank before it. That of other operations stands in their way: of a reduce-scatter or
@@ -64,8 +64,8 @@ class Rings {
   /// rank r sends to rank (r + s + 1) mod p.
   double latency_of_round(int round) const;
 
-  /// The flows of all rings; flows with the same two ends are merged. Where a few machines can
-  /// stand for all (SimOptions::machines), only the flows of these.
+  /// The flows of all rings; flows with the same two ends are merged. If a few machines can
+  /// represent all (SimOptions::machines), only the flows of these.
   const std::vector<Flow>& flows() const { return flows_; }
   std::vector<Flow> flows_of_chain(int root) const;
   std::vector<Flow> flows_of_round(int round) const;

@@ -13,13 +13,12 @@
 
 namespace ringside::peer {
 
-/// What the windows of a group share: where the memory of all ranks lies, and the transfers under
-/// way; and the arrays that the ranks share. A transfer is one flow between two ranks; those of one
-/// pair and direction move one after the other, and share links with all other flows. What a rank
-/// reads it has to ask for, which takes the latency of the way to the owner first. Ranks that share
-/// the memory of a CPU (CollectiveKind::shm) have no flows: the calling rank's core reads and
-/// writes, one operation after the other. For each of these sequences an actor of the simulated
-/// world (a service) waits.
+/// The state that the windows of a group share: the memory of all ranks, the transfers under way,
+/// and the arrays that the ranks share. A transfer is one flow between two ranks; those of one pair
+/// and direction move one after the other, and share links with all other flows. A read begins with
+/// a request, which takes the latency of the route to the owner. Ranks that share the memory of a
+/// CPU (CollectiveKind::shm) have no flows: the calling rank's core reads and writes, one operation
+/// after the other. For each of these sequences an actor of the simulated world (a service) waits.
 class SimAccesses {
  public:
   struct Transfer {
@@ -34,8 +33,8 @@ class SimAccesses {
 
   explicit SimAccesses(SimMembers& group) : group_(group) {}
 
-  /// Says where a window's memory of this rank lies; returns the number of the window. The ranks
-  /// make their windows in the same order. memory() is for when all ranks have come.
+  /// Registers this rank's memory of a window; returns the number of the window. The ranks make
+  /// their windows in the same order. memory() may be called once all ranks have registered.
   std::size_t expose(int rank, const Tensor& tensor);
   std::vector<Exposed> memory(std::size_t window) const;
 

@@ -9,8 +9,8 @@
 
 namespace ringside::peer {
 
-/// How the data of a collective moves: round the rings; or, between machines, up and down a double
-/// binary tree, and within each machine up and down a chain.
+/// The algorithms of a collective: rings; or a double binary tree between machines with a chain
+/// within each machine.
 enum class NcclTopology : std::uint8_t { ring, tree };
 
 /// A figure for each kind of link: NVLink, PCIe, network.
@@ -18,8 +18,8 @@ enum class LinkKind : std::uint8_t { nvlink, pcie, network };
 using ByLink = std::array<double, 3>;
 
 /// One combination of an algorithm and a protocol. The protocols differ in how a receiver learns
-/// that data has come. Simple: by a counter behind a fence, once a chunk. LL ("low latency"): by a
-/// flag beside every 4 bytes of data, which takes half of the bandwidth and more.
+/// that data has arrived. Simple: by a counter behind a fence, once a chunk. LL ("low latency"): by
+/// a flag beside every 4 bytes of data, which costs half of the bandwidth or more.
 struct TuningRow {
   NcclTopology shape = NcclTopology::ring;
   std::string_view protocol;
@@ -29,22 +29,22 @@ struct TuningRow {
   ByLink step_us;
   /// The share of the links' bandwidth that data moves at, at most.
   double share = 1;
-  /// The most that all rings or trees of a group move, as nccl-tests count it (busbw, GB/s); 0: no
-  /// such limit.
+  /// The upper limit on the rate of all rings or trees of a group together, as nccl-tests count it
+  /// (busbw, GB/s); 0: no limit.
   double most_gbs = 0;
-  /// Trees: what is left of that rate for arrays of 64 B, 128 B, 256 B and so on. Empty: all of it.
+  /// Trees: the share of that rate for arrays of 64 B, 128 B, 256 B and so on. Empty: all of it.
   std::span<const double> by_size{};
 };
 
-/// All combinations. The first one is the ring with the protocol Simple, of which cluster files
-/// state the steps of their links (LinkSpec::step_us).
+/// All combinations. The first one is the ring with the protocol Simple: cluster files state its
+/// steps (LinkSpec::step_us).
 std::span<const TuningRow> tuning_rows();
 
-/// Microseconds of a row's step over a link whose LinkSpec::step_us is `of_link`. What that has
-/// more than NCCL's figure, such as the latency of Ethernet, all rows have more.
+/// Microseconds of a row's step over a link whose LinkSpec::step_us is `of_link`. The excess over
+/// NCCL's own figure, such as the latency of Ethernet, is added to all rows.
 double step_us(const TuningRow& row, LinkKind link, double of_link);
 
-/// What a row costs in a group.
+/// The cost of a row in a group.
 struct Way {
   const TuningRow* row = nullptr;
   double base = 0, latency = 0;  // seconds, of a collective and of all its steps

@@ -18,15 +18,15 @@
 
 namespace ringside::peer {
 
-/// A lane and a size make a slot of Gloo, so that ranks that disagree about sizes never meet there:
-/// Gloo would end the process. Gloo's waits cannot be divided, for one that runs out of time closes
-/// all connections of a way; so they have no end of their own, and a thread that looks after them
-/// aborts those that are to be given up. Gloo's all-reduce has waits of its own, which nobody can
-/// abort singly: there that thread lets one more wait of each way run out of time.
+/// The slot of a Gloo message is made of its lane and its size: ranks that disagree about a size
+/// then never match, where Gloo would end the process. A wait of Gloo that times out closes all
+/// connections of its direction. So waits have no timeout, and a watching thread aborts those that
+/// are given up. The waits within Gloo's own all-reduce cannot be aborted one by one; to end them
+/// the thread lets one more wait of each direction time out.
 ///
-/// Two ranks have a connection for each way. Who sends holds the lock of the connection while bytes
-/// are copied, and meanwhile Gloo's thread would poll for what arrives on that connection, for a
-/// whole slice of the core if both share one: stalls of 4 to 14 ms.
+/// Two ranks have one connection for each direction. A sender holds the lock of its connection
+/// while bytes are copied. If messages arrived on the same connection, Gloo's thread would spin for
+/// that lock, for a whole time slice if both threads share a core: stalls of 4 to 14 ms.
 class GlooWire : public Wire {
  public:
   explicit GlooWire(const GlooRequest& request);
@@ -47,12 +47,12 @@ class GlooWire : public Wire {
   class Connected;
 
   void connect(const GlooRequest& request);
-  /// Shows every rank the word by which it knows this group, and expects `own` of all; `words` are
-  /// by rank. Throws Error that names a connection on which something else comes, or nothing.
+  /// Sends every rank its word from `words` (by rank), and expects `own` from each. Throws Error
+  /// that names a connection on which another word or none arrives.
   void prove(const std::string& own, const std::vector<std::string>& words, double timeout_s);
   gloo::transport::Context& way(int from, int to) const { return *ways_[from < to ? 0 : 1]; }
   void watch();
-  /// Ends all waits: a wait that runs out of time closes all connections of its way.
+  /// Ends all waits: a wait that times out closes all connections of its direction.
   void cut();
   /// Runs `wait`, and `watched.abort` on the watching thread once `watched.give_up` is true.
   bool wait(Watched watched, const std::function<bool()>& wait);

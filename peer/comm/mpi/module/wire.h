@@ -10,8 +10,8 @@
 
 namespace ringside::peer {
 
-/// A lane is a tag. A message longer than a count of MPI can say is several of them, and so is an
-/// all-reduce.
+/// A lane is a tag of MPI. Messages and all-reduces longer than MPI's largest count (an int) are
+/// cut into several.
 class MpiWire : public Wire {
  public:
   explicit MpiWire(const MpiRequest& request);
@@ -23,7 +23,7 @@ class MpiWire : public Wire {
   TransferPtr all_reduce(DType dtype, std::span<std::byte> array) override;
 
  private:
-  /// How MPI adds up values of a type that it does not know.
+  /// The sum of a type that MPI lacks (bf16, fp16), as an operation of MPI.
   struct HalfSum {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     MPI_Op op = MPI_OP_NULL;

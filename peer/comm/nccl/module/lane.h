@@ -31,7 +31,8 @@ using OperationPtr = std::shared_ptr<Operation>;
 /// too. Only finish() blocks. For one thread at a time.
 class Lane {
  public:
-  /// `others` says where the other ranks are, for the error at a deadline; may be empty.
+  /// `others` lists the last operations of the other ranks, for the error at a deadline; may be
+  /// empty.
   Lane(cuda::CudaDevice& device, Handle handle, double timeout_s,
        std::function<std::string()> others = {});
   ~Lane();
