@@ -1,21 +1,88 @@
+#include <utility>
+#include <vector>
+
 #include "core/device/cpu/cpu_kernels.h"
-#include "core/device/cpu/widened.h"
+#include "core/device/cpu/operands.h"
 
 namespace ringside::cpu {
 namespace {
 
-template <class Op>
-Kernel<Op> bound(const Context& context, void (*kernel)(const Context&, const Op&)) {
-  return [context, kernel](const Op& op) { kernel(context, op); };
+/// Whether the tensor is bf16 or fp16. An empty tensor is neither.
+inline bool is_narrow(const Tensor& tensor) {
+  return tensor && (tensor.dtype() == DType::bf16 || tensor.dtype() == DType::f16);
 }
 
-/// Uses `native` if x is bf16 and the processor multiplies bf16; else `kernel`, through widened().
+/// Replaces 16-bit operands by fp32 workspace. in() and in_out() copy the operand's values into the
+/// workspace. write_back() rounds what the operation wrote into the workspace of out() and
+/// in_out(), and stores it in the operands. Two operands may lie in the same memory: each has its
+/// own workspace, and all operands are read before any operand is written back.
+class Widening {
+ public:
+  explicit Widening(const Context& context) : context_(context) {}
+
+  void in(Tensor& operand) { widen(operand, true, false); }
+  void out(Tensor& operand) { widen(operand, false, true); }
+  void in_out(Tensor& operand) { widen(operand, true, true); }
+  void write_back() const;
+
+ private:
+  void widen(Tensor& operand, bool read, bool written);
+
+  const Context& context_;
+  std::vector<std::pair<Tensor, Tensor>> results_;  // fp32 workspace, operand
+};
+
+/// Visits operands to find out whether any of them has 16 bits.
+class NarrowOperands {
+ public:
+  bool any = false;
+  void in(const Tensor& operand) { any = any || is_narrow(operand); }
+  void out(const Tensor& operand) { in(operand); }
+  void in_out(const Tensor& operand) { in(operand); }
+};
+
+/// Turns `kernel`, which takes fp32, into one that takes operands of any floating-point type.
 template <class Op>
-Kernel<Op> multiplying(const Context& context, void (*kernel)(const Context&, const Op&),
-                       void (*native)(const Context&, const Op&), bool has_bf16) {
-  const Kernel<Op> other = widened(context, kernel);
-  if (!has_bf16) return other;
-  return [context, other, native](const Op& op) {
+Kernel<Op> widened(const Context& context, void (*kernel)(const Context&, const Op&)) {
+  return [context, kernel](const Op& op) {
+    NarrowOperands narrow;
+    visit_operands(op, narrow);
+    if (!narrow.any) return kernel(context, op);
+    Op wide = op;
+    Widening widening(context);
+    visit_operands(wide, widening);
+    kernel(context, wide);
+    widening.write_back();
+  };
+}
+
+void Widening::widen(Tensor& operand, bool read, bool written) {
+  if (!is_narrow(operand)) return;
+  const Tensor wide = context_.device.tensor(operand.shape(), MemoryKind::workspace, DType::f32);
+  if (read) cast(context_, {.in = operand, .out = wide});
+  if (written) results_.emplace_back(wide, operand);
+  operand = wide;
+}
+
+void Widening::write_back() const {
+  for (const auto& [wide, operand] : results_) cast(context_, {.in = wide, .out = operand});
+}
+
+/// The kernel as a device has it. If its operands are listed (operands.h), it computes in fp32, and
+/// 16-bit operands go through widened(); all others read and write every type themselves.
+template <class Op>
+Kernel<Op> bound(const Context& context, void (*kernel)(const Context&, const Op&)) {
+  if constexpr (requires(Op op, Widening widening) { visit_operands(op, widening); })
+    return widened(context, kernel);
+  else
+    return [context, kernel](const Op& op) { kernel(context, op); };
+}
+
+/// Replaces `kernel` by `native` for operations whose x is bf16.
+template <class Op>
+void multiply_bf16(Kernel<Op>& kernel, const Context& context,
+                   void (*native)(const Context&, const Op&)) {
+  kernel = [context, other = std::move(kernel), native](const Op& op) {
     op.x.dtype() == DType::bf16 ? native(context, op) : other(op);
   };
 }
@@ -23,55 +90,17 @@ Kernel<Op> multiplying(const Context& context, void (*kernel)(const Context&, co
 }  // namespace
 
 Kernels make_kernels(const Context& context) {
-  const bool has_bf16 = has_bf16_products();
-  return {
-      .fill = bound(context, fill),
-      .copy = bound(context, copy),
-      .add = bound(context, add),
-      .blend = bound(context, blend),
-      .compensate_delay = bound(context, compensate_delay),
-      .cast = bound(context, cast),
-      .sum_of_squares = bound(context, sum_of_squares),
-      .dropout = bound(context, dropout),
-      .adamw = bound(context, adamw),
-      .sgd = bound(context, sgd),
-      .lamb_moments = bound(context, lamb_moments),
-      .lamb_update = bound(context, lamb_update),
-      .linear_forward = multiplying(context, linear_forward, linear_forward_bf16, has_bf16),
-      .linear_backward = multiplying(context, linear_backward, linear_backward_bf16, has_bf16),
-      .embedding_forward = bound(context, embedding_forward),
-      .embedding_backward = widened(context, embedding_backward),
-      .take_rows_forward = bound(context, take_rows_forward),
-      .take_rows_backward = widened(context, take_rows_backward),
-      .copy_columns = bound(context, copy_columns),
-      .layer_norm_forward = widened(context, layer_norm_forward),
-      .layer_norm_backward = widened(context, layer_norm_backward),
-      .rms_norm_forward = widened(context, rms_norm_forward),
-      .rms_norm_backward = widened(context, rms_norm_backward),
-      .swiglu_forward = widened(context, swiglu_forward),
-      .swiglu_backward = widened(context, swiglu_backward),
-      .rotary = widened(context, rotary),
-      .attention_forward = widened(context, attention_forward),
-      .attention_backward = widened(context, attention_backward),
-      .cross_attention_forward = widened(context, cross_attention_forward),
-      .cross_attention_backward = widened(context, cross_attention_backward),
-      .convolution_forward =
-          multiplying(context, convolution_forward, convolution_forward, has_bf16),
-      .convolution_backward =
-          multiplying(context, convolution_backward, convolution_backward, has_bf16),
-      .batch_norm_statistics = bound(context, batch_norm_statistics),
-      .batch_norm_merge = bound(context, batch_norm_merge),
-      .batch_norm_forward = bound(context, batch_norm_forward),
-      .batch_norm_reduce = bound(context, batch_norm_reduce),
-      .batch_norm_backward = bound(context, batch_norm_backward),
-      .max_pool_forward = widened(context, max_pool_forward),
-      .max_pool_backward = widened(context, max_pool_backward),
-      .average_windows_forward = widened(context, average_windows_forward),
-      .average_windows_backward = widened(context, average_windows_backward),
-      .average_pool_forward = widened(context, average_pool_forward),
-      .average_pool_backward = widened(context, average_pool_backward),
-      .cross_entropy = widened(context, cross_entropy),
-  };
+  Kernels out;
+#define RINGSIDE_BIND(Op, name) out.name = bound<Op>(context, name);
+  RINGSIDE_KERNELS(RINGSIDE_BIND, RINGSIDE_BIND)
+#undef RINGSIDE_BIND
+  if (has_bf16_products()) {
+    multiply_bf16(out.linear_forward, context, linear_forward_bf16);
+    multiply_bf16(out.linear_backward, context, linear_backward_bf16);
+    multiply_bf16(out.convolution_forward, context, convolution_forward);
+    multiply_bf16(out.convolution_backward, context, convolution_backward);
+  }
+  return out;
 }
 
 }  // namespace ringside::cpu

@@ -55,54 +55,23 @@ Kernels make_kernels(const Context& context) {
   const auto matmul = std::make_shared<Matmul>(context);
   const std::shared_ptr<FusedAttention> fused = make_fused_attention(context);
   const std::shared_ptr<FusedConvolution> convolutions = make_fused_convolution(context);
-  return {
-      .fill = bound(context, fill),
-      .copy = bound(context, copy),
-      .add = bound(context, add),
-      .blend = bound(context, blend),
-      .compensate_delay = bound(context, compensate_delay),
-      .cast = bound(context, cast),
-      .sum_of_squares = bound(context, sum_of_squares),
-      .dropout = bound(context, dropout),
-      .adamw = bound(context, adamw),
-      .sgd = bound(context, sgd),
-      .lamb_moments = bound(context, lamb_moments),
-      .lamb_update = bound(context, lamb_update),
-      .linear_forward = bound(context, matmul, linear_forward),
-      .linear_backward = bound(context, matmul, linear_backward),
-      .embedding_forward = bound(context, embedding_forward),
-      .embedding_backward = bound(context, embedding_backward),
-      .take_rows_forward = bound(context, take_rows_forward),
-      .take_rows_backward = bound(context, take_rows_backward),
-      .copy_columns = bound(context, copy_columns),
-      .layer_norm_forward = bound(context, layer_norm_forward),
-      .layer_norm_backward = bound(context, layer_norm_backward),
-      .rms_norm_forward = bound(context, rms_norm_forward),
-      .rms_norm_backward = bound(context, rms_norm_backward),
-      .swiglu_forward = bound(context, swiglu_forward),
-      .swiglu_backward = bound(context, swiglu_backward),
-      .rotary = bound(context, rotary),
-      .attention_forward =
-          attention(context, matmul, fused, &FusedAttention::forward, attention_forward),
-      .attention_backward =
-          attention(context, matmul, fused, &FusedAttention::backward, attention_backward),
-      .cross_attention_forward = within_scratch(context, matmul, cross_attention_forward),
-      .cross_attention_backward = within_scratch(context, matmul, cross_attention_backward),
-      .convolution_forward = convolution(context, matmul, convolutions, convolution_forward),
-      .convolution_backward = convolution(context, matmul, convolutions, convolution_backward),
-      .batch_norm_statistics = bound(context, batch_norm_statistics),
-      .batch_norm_merge = bound(context, batch_norm_merge),
-      .batch_norm_forward = bound(context, batch_norm_forward),
-      .batch_norm_reduce = bound(context, batch_norm_reduce),
-      .batch_norm_backward = bound(context, batch_norm_backward),
-      .max_pool_forward = bound(context, max_pool_forward),
-      .max_pool_backward = bound(context, max_pool_backward),
-      .average_windows_forward = bound(context, average_windows_forward),
-      .average_windows_backward = bound(context, average_windows_backward),
-      .average_pool_forward = bound(context, average_pool_forward),
-      .average_pool_backward = bound(context, average_pool_backward),
-      .cross_entropy = bound(context, cross_entropy),
-  };
+  Kernels out;
+#define RINGSIDE_BIND(Op, name) out.name = bound<Op>(context, name);
+#define RINGSIDE_BOUND_BELOW(Op, name)
+  RINGSIDE_KERNELS(RINGSIDE_BIND, RINGSIDE_BOUND_BELOW)
+#undef RINGSIDE_BIND
+#undef RINGSIDE_BOUND_BELOW
+  out.linear_forward = bound(context, matmul, linear_forward);
+  out.linear_backward = bound(context, matmul, linear_backward);
+  out.attention_forward =
+      attention(context, matmul, fused, &FusedAttention::forward, attention_forward);
+  out.attention_backward =
+      attention(context, matmul, fused, &FusedAttention::backward, attention_backward);
+  out.cross_attention_forward = within_scratch(context, matmul, cross_attention_forward);
+  out.cross_attention_backward = within_scratch(context, matmul, cross_attention_backward);
+  out.convolution_forward = convolution(context, matmul, convolutions, convolution_forward);
+  out.convolution_backward = convolution(context, matmul, convolutions, convolution_backward);
+  return out;
 }
 
 }  // namespace ringside::cuda

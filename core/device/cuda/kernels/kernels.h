@@ -1,4 +1,4 @@
-// The operations of core/device/ops.h on a GPU: one function for each operation.
+// The operations of core/device/kernels.h on a GPU: one function for each operation.
 #pragma once
 
 #include "core/device/cuda/runtime/context.h"
@@ -12,44 +12,14 @@ class FusedConvolution;  // convolution_cudnn.h
 
 // Each function enqueues its operation on the compute stream and returns without waiting for the
 // device. It allocates memory only with device.allocate(). Throws Error if CUDA refuses a launch.
-void fill(const Context&, const Fill&);
-void copy(const Context&, const Copy&);
-void add(const Context&, const Add&);
-void blend(const Context&, const Blend&);
-void compensate_delay(const Context&, const CompensateDelay&);
-void cast(const Context&, const Cast&);
-void sum_of_squares(const Context&, const SumOfSquares&);
-void dropout(const Context&, const Dropout&);
-void adamw(const Context&, const AdamW&);
-void sgd(const Context&, const Sgd&);
-void lamb_moments(const Context&, const LambMoments&);
-void lamb_update(const Context&, const LambUpdate&);
+#define RINGSIDE_DECLARE(Op, name) void name(const Context&, const Op&);
+#define RINGSIDE_DECLARED_BELOW(Op, name)
+RINGSIDE_KERNELS(RINGSIDE_DECLARE, RINGSIDE_DECLARED_BELOW)
+#undef RINGSIDE_DECLARE
+#undef RINGSIDE_DECLARED_BELOW
+
 void linear_forward(const Context&, Matmul&, const LinearForward&);
 void linear_backward(const Context&, Matmul&, const LinearBackward&);
-void embedding_forward(const Context&, const EmbeddingForward&);
-void embedding_backward(const Context&, const EmbeddingBackward&);
-void take_rows_forward(const Context&, const TakeRowsForward&);
-void take_rows_backward(const Context&, const TakeRowsBackward&);
-void copy_columns(const Context&, const CopyColumns&);
-void layer_norm_forward(const Context&, const LayerNormForward&);
-void layer_norm_backward(const Context&, const LayerNormBackward&);
-void rms_norm_forward(const Context&, const RmsNormForward&);
-void rms_norm_backward(const Context&, const RmsNormBackward&);
-void swiglu_forward(const Context&, const SwiGluForward&);
-void swiglu_backward(const Context&, const SwiGluBackward&);
-void rotary(const Context&, const Rotary&);
-void batch_norm_statistics(const Context&, const BatchNormStatistics&);
-void batch_norm_merge(const Context&, const BatchNormMerge&);
-void batch_norm_forward(const Context&, const BatchNormForward&);
-void batch_norm_reduce(const Context&, const BatchNormReduce&);
-void batch_norm_backward(const Context&, const BatchNormBackward&);
-void max_pool_forward(const Context&, const MaxPoolForward&);
-void max_pool_backward(const Context&, const MaxPoolBackward&);
-void average_windows_forward(const Context&, const AverageWindowsForward&);
-void average_windows_backward(const Context&, const AverageWindowsBackward&);
-void average_pool_forward(const Context&, const AveragePoolForward&);
-void average_pool_backward(const Context&, const AveragePoolBackward&);
-void cross_entropy(const Context&, const CrossEntropy&);
 
 /// Attention by matrix products and a softmax, for any dtype and shape. Computes as many heads at a
 /// time as fit into `most_bytes` of scratch memory, but at least one. Backward also keeps the parts
