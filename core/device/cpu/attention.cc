@@ -14,6 +14,7 @@
 #include "core/device/cpu/parallel.h"
 #include "core/device/cpu/tile.h"
 #include "core/device/cpu/vector_math.h"
+#include "core/device/ops/attention_layout.h"
 
 namespace ringside::cpu {
 namespace {
@@ -24,34 +25,10 @@ constexpr std::int64_t block_rows = 16 * tile_rows;
 // because other scores are subtracted from it.
 constexpr float unseen = std::numeric_limits<float>::lowest();
 
-/// The extents of an attention, and where the parts of one sample and head lie in memory. Queries
-/// lie in one tensor; keys and values lie in another, or in the same one behind the queries.
-struct Geometry {
-  std::int64_t samples, queries, keys, heads, key_heads, depth;
-  std::int64_t q_stride, kv_stride;  // elements from one position to the next
-  std::int64_t k_begin, v_begin;     // elements of a position before its keys, before its values
+/// The layout, and what a row of scores sees and takes in memory.
+struct Geometry : AttentionLayout {
   bool causal;
-  float scale;
 
-  std::int64_t width() const { return heads * depth; }
-  /// Number of heads of queries that read the same keys and values.
-  std::int64_t readers() const { return heads / key_heads; }
-  /// Offsets in their tensors of the first elements of q, k and v for a head of queries.
-  std::int64_t q_offset(std::int64_t sample, std::int64_t head) const {
-    return sample * queries * q_stride + head * depth;
-  }
-  std::int64_t k_offset(std::int64_t sample, std::int64_t head) const {
-    return sample * keys * kv_stride + k_begin + head / readers() * depth;
-  }
-  std::int64_t v_offset(std::int64_t sample, std::int64_t head) const {
-    return k_offset(sample, head) - k_begin + v_begin;
-  }
-  std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
-    return sample * queries * width() + head * depth;
-  }
-  std::int64_t statistics_offset(std::int64_t sample, std::int64_t head) const {
-    return (sample * heads + head) * queries;
-  }
   /// seen() is the number of keys that a row sees. If a tile of rows ends before row `end`, the
   /// tile computes with padded(end) keys: those that its last row sees, rounded up to whole
   /// vectors.
@@ -69,39 +46,6 @@ struct Geometry {
   std::int64_t straight_size() const { return panels_size(keys, depth); }
   std::int64_t queries_size() const { return panels_size(queries, depth); }
 };
-
-Geometry packed(const Tensor& qkv, const Tensor& y, bool causal) {
-  const std::int64_t heads = y.shape()[2], key_heads = key_heads_of(qkv, y), depth = y.shape()[3];
-  const std::int64_t stride = (heads + 2 * key_heads) * depth;
-  return {.samples = y.shape()[0],
-          .queries = y.shape()[1],
-          .keys = y.shape()[1],
-          .heads = heads,
-          .key_heads = key_heads,
-          .depth = depth,
-          .q_stride = stride,
-          .kv_stride = stride,
-          .k_begin = heads * depth,
-          .v_begin = (heads + key_heads) * depth,
-          .causal = causal,
-          .scale = 1 / std::sqrt(static_cast<float>(depth))};
-}
-
-Geometry apart(const Tensor& q, const Tensor& kv, bool causal, float scale) {
-  const std::int64_t heads = q.shape()[2], depth = q.shape()[3];
-  return {.samples = q.shape()[0],
-          .queries = q.shape()[1],
-          .keys = kv.shape()[1],
-          .heads = heads,
-          .key_heads = heads,
-          .depth = depth,
-          .q_stride = heads * depth,
-          .kv_stride = 2 * heads * depth,
-          .k_begin = 0,
-          .v_begin = heads * depth,
-          .causal = causal,
-          .scale = scale};
-}
 
 /// The operands of all samples and heads; q and kv may be the same tensor. `bias` [distances,
 /// heads] may be null.
@@ -334,7 +278,7 @@ void add_bias_gradients(const Geometry& g, const float* parts, float* out) {
 void attention_forward(const Context& context, const AttentionForward& op) {
   const auto* qkv = op.qkv.data<float>();
   forward(context, {qkv, qkv, nullptr, op.y.data<float>(), op.statistics.data<float>()},
-          packed(op.qkv, op.y, op.causal));
+          {packed_attention(op.qkv, op.y), op.causal});
 }
 
 void attention_backward(const Context& context, const AttentionBackward& op) {
@@ -343,18 +287,18 @@ void attention_backward(const Context& context, const AttentionBackward& op) {
   backward(context,
            {op.dy.data<float>(), qkv, qkv, nullptr, op.y.data<float>(), op.statistics.data<float>(),
             dqkv, dqkv, nullptr},
-           packed(op.qkv, op.y, op.causal));
+           {packed_attention(op.qkv, op.y), op.causal});
 }
 
 void cross_attention_forward(const Context& context, const CrossAttentionForward& op) {
   forward(context,
           {op.q.data<float>(), op.kv.data<float>(), op.bias.data<float>(), op.y.data<float>(),
            op.statistics.data<float>()},
-          apart(op.q, op.kv, op.causal, op.scale));
+          {cross_attention(op.q, op.kv, op.scale), op.causal});
 }
 
 void cross_attention_backward(const Context& context, const CrossAttentionBackward& op) {
-  const Geometry g = apart(op.q, op.kv, op.causal, op.scale);
+  const Geometry g{cross_attention(op.q, op.kv, op.scale), op.causal};
   Tensor parts;
   if (op.bias)
     parts = context.device.tensor({g.samples, g.heads, g.distances()}, MemoryKind::workspace);

@@ -1,32 +1,23 @@
 // Plain attention: products over the heads of a sample, and a softmax between them. Scores are held
 // in memory in fp32, for as many heads at a time as fit into a bounded workspace.
 #include <algorithm>
-#include <cmath>
 
 #include "core/device/cuda/kernels/kernels.h"
 #include "core/device/cuda/kernels/matmul.h"
 #include "core/device/cuda/kernels/softmax.h"
 #include "core/device/cuda/kernels/sum_heads.h"
+#include "core/device/ops/attention_layout.h"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr std::int64_t most_heads = 65535;  // largest y extent of a grid
 
-/// The extents of an attention, and where the parts of a sample lie in memory. Each position has a
-/// row, in which all heads of q lie side by side. The heads of k, then those of v, lie behind them
-/// in the same row, or in a row of another tensor.
-struct Geometry {
-  std::int64_t samples, queries, keys, heads, key_heads, depth;
-  std::int64_t q_row, kv_row;     // elements of a position
-  std::int64_t k_begin, v_begin;  // elements of a position before its k, before its v
+/// The layout, and how heads of queries go together in products.
+struct Geometry : AttentionLayout {
   DType dtype;
-  float scale;
 
-  std::int64_t width() const { return heads * depth; }
   std::int64_t square() const { return queries * keys; }
-  /// How many heads of q read the same head of k and of v.
-  std::int64_t readers() const { return heads / key_heads; }
   bool shared() const { return readers() > 1; }
   /// Elements from the k (or v) of a head of q to that of the next head of q in the same group.
   std::int64_t key_stride() const { return shared() ? 0 : depth; }
@@ -35,62 +26,29 @@ struct Geometry {
 
   /// Addresses of a head of q, and of the k and the v that it reads.
   std::byte* q(const Tensor& all, std::int64_t sample, std::int64_t head) const {
-    return at(all, sample * queries * q_row + head * depth);
+    return at(all, q_offset(sample, head));
   }
   std::byte* k(const Tensor& all, std::int64_t sample, std::int64_t head) const {
-    return at(all, sample * keys * kv_row + k_begin + head / readers() * depth);
+    return at(all, k_offset(sample, head));
   }
   std::byte* v(const Tensor& all, std::int64_t sample, std::int64_t head) const {
-    return at(all, sample * keys * kv_row + v_begin + head / readers() * depth);
+    return at(all, v_offset(sample, head));
   }
   std::byte* out(const Tensor& y, std::int64_t sample, std::int64_t head) const {
-    return at(y, sample * queries * width() + head * depth);
+    return at(y, y_offset(sample, head));
   }
   std::byte* at(const Tensor& tensor, std::int64_t element) const {
     return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>()) +
            element * static_cast<std::int64_t>(size_of(dtype));
   }
   float* statistics(const Tensor& all, std::int64_t sample, std::int64_t head) const {
-    return all.data<float>() + (sample * heads + head) * queries;
+    return all.data<float>() + statistics_offset(sample, head);
   }
   /// Address of the biases of a head; null without biases.
   std::byte* bias(const Tensor& all, std::int64_t head) const {
     return all ? at(all, head) : nullptr;
   }
 };
-
-Geometry packed(const Tensor& qkv, const Tensor& y) {
-  const std::int64_t heads = y.shape()[2], key_heads = key_heads_of(qkv, y), depth = y.shape()[3];
-  const std::int64_t row = (heads + 2 * key_heads) * depth;
-  return {.samples = y.shape()[0],
-          .queries = y.shape()[1],
-          .keys = y.shape()[1],
-          .heads = heads,
-          .key_heads = key_heads,
-          .depth = depth,
-          .q_row = row,
-          .kv_row = row,
-          .k_begin = heads * depth,
-          .v_begin = (heads + key_heads) * depth,
-          .dtype = y.dtype(),
-          .scale = 1 / std::sqrt(static_cast<float>(depth))};
-}
-
-Geometry apart(const Tensor& q, const Tensor& kv, float scale) {
-  const std::int64_t heads = q.shape()[2], depth = q.shape()[3];
-  return {.samples = q.shape()[0],
-          .queries = q.shape()[1],
-          .keys = kv.shape()[1],
-          .heads = heads,
-          .key_heads = heads,
-          .depth = depth,
-          .q_row = heads * depth,
-          .kv_row = 2 * heads * depth,
-          .k_begin = 0,
-          .v_begin = heads * depth,
-          .dtype = q.dtype(),
-          .scale = scale};
-}
 
 /// The operands of both operations; `q` and `kv` are the same tensor if they lie in one.
 struct Forward {
@@ -145,7 +103,7 @@ Product onto_square(const Geometry& g, std::int64_t heads, float alpha, const vo
           .a = a,
           .lda = lda,
           .b = b,
-          .ldb = g.kv_row,
+          .ldb = g.kv_stride,
           .c = square,
           .ldc = g.keys,
           .batch = heads,
@@ -166,7 +124,7 @@ Product from_square(const Geometry& g, std::int64_t heads, float alpha, const vo
           .a = square,
           .lda = g.keys,
           .b = b,
-          .ldb = g.kv_row,
+          .ldb = g.kv_stride,
           .c = c,
           .ldc = ldc,
           .batch = heads,
@@ -201,7 +159,7 @@ class KeyGradients {
                     .b = b,
                     .ldb = ldb,
                     .c = out,
-                    .ldc = g_.kv_row,
+                    .ldc = g_.kv_stride,
                     .batch = heads,
                     .stride_a = g_.square(),
                     .stride_b = g_.depth,
@@ -219,7 +177,7 @@ class KeyGradients {
                            .heads = g_.readers(),
                            .positions = g_.keys,
                            .depth = g_.depth,
-                           .stride = g_.kv_row,
+                           .stride = g_.kv_stride,
                            .dtype = g_.dtype});
   }
 
@@ -264,7 +222,7 @@ void forward(const Context& context, Matmul& matmul, const Forward& op, const Ge
         const void* q = g.q(op.q, sample, head);
         const void* k = g.k(op.kv, sample, head);
         const void* v = g.v(op.kv, sample, head);
-        matmul.run(onto_square(g, heads, g.scale, q, g.q_row, k, squares.f32(0)));
+        matmul.run(onto_square(g, heads, g.scale, q, g.q_stride, k, squares.f32(0)));
         softmax_forward(context, {.scores = scores_of(g, op, squares, head, heads),
                                   .p = squares.rounded(0),
                                   .statistics = g.statistics(op.statistics, sample, head)});
@@ -283,7 +241,7 @@ void backward(const Context& context, Matmul& matmul, const Backward& op, const 
         const void* k = g.k(op.kv, sample, head);
         const void* v = g.v(op.kv, sample, head);
         const void* dy = g.out(op.dy, sample, head);
-        matmul.run(onto_square(g, heads, g.scale, q, g.q_row, k, squares.f32(0)));
+        matmul.run(onto_square(g, heads, g.scale, q, g.q_stride, k, squares.f32(0)));
         matmul.run(onto_square(g, heads, 1, dy, g.width(), v, squares.f32(1)));
         softmax_backward(context, {.scores = scores_of(g, op, squares, head, heads),
                                    .dp = squares.f32(1),
@@ -303,8 +261,8 @@ void backward(const Context& context, Matmul& matmul, const Backward& op, const 
                                   .queries = g.queries,
                                   .keys = g.keys,
                                   .dtype = g.dtype});
-        matmul.run(from_square(g, heads, g.scale, ds, k, g.q(op.dq, sample, head), g.q_row));
-        gradients.add(0, head, heads, g.scale, ds, q, g.q_row, g.k(op.dkv, sample, head));
+        matmul.run(from_square(g, heads, g.scale, ds, k, g.q(op.dq, sample, head), g.q_stride));
+        gradients.add(0, head, heads, g.scale, ds, q, g.q_stride, g.k(op.dkv, sample, head));
         gradients.add(1, head, heads, 1, p, dy, g.width(), g.v(op.dkv, sample, head));
       });
 }
@@ -314,27 +272,27 @@ void backward(const Context& context, Matmul& matmul, const Backward& op, const 
 void attention_forward(const Context& context, Matmul& matmul, const AttentionForward& op,
                        std::int64_t most_bytes) {
   forward(context, matmul, {op.qkv, op.qkv, {}, op.causal, op.y, op.statistics},
-          packed(op.qkv, op.y), most_bytes);
+          {packed_attention(op.qkv, op.y), op.y.dtype()}, most_bytes);
 }
 
 void attention_backward(const Context& context, Matmul& matmul, const AttentionBackward& op,
                         std::int64_t most_bytes) {
   backward(context, matmul,
            {op.dy, op.qkv, op.qkv, {}, op.causal, op.y, op.statistics, op.dqkv, op.dqkv, {}},
-           packed(op.qkv, op.y), most_bytes);
+           {packed_attention(op.qkv, op.y), op.y.dtype()}, most_bytes);
 }
 
 void cross_attention_forward(const Context& context, Matmul& matmul,
                              const CrossAttentionForward& op, std::int64_t most_bytes) {
   forward(context, matmul, {op.q, op.kv, op.bias, op.causal, op.y, op.statistics},
-          apart(op.q, op.kv, op.scale), most_bytes);
+          {cross_attention(op.q, op.kv, op.scale), op.q.dtype()}, most_bytes);
 }
 
 void cross_attention_backward(const Context& context, Matmul& matmul,
                               const CrossAttentionBackward& op, std::int64_t most_bytes) {
   backward(context, matmul,
            {op.dy, op.q, op.kv, op.bias, op.causal, op.y, op.statistics, op.dq, op.dkv, op.dbias},
-           apart(op.q, op.kv, op.scale), most_bytes);
+           {cross_attention(op.q, op.kv, op.scale), op.q.dtype()}, most_bytes);
 }
 
 }  // namespace ringside::cuda
