@@ -182,126 +182,97 @@ __global__ __launch_bounds__(spread_threads) void give_mean(Spread at, const T* 
   store_floats<n>(dx + index * at.columns + at.column(), values);
 }
 
-/// Calls run(std::integral_constant<int, n>), where n is the number of channels that one
-/// memory access reads or writes.
+/// Calls run(n, spread of the channels), where `n` is a std::integral_constant<int>: the number of
+/// channels that one memory access reads or writes.
 template <class T, class Run, class... Operands>
 void by_channels(std::int64_t channels, const Run& run, const Operands*... operands) {
   constexpr int n = in_16_bytes<T>;
   if (channels % n == 0 && (is_aligned(operands, n) && ...))
-    run(std::integral_constant<int, n>());
+    run(std::integral_constant<int, n>(), Spread::over(channels, n));
   else
-    run(std::integral_constant<int, 1>());
-}
-
-template <class T>
-void max_forward(const Context& context, const MaxPoolForward& op) {
-  const Windows of = windows(op, op.x, op.y, op.y);
-  const T* x = data<T>(op.x);
-  T* y = data<T>(op.y);
-  auto* where = op.where.data<std::uint8_t>();
-  const std::int64_t channels = op.x.shape()[3];
-  const auto run = [&](auto n) {
-    const Spread at = Spread::over(channels, n);
-    launch(context, "max_pool_forward", take_largest<T, n()>, at.blocks(of.positions),
-           spread_threads, of, at, x, y, where);
-  };
-  by_channels<T>(channels, run, x, y, where);
-}
-
-template <class T>
-void max_backward(const Context& context, const MaxPoolBackward& op) {
-  const Windows of = windows(op, op.dx, op.dy, op.dx);
-  const T* dy = data<T>(op.dy);
-  T* dx = data<T>(op.dx);
-  const auto* where = op.where.data<std::uint8_t>();
-  const std::int64_t channels = op.dx.shape()[3];
-  const auto run = [&](auto n) {
-    const Spread at = Spread::over(channels, n);
-    launch(context, "max_pool_backward", give_to_largest<T, n()>, at.blocks(of.positions),
-           spread_threads, of, at, dy, where, dx);
-  };
-  by_channels<T>(channels, run, dy, where, dx);
-}
-
-template <class T>
-void means_forward(const Context& context, const AverageWindowsForward& op) {
-  const Windows of = windows(op, op.x, op.y, op.y);
-  const T* x = data<T>(op.x);
-  T* y = data<T>(op.y);
-  const std::int64_t channels = op.x.shape()[3];
-  const auto run = [&](auto n) {
-    const Spread at = Spread::over(channels, n);
-    launch(context, "average_windows_forward", take_means<T, n()>, at.blocks(of.positions),
-           spread_threads, of, at, x, y);
-  };
-  by_channels<T>(channels, run, x, y);
-}
-
-template <class T>
-void means_backward(const Context& context, const AverageWindowsBackward& op) {
-  const Windows of = windows(op, op.dx, op.dy, op.dx);
-  const T* dy = data<T>(op.dy);
-  T* dx = data<T>(op.dx);
-  const std::int64_t channels = op.dx.shape()[3];
-  const auto run = [&](auto n) {
-    const Spread at = Spread::over(channels, n);
-    launch(context, "average_windows_backward", give_means<T, n()>, at.blocks(of.positions),
-           spread_threads, of, at, dy, dx);
-  };
-  by_channels<T>(channels, run, dy, dx);
-}
-
-template <class T>
-void mean_forward(const Context& context, const AveragePoolForward& op) {
-  const T* x = data<T>(op.x);
-  T* y = data<T>(op.y);
-  const std::int64_t images = op.x.shape()[0], channels = op.x.shape()[3];
-  const auto run = [&](auto n) {
-    const Spread at = Spread::over(channels, n);
-    launch(context, "average_pool_forward", take_mean<T, n()>, at.blocks(images), spread_threads,
-           at, x, y, images, op.x.shape()[1] * op.x.shape()[2]);
-  };
-  by_channels<T>(channels, run, x, y);
-}
-
-template <class T>
-void mean_backward(const Context& context, const AveragePoolBackward& op) {
-  const T* dy = data<T>(op.dy);
-  T* dx = data<T>(op.dx);
-  const std::int64_t images = op.dx.shape()[0], channels = op.dx.shape()[3];
-  const std::int64_t positions = op.dx.shape()[1] * op.dx.shape()[2];
-  const auto run = [&](auto n) {
-    const Spread at = Spread::over(channels, n);
-    launch(context, "average_pool_backward", give_mean<T, n()>, at.blocks(images * positions),
-           spread_threads, at, dy, dx, images, positions);
-  };
-  by_channels<T>(channels, run, dy, dx);
+    run(std::integral_constant<int, 1>(), Spread::over(channels, 1));
 }
 
 }  // namespace
 
 void max_pool_forward(const Context& context, const MaxPoolForward& op) {
-  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) { max_forward<T>(context, op); });
+  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) {
+    const Windows of = windows(op, op.x, op.y, op.y);
+    const T* x = data<T>(op.x);
+    T* y = data<T>(op.y);
+    auto* where = op.where.data<std::uint8_t>();
+    const auto run = [&](auto n, const Spread& at) {
+      launch(context, "max_pool_forward", take_largest<T, n()>, at.blocks(of.positions),
+             spread_threads, of, at, x, y, where);
+    };
+    by_channels<T>(op.x.shape()[3], run, x, y, where);
+  });
 }
 
 void max_pool_backward(const Context& context, const MaxPoolBackward& op) {
-  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) { max_backward<T>(context, op); });
+  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) {
+    const Windows of = windows(op, op.dx, op.dy, op.dx);
+    const T* dy = data<T>(op.dy);
+    T* dx = data<T>(op.dx);
+    const auto* where = op.where.data<std::uint8_t>();
+    const auto run = [&](auto n, const Spread& at) {
+      launch(context, "max_pool_backward", give_to_largest<T, n()>, at.blocks(of.positions),
+             spread_threads, of, at, dy, where, dx);
+    };
+    by_channels<T>(op.dx.shape()[3], run, dy, where, dx);
+  });
 }
 
 void average_windows_forward(const Context& context, const AverageWindowsForward& op) {
-  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) { means_forward<T>(context, op); });
+  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) {
+    const Windows of = windows(op, op.x, op.y, op.y);
+    const T* x = data<T>(op.x);
+    T* y = data<T>(op.y);
+    const auto run = [&](auto n, const Spread& at) {
+      launch(context, "average_windows_forward", take_means<T, n()>, at.blocks(of.positions),
+             spread_threads, of, at, x, y);
+    };
+    by_channels<T>(op.x.shape()[3], run, x, y);
+  });
 }
 
 void average_windows_backward(const Context& context, const AverageWindowsBackward& op) {
-  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) { means_backward<T>(context, op); });
+  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) {
+    const Windows of = windows(op, op.dx, op.dy, op.dx);
+    const T* dy = data<T>(op.dy);
+    T* dx = data<T>(op.dx);
+    const auto run = [&](auto n, const Spread& at) {
+      launch(context, "average_windows_backward", give_means<T, n()>, at.blocks(of.positions),
+             spread_threads, of, at, dy, dx);
+    };
+    by_channels<T>(op.dx.shape()[3], run, dy, dx);
+  });
 }
 
 void average_pool_forward(const Context& context, const AveragePoolForward& op) {
-  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) { mean_forward<T>(context, op); });
+  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) {
+    const T* x = data<T>(op.x);
+    T* y = data<T>(op.y);
+    const std::int64_t images = op.x.shape()[0], positions = op.x.shape()[1] * op.x.shape()[2];
+    const auto run = [&](auto n, const Spread& at) {
+      launch(context, "average_pool_forward", take_mean<T, n()>, at.blocks(images), spread_threads,
+             at, x, y, images, positions);
+    };
+    by_channels<T>(op.x.shape()[3], run, x, y);
+  });
 }
 
 void average_pool_backward(const Context& context, const AveragePoolBackward& op) {
-  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) { mean_backward<T>(context, op); });
+  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) {
+    const T* dy = data<T>(op.dy);
+    T* dx = data<T>(op.dx);
+    const std::int64_t images = op.dx.shape()[0], positions = op.dx.shape()[1] * op.dx.shape()[2];
+    const auto run = [&](auto n, const Spread& at) {
+      launch(context, "average_pool_backward", give_mean<T, n()>, at.blocks(images * positions),
+             spread_threads, at, dy, dx, images, positions);
+    };
+    by_channels<T>(op.dx.shape()[3], run, dy, dx);
+  });
 }
 
 }  // namespace ringside::cuda
