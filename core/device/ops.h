@@ -11,4 +11,3 @@
 #include "core/device/ops/flat.h"
 #include "core/device/ops/images.h"
 #include "core/device/ops/layers.h"
-#include "core/device/ops/norms.h"

@@ -10,9 +10,34 @@
 #include "core/base/fields.h"
 #include "core/sim/collective_spec.h"
 #include "core/sim/device_spec.h"
-#include "core/sim/link_spec.h"
 
 namespace ringside::sim {
+
+/// One direction of a connection.
+struct LinkSpec {
+  double gbs = 0;
+  double latency_us = 0;
+  /// Time that one step of a collective over the link takes besides moving bytes, as in NCCL's
+  /// model of latency: the link's latency and the work of the communication library.
+  double step_us = 0;
+  /// The share of `gbs` at which a collective over the link moves an array of so many MB (1e6
+  /// bytes): (MB, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
+  Efficiency by_mb{};
+  /// What waits for the link until packets are dropped, kB (1e3 bytes), as the queue of a traffic
+  /// shaper; 0: so much that it does not matter.
+  double queue_kb = 0;
+  /// The share of `gbs` that such a queue leaves to a collective over TCP: (kB, share), as
+  /// Efficiency::points, but over queue_kb. A rank's connections share the queue, and a ring waits
+  /// for the connection that drops have slowed down most. Empty: 1 for queues of any length.
+  Efficiency by_queue{};
+  bool operator==(const LinkSpec&) const = default;
+};
+
+/// The share of the link's bandwidth that its queue leaves to collectives.
+double share_of_queue(const LinkSpec& link);
+
+/// The names of the fields are the keys of a link in a cluster file.
+Fields fields_of(LinkSpec& link);
 
 /// The largest number of devices in a cluster, because one process simulates all of them.
 inline constexpr std::int64_t most_devices = 1'000'000;

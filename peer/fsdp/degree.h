@@ -17,8 +17,9 @@ enum class Shard : std::uint8_t {
   shard_optimizer,  // stage 1: optimizer state is sharded
   shard_grad_op,    // stage 2: gradients too
   full_shard,       // stage 3: parameters too
-  on_demand,  // stage 3, without collectives: every rank serves its shard (peer/fsdp/on_demand.h)
-  hybrid_shard,  // stage 3, 2 and 1 within each group
+  on_demand,        // stage 3, without collectives: every rank serves its shard
+                    // (peer/fsdp/shard_carrier.cc)
+  hybrid_shard,     // stage 3, 2 and 1 within each group
   hybrid_shard_zero2,
   hybrid_shard_zero1
 };

@@ -60,13 +60,13 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// gradients.
 ///
 /// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
-/// about this size (peer/fsdp/gradient_buckets.h), while parameters are gathered as before. A
+/// about this size (peer/fsdp/gradient_shards.h), while parameters are gathered as before. A
 /// bucket is packed into a copy in which the shards of each rank lie together, so that one
 /// reduce-scatter gives every rank its shards of all of them. At most two buckets are alive then in
 /// place of two units, and the gradient of the unit in backward.
 ///
 /// on_demand moves the same bytes without collectives, keeps (N-1)/N P bytes more, and lets ranks
-/// wait for each other once a step (peer/fsdp/on_demand.h).
+/// wait for each other once a step (peer/fsdp/shard_carrier.cc).
 ///
 /// With Offload::parameters the shards of parameters lie in the host's memory. Before a unit is
 /// gathered its shard is copied to the device, one unit further ahead than units are gathered: the

@@ -2,13 +2,49 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/tools/watch/follow.h"
+#include "experiments/runner/run/events.h"
 #include "experiments/tools/watch/standing.h"
 
 namespace ringside {
+
+/// A line of a file of events.
+struct FollowedLine {
+  std::string line;                    // with its line feed
+  std::optional<ProgressEvent> event;  // nothing if this program does not know such an event
+};
+
+/// Reads a file of events (EventFile) while another process adds to it. For one thread.
+class EventFollower {
+ public:
+  /// The file need not be there yet.
+  explicit EventFollower(std::filesystem::path file) : path_(std::move(file)) {}
+  ~EventFollower();
+  EventFollower(const EventFollower&) = delete;
+  EventFollower& operator=(const EventFollower&) = delete;
+
+  /// Returns the lines that have been added since the last call: whole lines alone, as the other
+  /// process may be writing the last one. If the file has been replaced, reads the old one to its
+  /// end, then the new one. Does not wait for lines. Throws Error if the file cannot be read.
+  std::vector<FollowedLine> read();
+  /// Returns what read() has found wrong since the last call: a line for each line of the file that
+  /// is no event.
+  std::vector<std::string> take_complaints();
+
+ private:
+  void read_to_the_end(std::vector<FollowedLine>& out);
+  bool is_replaced() const;
+  void close_file();
+
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::int64_t number_ = 0;  // of the last whole line
+  std::string rest_;         // a line that is not whole yet
+  std::vector<std::string> complaints_;
+};
 
 enum class Watched : std::uint8_t {
   preparing,  // a process has the folder, and has not told yet what it will make

@@ -11,9 +11,19 @@
 
 #include "core/comm/communicator.h"
 #include "peer/comm/shm/pending_work.h"
-#include "peer/comm/shm/work_done.h"
 
 namespace ringside::peer {
+
+class WorkDone : public Work {
+ public:
+  explicit WorkDone(const Span& span) : span_(span) {}
+  void wait() override {}
+  bool ready() override { return true; }
+  Span span() const override { return span_; }
+
+ private:
+  Span span_;
+};
 
 /// Runs operations in order, on a thread of its own. A thread that waits for an operation runs the
 /// queued operations itself while no other thread runs one.
