@@ -133,7 +133,7 @@ bool is_single(const FieldValue& value);
 /// Whether both have the same names and equal values, in the same order.
 bool equal(const Fields& a, const Fields& b);
 
-// ---- How Structs and Table reach into the containers that they were made of
+// ---- Structs and Table reach into the containers that they were made of
 
 template <HasFields Struct>
 Structs::Structs(std::vector<Struct>* structs)

@@ -16,15 +16,15 @@ namespace ringside {
 namespace {
 
 /// A decorator: the inner optimizer computes on the host's device, on copies of the parameters and
-/// gradients there (ZeRO-Offload: Ren et al., ATC'21, sections 4 and 5). Per step and element, the
-/// gradient crosses to the host and the parameter back. A range goes its way in pieces: while one
-/// is updated, the next comes to the host and the one before goes back, all beside the device's
-/// compute. Without rounds, pieces are updated as soon as they are expected; with rounds, they have
-/// come by the time they are measured. finish() waits for as many pieces as its caller needs; the
-/// wait counts as exposed.
+/// gradients there (ZeRO-Offload: Ren et al., ATC'21, sections 4 and 5). In each step the gradients
+/// are copied to the host, and the parameters back. A range is processed in pieces, beside the
+/// device's compute: while one piece is updated, the next one is copied to the host and the one
+/// before is copied back. Without rounds (Optimizer::rounds()) the update of a piece begins in
+/// expect(). With rounds, expect() copies the gradients and update() updates them. finish() waits
+/// for the pieces that its caller needs; the wait counts as exposed.
 ///
-/// The host holds, of every element, the state, the parameter (of 32 bits: the master value) and
-/// the gradient, under their kinds of memory. If the parameters themselves live on the host
+/// The host holds the optimizer state, the parameter (32 bits: the master value) and the gradient
+/// of every element, each under its kind of memory. If the parameters themselves live on the host
 /// (ZeRO-Infinity: Rajbhandari et al., SC'21), ranges name the host's tensors, which are updated in
 /// place, and nothing is copied back.
 ///
@@ -58,7 +58,7 @@ class OffloadedOptimizer final : public Optimizer {
  private:
   /// A part of a range, from its gradients' first copy until finish().
   struct Piece {
-    ParameterRange own;  // as the caller named it
+    ParameterRange own;  // of the device
     HostTaskPtr fetched{}, updated{}, stored{};
   };
 
@@ -74,7 +74,7 @@ class OffloadedOptimizer final : public Optimizer {
   Timeline& timeline_;
   bool parameters_on_host_;
   Tensor parameters_, gradients_;         // of the host
-  std::shared_ptr<Optimizer> inner_;      // shared with what the host still has to do
+  std::shared_ptr<Optimizer> inner_;      // shared with tasks of the host that are still to run
   std::map<std::int64_t, Piece> pieces_;  // by their first element
 };
 
