@@ -43,7 +43,7 @@ CaseSummary case_with_everything() {
   one.of_all_cores = {0.9, Interval{0.8, 1}};
   one.speed_up = {1.8, Interval{1.7, 1.9}};
   one.simulated_ms = Interval{90, 110};
-  one.predicted_ms = one.predicted_peak = 100;
+  one.predicted = {.step_ms = 100, .memory_peak = 100};
   one.figures = {{"distance", "L2", 1, 2}};
   one.staleness = RunStaleness{};
   one.held_out = Evaluation{};

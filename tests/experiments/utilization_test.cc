@@ -151,10 +151,10 @@ TEST(Overlap, IsTheCommunicationThatIsNotWaitedFor) {
   row.time_ms.communication = 8;
   row.time_ms.exposed = 2;
   const CaseSummary one = summarise({row})[0];
-  EXPECT_EQ(one.hidden_ms, 6);
+  EXPECT_EQ(one.time_ms.hidden, 6);
   EXPECT_EQ(one.overlap, 0.75);
   row.time_ms.exposed = 9;  // waits for a rank that is late
-  EXPECT_EQ(summarise({row})[0].hidden_ms, 0);
+  EXPECT_EQ(summarise({row})[0].time_ms.hidden, 0);
   EXPECT_EQ(summarise({row})[0].overlap, 0);
   row.time_ms.communication = 0;
   EXPECT_FALSE(summarise({row})[0].overlap);

@@ -68,8 +68,9 @@ std::vector<TableLine> memory_table(const std::vector<CaseSummary>& cases) {
         line.insert(line.end(), {device_bytes(role, &DeviceMemory::reserved),
                                  device_bytes(role, &DeviceMemory::outside)});
       if (predictions)
-        line.push_back(role.peak.high == one.memory.peak()
-                           ? prediction_cell(one.predicted_peak, 1e-6, one.predicted_peak_error)
+        line.push_back(one.predicted && role.peak.high == one.memory.peak()
+                           ? prediction_cell(one.predicted->memory_peak, 1e-6,
+                                             one.predicted->memory_peak_error)
                            : "-");
       lines.push_back(std::move(line));
       if (!role.host) continue;

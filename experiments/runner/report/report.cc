@@ -24,12 +24,34 @@ double most_bytes_sent(const RunRecord& row) {
   return most;
 }
 
-double hidden_ms(const RunRecord& row) {
-  return std::max(0.0, row.time_ms.communication - row.time_ms.exposed);
+CaseTimes times_of(const RunRecord& row) {
+  const auto& ms = row.time_ms;
+  return {.compute = ms.compute,
+          .exposed = ms.exposed,
+          .hidden = std::max(0.0, ms.communication - ms.exposed),
+          .optimizer = ms.optimizer + ms.serving_optimizer,
+          .data = ms.data,
+          .idle = ms.idle,
+          .encoding = ms.encoding,
+          .other = ms.data + ms.idle + ms.encoding,
+          .communication = ms.communication};
+}
+
+/// The median of each time over the rows.
+CaseTimes median_times(const std::vector<const RunRecord*>& rows) {
+  CaseTimes out;
+  const Fields fields = fields_of(out);
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    *std::get<double*>(fields[i].value) = median(each(rows, [i](const RunRecord& row) {
+      CaseTimes times = times_of(row);
+      return *std::get<double*>(fields_of(times)[i].value);
+    }));
+  return out;
 }
 
 double overlap(const RunRecord& row) {
-  return row.time_ms.communication > 0 ? hidden_ms(row) / row.time_ms.communication : 0;
+  const CaseTimes times = times_of(row);
+  return times.communication > 0 ? times.hidden / times.communication : 0;
 }
 
 /// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
@@ -73,10 +95,10 @@ void add_prediction(CaseSummary& out, const RunRecord& row) {
   if (!row.predicted) return;
   out.prediction_failure = row.predicted->error;
   if (!out.prediction_failure.empty()) return;
-  out.predicted_ms = row.predicted->step_ms;
-  out.predicted_ms_error = out.predicted_ms / out.step_ms - 1;
-  out.predicted_peak = static_cast<double>(row.predicted->memory_peak);
-  out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.memory.peak()) - 1;
+  const double ms = row.predicted->step_ms, peak = static_cast<double>(row.predicted->memory_peak);
+  if (ms < 0) return;
+  out.predicted = {ms, ms / out.step_ms - 1, peak,
+                   peak / static_cast<double>(out.memory.peak()) - 1};
 }
 
 void add_bounds(CaseSummary& out, const RunRecord& row) {
@@ -155,22 +177,10 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   out.samples_per_s = median(speeds);
   if (out.samples_per_s > 0) out.spread = (*most - *least) / 2 / out.samples_per_s;
   out.step_ms = median(each(good, [](const RunRecord& row) { return row.step_ms.median; }));
-  out.compute_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.compute; }));
-  out.exposed_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.exposed; }));
-  out.optimizer_ms = median(each(good, [](const RunRecord& row) {
-    return row.time_ms.optimizer + row.time_ms.serving_optimizer;
-  }));
-  out.data_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.data; }));
-  out.idle_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.idle; }));
-  out.encoding_ms = median(each(good, [](const RunRecord& row) { return row.time_ms.encoding; }));
-  out.other_ms = median(each(good, [](const RunRecord& row) {
-    return row.time_ms.data + row.time_ms.idle + row.time_ms.encoding;
-  }));
-  out.communication_ms =
-      median(each(good, [](const RunRecord& row) { return row.time_ms.communication; }));
-  out.hidden_ms = median(each(good, hidden_ms));
-  if (out.communication_ms > 0) out.overlap = median(each(good, overlap));
-  out.tokens_per_s = median(each(good, [](const RunRecord& row) { return row.tokens_per_s; }));
+  out.time_ms = median_times(good);
+  if (out.time_ms.communication > 0) out.overlap = median(each(good, overlap));
+  const double tokens = median(each(good, [](const RunRecord& row) { return row.tokens_per_s; }));
+  if (tokens > 0) out.tokens_per_s = tokens;
   out.utilization = utilization_of(*good[0], out.samples_per_s);
   out.loss_curve = training_curve(*good[0]);
   out.held_out_curve = evaluation_curve(*good[0]);
@@ -259,6 +269,25 @@ Ratio ratio(const Rates& rates, const Rates& by) {
 }
 
 }  // namespace
+
+Fields fields_of(CaseTimes& times) {
+  return {{"compute", &times.compute},
+          {"exposed", &times.exposed},
+          {"hidden", &times.hidden},
+          {"optimizer", &times.optimizer},
+          {"data", &times.data},
+          {"idle", &times.idle},
+          {"encoding", &times.encoding},
+          {"other", &times.other},
+          {"communication", &times.communication}};
+}
+
+Fields fields_of(CasePrediction& prediction) {
+  return {{"step_ms", &prediction.step_ms},
+          {"step_ms_error", &prediction.step_ms_error},
+          {"memory_peak", &prediction.memory_peak},
+          {"memory_peak_error", &prediction.memory_peak_error}};
+}
 
 std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
   std::vector<CaseSummary> out;

@@ -28,6 +28,28 @@ struct Ratio {
   std::optional<Interval> interval{};  // nothing for a single repeat
 };
 
+/// Where the time of a step goes, in milliseconds: each the median over the repeats.
+struct CaseTimes {
+  double compute = 0;
+  double exposed = 0;
+  /// Of a worker's communication what is not exposed, because the worker does not wait for it:
+  /// communication minus exposed, and 0 where a worker waits longer than it communicates.
+  double hidden = 0;
+  double optimizer = 0, data = 0, idle = 0, encoding = 0;
+  double other = 0;  // data, idle and encoding
+  double communication = 0;
+};
+
+Fields fields_of(CaseTimes& times);
+
+/// What a simulation of this machine predicted, and its errors: predicted / measured - 1.
+struct CasePrediction {
+  double step_ms = 0, step_ms_error = 0;
+  double memory_peak = 0, memory_peak_error = 0;  // bytes
+};
+
+Fields fields_of(CasePrediction& prediction);
+
 /// The summary of one case, that is all repeats of one scheme at one world. Figures are medians
 /// over the repeats that finished. If a run was made several times, one attempt counts
 /// (experiments/runner/results/attempts.h).
@@ -55,11 +77,11 @@ struct CaseSummary {
   int disturbed = 0;
   std::string disturbance;
   int superseded = 0;
-  double cores = -1;  // average number at work; negative if simulated
+  std::optional<double> cores{};  // average number at work; nothing if simulated
   int gpus = 0;
   double samples_per_s = 0;
-  double tokens_per_s = 0;  // 0 for images
-  double spread = 0;        // half of (largest - smallest) samples/s, divided by the median
+  std::optional<double> tokens_per_s{};  // nothing for images
+  double spread = 0;  // half of (largest - smallest) samples/s, divided by the median
   /// The speed-up against `single`, and the speed-up divided by world. Neither is known if `single`
   /// was not compared, devices were shared, the case is not the same training run as `single`, or
   /// the case is only a reference. Schemes with an algorithm of their own have neither, because
@@ -68,22 +90,17 @@ struct CaseSummary {
   int baseline = -1;  // the line of that `single` (RunPlan::line); -1 if there is none
   /// Whether that `single` has another global batch, so that the speed-up is one per sample only.
   bool other_batch = false;
-  double efficiency = -1;
+  std::optional<double> efficiency{};
   /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
   Ratio of_all_cores;
   /// In milliseconds, where the step of the run, or of its prediction, lies if the errors that its
   /// cluster states are the largest ones.
   std::optional<Interval> simulated_ms{};
-  double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
-  double data_ms = 0, idle_ms = 0, encoding_ms = 0;
-  double other_ms = 0;  // data, idle and encoding
-  /// Of a worker's communication what is not exposed, because the worker does not wait for it:
-  /// communication minus exposed, and 0 where a worker waits longer than it communicates.
-  /// `overlap` is hidden divided by communication; nothing where nothing is communicated.
-  double communication_ms = 0, hidden_ms = 0;
-  std::optional<double> overlap{};
-  double bytes_sent_per_step = 0;  // of the busiest rank
-  bool bytes_computed = false;     // not counted (Traffic::computed)
+  double step_ms = 0;
+  CaseTimes time_ms{};
+  std::optional<double> overlap{};  // hidden / communication; nothing where none is communicated
+  double bytes_sent_per_step = 0;   // of the busiest rank
+  bool bytes_computed = false;      // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
   /// What the scheme reports of itself. `max` is the largest one of all repeats.
   std::vector<RunFigure> figures;
@@ -93,11 +110,8 @@ struct CaseSummary {
   std::vector<std::int64_t> worker_steps{};
   std::vector<std::string> lost_workers{};  // of all repeats
   MemorySummary memory;
-  /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
-  /// predicted_ms and predicted_peak are negative if nothing was predicted.
-  double predicted_ms = -1, predicted_ms_error = 0;
-  double predicted_peak = -1, predicted_peak_error = 0;  // bytes
-  std::string prediction_failure;                        // why nothing was predicted
+  std::optional<CasePrediction> predicted{};
+  std::string prediction_failure;  // why nothing was predicted
   std::vector<Published> published{};
   bool simulated = false;                        // on a cluster of an experiment file
   std::optional<StateBytes> state_by_formula{};  // nothing if all repeats failed

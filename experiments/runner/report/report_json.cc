@@ -12,6 +12,15 @@ namespace {
 
 using nlohmann::ordered_json;
 
+template <class Value>
+ordered_json or_null(const std::optional<Value>& value) {
+  if (!value) return nullptr;
+  if constexpr (std::is_same_v<Value, double>)
+    return *value;
+  else
+    return to_json(*value);
+}
+
 ordered_json or_null(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
 
 /// [low, high], both multiplied by `scale`.
@@ -20,23 +29,11 @@ ordered_json interval_json(const std::optional<Interval>& interval, double scale
   return {scale * interval->low, scale * interval->high};
 }
 
-ordered_json prediction_json(const CaseSummary& one) {
-  if (one.predicted_ms < 0) return nullptr;
-  return {{"step_ms", one.predicted_ms},
-          {"step_ms_error", one.predicted_ms_error},
-          {"memory_peak", one.predicted_peak},
-          {"memory_peak_error", one.predicted_peak_error}};
-}
-
 ordered_json published_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
   ordered_json out = ordered_json::array();
   for (const PublishedFigure& figure : published_figures(one, cases))
     out.push_back(to_json(figure));
   return out;
-}
-
-ordered_json curve_json(const std::optional<LossCurve>& curve) {
-  return curve ? to_json(*curve) : ordered_json();
 }
 
 ordered_json target_json(const CaseSummary& one) {
@@ -47,7 +44,7 @@ ordered_json target_json(const CaseSummary& one) {
 ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
   const Proof proof = one.verdict.proof;
   const bool compared = proof == Proof::to_rounding || proof == Proof::different;
-  const bool per_worker = one.efficiency >= 0;
+  const bool per_worker = one.efficiency.has_value();
   ordered_json swept = ordered_json::object();
   for (const Setting& setting : one.swept) swept[setting.key] = setting.value;
   ordered_json assumed = ordered_json::object();
@@ -76,7 +73,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"disturbance", one.disturbance},
       {"superseded", one.superseded},
       {"samples_per_s", one.samples_per_s},
-      {"tokens_per_s", one.tokens_per_s > 0 ? ordered_json(one.tokens_per_s) : ordered_json()},
+      {"tokens_per_s", or_null(one.tokens_per_s)},
       {"spread", one.spread},
       {"speed_up", or_null(one.speed_up.median)},
       {"speed_up_interval", interval_json(one.speed_up.interval)},
@@ -88,19 +85,10 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
       {"step_ms", one.step_ms},
       {"simulated_interval_ms", interval_json(one.simulated_ms)},
-      {"predicted", prediction_json(one)},
+      {"predicted", or_null(one.predicted)},
       {"published", published_json(one, cases)},
-      {"time_ms",
-       {{"compute", one.compute_ms},
-        {"exposed", one.exposed_ms},
-        {"hidden", one.hidden_ms},
-        {"optimizer", one.optimizer_ms},
-        {"data", one.data_ms},
-        {"idle", one.idle_ms},
-        {"encoding", one.encoding_ms},
-        {"other", one.other_ms},
-        {"communication", one.communication_ms}}},
-      {"overlap", one.overlap ? ordered_json(*one.overlap) : ordered_json()},
+      {"time_ms", to_json(one.time_ms)},
+      {"overlap", or_null(one.overlap)},
       {"mfu", to_json(one.utilization)},
       {"bytes_sent_per_step", one.bytes_sent_per_step},
       {"bytes_computed", one.bytes_computed},
@@ -111,10 +99,10 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"lost_workers", one.lost_workers},
       {"memory", to_json(one.memory)},
       {"final_loss", one.final_loss},
-      {"loss_curve", curve_json(one.loss_curve)},
-      {"held_out_curve", curve_json(one.held_out_curve)},
+      {"loss_curve", or_null(one.loss_curve)},
+      {"held_out_curve", or_null(one.held_out_curve)},
       {"target_loss", target_json(one)},
-      {"time_to_loss", one.time_to_loss ? to_json(*one.time_to_loss) : ordered_json()},
+      {"time_to_loss", or_null(one.time_to_loss)},
       {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
       {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
       {"proof", name_of(proof)},

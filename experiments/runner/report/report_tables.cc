@@ -62,7 +62,7 @@ std::string ratio(const Ratio& ratio) {
 
 std::string cores_cell(const CaseSummary& one) {
   if (one.gpus > 0) return std::to_string(one.gpus);
-  return one.cores < 0 ? "-" : fmt::format("{:.1f}", one.cores);
+  return one.cores ? fmt::format("{:.1f}", *one.cores) : "-";
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ bool with_utilization(const std::vector<CaseSummary>& cases) {
 }
 
 bool with_predictions(const std::vector<CaseSummary>& cases) {
-  return any(cases, [](const CaseSummary& one) { return one.predicted_ms >= 0; });
+  return any(cases, [](const CaseSummary& one) { return one.predicted.has_value(); });
 }
 
 bool with_intervals(const std::vector<CaseSummary>& cases) {
@@ -91,7 +91,7 @@ bool with_all_cores(const std::vector<CaseSummary>& cases) {
 
 std::string cores_column(const std::vector<CaseSummary>& cases) {
   if (any(cases, [](const CaseSummary& one) { return one.gpus > 0; })) return "GPUs";
-  return any(cases, [](const CaseSummary& one) { return one.cores >= 0; }) ? "cores" : "";
+  return any(cases, [](const CaseSummary& one) { return one.cores.has_value(); }) ? "cores" : "";
 }
 
 std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
@@ -119,13 +119,16 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
                   {fmt::format("{}{} ±{:2.0f}%", per_second(one.samples_per_s),
                                own_algorithm(one) ? "*" : "", 100 * one.spread),
                    ratio(one.speed_up),
-                   one.efficiency < 0 ? "-" : fmt::format("{:.0f}%", 100 * one.efficiency)});
+                   one.efficiency ? fmt::format("{:.0f}%", 100 * *one.efficiency) : "-"});
       if (all_cores) line.push_back(ratio(one.of_all_cores));
       line.push_back(milliseconds(one.step_ms));
-      if (predictions) line.push_back(prediction_cell(one.predicted_ms, 1, one.predicted_ms_error));
+      if (predictions)
+        line.push_back(
+            one.predicted ? prediction_cell(one.predicted->step_ms, 1, one.predicted->step_ms_error)
+                          : "-");
       if (intervals) line.push_back(interval_cell(one.simulated_ms));
-      line.insert(line.end(), {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
-                               milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
+      line.insert(line.end(), {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
+                               milliseconds(one.time_ms.optimizer), milliseconds(one.time_ms.other),
                                fmt::format("{}{}", one.bytes_computed ? "~" : "",
                                            megabytes(one.bytes_sent_per_step)),
                                megabytes(one.bytes_minimum_per_step), peak_cell(one.memory.peak()),
@@ -156,8 +159,8 @@ std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases) 
   for (const CaseSummary& one : cases) {
     if (!finished(one)) continue;
     const Utilization& used = one.utilization;
-    lines.push_back({one.label, std::to_string(one.world), milliseconds(one.communication_ms),
-                     milliseconds(one.hidden_ms), share(one.overlap), share(used.mfu),
+    lines.push_back({one.label, std::to_string(one.world), milliseconds(one.time_ms.communication),
+                     milliseconds(one.time_ms.hidden), share(one.overlap), share(used.mfu),
                      share(used.hfu), used.work ? giga(used.work->model()) : "-",
                      used.peak ? giga(used.peak->flops) : "-", used.peak ? used.peak->dtype : "-"});
   }

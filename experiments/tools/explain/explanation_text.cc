@@ -50,7 +50,7 @@ std::string hidden_text(const Evidence& e) {
   std::string out = fmt::format(
       "Communication goes on for {} ms of a step: {} ms are hidden behind other work, "
       "and workers wait {} ms.",
-      milliseconds(e.ms.communication), milliseconds(e.summary.hidden_ms),
+      milliseconds(e.ms.communication), milliseconds(e.summary.time_ms.hidden),
       milliseconds(e.ms.exposed));
   if (const double late = e.for_last_rank_ms(); late > 0.01 * e.ms.mean())
     out +=
