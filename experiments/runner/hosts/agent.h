@@ -12,8 +12,8 @@ namespace ringside {
 
 struct AgentStart {
   Rendezvous meeting;
-  AgentFacts
-      facts;  // if it has no address, the one by which the process reaches the leader is used
+  /// Without an address, the process takes the one by which it reaches the leader.
+  AgentFacts facts;
   double join_timeout_s = 60;
   double unheard_s = 5;  // after which a silent leader's host is given up
   RankProgram program;   // that runs as a rank

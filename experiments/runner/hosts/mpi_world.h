@@ -41,8 +41,8 @@ class MpiWorld : public RunSidecar {
   struct Command {
     int agent = 0;
     std::string host{};  // for people
-    std::unique_ptr<JsonLine>
-        asks{};          // its `ringside on` process on this host; none for the launcher
+    /// Its `ringside on` process on this host; none for the launcher.
+    std::unique_ptr<JsonLine> asks{};
     std::string said{};  // the beginning of its output
     std::optional<int> status{};
   };

@@ -23,12 +23,12 @@ struct AcceptedConnection {
   std::unique_ptr<nlohmann::json> said;
 };
 
-/// Listens to newcomers. Whoever says something that is no line of JSON, more than one line, or
-/// nothing for `introduction_s`, is dropped, and so is the oldest of more than `most_unknown`.
+/// Accepts connections and reads their first line. A connection that sends anything but one line of
+/// JSON, or nothing for `introduction_s`, is dropped, and so is the oldest one of more than
+/// `most_unknown`.
 class PendingConnections {
  public:
-  /// `listener` and `refusals`, which hears of every connection that is dropped, outlive this
-  /// object.
+  /// Every dropped connection is reported to `refusals`. Both arguments outlive this object.
   PendingConnections(JobListener& listener, Refusals& refusals)
       : listener_(listener), refusals_(refusals) {}
 
