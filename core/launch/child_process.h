@@ -13,7 +13,7 @@ namespace ringside {
 
 struct ChildOptions {
   std::vector<int> inherited{};  // open files that the child has too, under the same numbers
-  int input = -1;                // what becomes its standard input; -1: ours
+  int input = -1;                // its standard input; -1: that of this process
   /// The child begins a group of processes, which ends with it. When the thread that started it
   /// dies, the child is asked to end (SIGTERM) instead of being killed, so that it can tidy up.
   bool own_group = false;
@@ -40,7 +40,7 @@ class ChildProcess {
   const RankOutput& output() const { return output_; }
 
  private:
-  /// Ends what the child has left of its group. The child's number is still its own.
+  /// Ends the processes that are left of the child's group. The child's number is not yet reused.
   void end_group() const;
 
   pid_t pid_ = 0;  // 0 after the end

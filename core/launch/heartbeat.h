@@ -8,12 +8,12 @@
 
 namespace ringside {
 
-/// How often a process says that it runs, and how long it may say nothing before it is given up.
+/// The interval of heartbeats, and the silence after which a process is given up.
 inline constexpr double beat_every_s = 1, longest_silence_s = 5;
 
-/// A thread that says {"alive": true} on a line, now and once a second, so that the other end knows
-/// that this process runs, whatever its other threads compute or wait for. A process that is
-/// stopped says nothing, although its system keeps the connection.
+/// A thread that sends {"alive": true} on a line, at once and then every second, so that the other
+/// end knows that this process runs, whatever its other threads do. A stopped process sends
+/// nothing, although its system keeps the connection.
 class Heartbeat {
  public:
   /// `line` outlives this object.
@@ -23,14 +23,14 @@ class Heartbeat {
   std::jthread thread_;
 };
 
-/// How long the process at the other end has said nothing. The time during which this process was
-/// stopped does not count.
+/// The length of the other process's silence. The time during which this process was stopped does
+/// not count.
 class Silence {
  public:
   explicit Silence(double now) : waited_(now, beat_every_s) {}
-  /// Something has come.
+  /// Notes that a message has arrived.
   void end(double now) { waited_ = WaitingTime(now, beat_every_s); }
-  /// To be called at least every `beat_every_s`, after what has come was read.
+  /// Call it at least every `beat_every_s`, after reading the messages that have arrived.
   double seconds(double now) { return waited_.seconds(now); }
 
  private:

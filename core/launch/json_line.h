@@ -20,7 +20,7 @@ class JsonLine {
   JsonLine(const JsonLine&) = delete;
   JsonLine& operator=(const JsonLine&) = delete;
 
-  /// From now on lines may have any length.
+  /// Removes the limit on the length of lines.
   void lift_limit() { longest_line_ = std::string::npos; }
 
   int socket() const { return socket_; }
@@ -30,7 +30,7 @@ class JsonLine {
   void send_at_once(const nlohmann::json& value);
   /// Blocks until data or the end of the stream arrives. Returns the values that have arrived
   /// completely (an empty list if only a part of a value has arrived), or std::nullopt at the end
-  /// of the stream. What came before a line that is too long is returned first. Throws
+  /// of the stream. Values before a line that is too long are returned first. Throws
   /// nlohmann::json::exception for a line that is no JSON.
   std::optional<std::vector<nlohmann::json>> receive();
   /// Ends a receive() under way in another thread, and every later receive().

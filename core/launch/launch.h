@@ -23,21 +23,21 @@ struct LaunchResult {
   /// Empty if every rank finished; otherwise one line that names the first rank that failed and the
   /// reason (the rank's own message, or the signal that ended it).
   std::string error;
-  /// What ranks have left in the store for the user (kept_key), by what follows in the key.
+  /// The values that ranks have left in the store for the user (kept_key), by the rest of the key.
   std::map<std::string, std::string> kept;
   /// Workers whose processes ended although the run went on (RunPlan::expendable): how, by worker.
   std::map<int, std::string> lost;
-  /// How long this process stood still, in seconds: it asked to be woken ten times a second, and
-  /// was not, because all processes were stopped or the machine was paused.
+  /// The time during which this process did not run, in seconds: it asks to be woken ten times a
+  /// second, and was not, because all processes were stopped or the machine was paused.
   double stood_still_s = 0;
   bool interrupted = false;
 };
 
-/// What is told while a run goes on; the functions must not block.
+/// Callbacks during a run, which must not block.
 struct LaunchListener {
   std::function<void(int rank, const nlohmann::json&)> on_progress = [](int,
                                                                         const nlohmann::json&) {};
-  /// Takes what ranks write to their standard output and error (warnings of libraries).
+  /// Takes the standard output and error of ranks (warnings of libraries).
   std::function<void(const std::string& text)> on_output = [](const std::string&) {};
 };
 
@@ -46,20 +46,17 @@ struct LaunchListener {
 /// (in_one_process()), `hosts` has one entry, and that process reports the list of the ranks'
 /// records.
 ///
-/// A rank and its launcher speak in lines of JSON over a socket. The launcher begins with
-/// {"rank", "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set
-/// by {"set": [key, value]}. A rank tells {"progress": ...} after each step, and last {"record":
-/// ...}, or
-/// {"error": text, "time": seconds since the host's start}. Another program than ours
-/// (RunPlan::program) is started as COMMAND SCRIPT OURS SOCKET, where OURS is a file that starts
-/// our program.
+/// A rank and its launcher exchange lines of JSON over a socket. The launcher begins with {"rank",
+/// "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set by
+/// {"set": [key, value]}. A rank sends {"progress": ...} after each step, and last {"record": ...},
+/// or {"error": text, "time": seconds since the host's start}. Another program (RunPlan::program)
+/// is started as COMMAND SCRIPT RINGSIDE SOCKET, where RINGSIDE is a file that starts this program.
 ///
-/// When a rank fails, the other ranks are ended within 5
-/// seconds, unless the rank is an expendable worker whose process has ended by a signal: then the
-/// other ranks are told (lost_key()) and go on. When `interrupted`, which is called ten times a
-/// second, returns true, all ranks are ended within 5 seconds. Ranks die with the launcher. Leaves
-/// no process, file or shared memory behind. `sidecar` is what the run needs beside its ranks;
-/// null: nothing.
+/// When a rank fails, the other ranks are ended within 5 seconds, unless the rank is an expendable
+/// worker whose process has ended by a signal: then the other ranks are told (lost_key()) and go
+/// on. When `interrupted`, which is called ten times a second, returns true, all ranks are ended
+/// within 5 seconds. Ranks die with the launcher. Leaves no process, file or shared memory behind.
+/// `sidecar` (may be null) works beside the ranks.
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
                     const LaunchListener& listener, const std::function<bool()>& interrupted,
                     RunSidecar* sidecar = nullptr);

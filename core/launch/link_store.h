@@ -11,9 +11,9 @@
 
 namespace ringside {
 
-/// The launcher's store, as a rank sees it. Sends {"set": [key, value]} and {"get": key}. The
-/// answers {"value": [key, value]} are kept here, where get() waits for them; whoever reads the
-/// line hands them over. Thread-safe.
+/// The launcher's store, as a rank sees it. Sends {"set": [key, value]} and {"get": key}. get()
+/// waits for the answers {"value": [key, value]}; the reader of the line passes them to answer().
+/// Thread-safe.
 class LinkStore : public Store {
  public:
   /// The line outlives the store.

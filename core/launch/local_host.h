@@ -21,7 +21,7 @@ struct RankProgram {
   std::vector<std::string> environment;  // "NAME=VALUE"; entries of the rank's plan take precedence
 };
 
-/// What a rank's process has beside what its plan and its program say.
+/// Additions to a rank's process, besides its plan and its program.
 struct RankAddition {
   std::vector<std::string> environment{};  // as RankPlan::environment, which takes precedence
   std::vector<int> files{};                // open files that it has too, under the same numbers

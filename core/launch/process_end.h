@@ -12,7 +12,7 @@ namespace ringside {
 /// limit), or if there is no such child.
 std::optional<int> wait_for_process(pid_t process, double timeout_s);
 
-/// Why a process ended, by its status from waitpid(): "signal 9 (Killed)", "exit code 1".
+/// The end of a process in words, from the status of waitpid(): "signal 9 (Killed)", "exit code 1".
 std::string words_for_end(int status);
 
 }  // namespace ringside

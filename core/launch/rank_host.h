@@ -13,11 +13,11 @@ namespace ringside {
 
 /// How the process of a rank ended.
 struct RankEnd {
-  std::optional<int> status;  // of waitpid(); none if nobody knows the status
-  std::string last_line;      // that the rank wrote to its standard output or error
-  std::string cause;          // why nobody knows the status; empty: somebody else collected it
+  std::optional<int> status;  // of waitpid(); none if it is not known
+  std::string last_line;      // of the rank's standard output or error
+  std::string cause;          // why the status is not known; empty: another caller collected it
   bool lost = false;          // the connection with the rank's host has ended
-  std::string memory{};       // that the system killed it for lack of memory, if it did
+  std::string memory{};       // a note if the system killed it for lack of memory
 
   /// Whether the process ended by a signal other than `number`.
   bool killed_but_by(int number) const;
@@ -29,17 +29,17 @@ struct RankEnd {
   std::string text(const std::string& step) const;
 };
 
-/// Hears what the processes of ranks do.
+/// Callbacks for the events of ranks' processes.
 class RankEvents {
  public:
   virtual ~RankEvents() = default;
-  /// The rank said this to its launcher.
+  /// A message of the rank to its launcher.
   virtual void line(int rank, const nlohmann::json& value) = 0;
-  /// The rank wrote this to its standard output or error.
+  /// Text that the rank wrote to its standard output or error.
   virtual void output(int rank, const std::string& text) = 0;
-  /// The rank's process has ended, and all that the process said and wrote has been heard.
+  /// The rank's process has ended; all its messages and output have been passed on before.
   virtual void ended(int rank, const RankEnd& end) = 0;
-  /// The host answers what it was told beside ranks.
+  /// The host's answer to tell().
   virtual void told(const nlohmann::json&) {}
 };
 
@@ -57,21 +57,21 @@ class RankHost {
 
   /// Starts the process of a rank, and tells the rank its plan. Throws Error if the system refuses.
   virtual void start(const RunPlan& plan, int rank) = 0;
-  /// Says something to a rank; does nothing if the rank has ended.
+  /// Sends a message to a rank; does nothing if the rank has ended.
   virtual void send(int rank, const nlohmann::json& value) = 0;
   virtual void signal(int rank, int number) = 0;
-  /// Gives up a host whose ranks do not end; to whoever reads, they are lost.
+  /// Gives up a host whose ranks do not end; they are reported as lost.
   virtual void drop() {}
-  /// Tells the host something that concerns no rank; a host that starts ranks alone does nothing.
+  /// Sends the host a message that concerns no rank; the default ignores it.
   virtual void tell(const nlohmann::json&) {}
   /// Whether the host cannot be reached any more.
   virtual bool lost() const { return false; }
 
-  /// What to poll for news.
+  /// The files to poll for news.
   virtual std::vector<int> files() const = 0;
-  /// Whether news will come that no file announces: a process is about to end.
+  /// Whether news is due that no file announces: a process is about to end.
   virtual bool expects_end() const = 0;
-  /// Tells what has happened since the last call; does not block.
+  /// Passes on the events since the last call; does not block.
   virtual void read(RankEvents& events) = 0;
 
   /// Measured while none of its ranks runs; may block for a moment. Throws Error if the host cannot

@@ -15,7 +15,7 @@
 
 namespace ringside {
 
-/// What a launcher does while it waits for an agent.
+/// Callbacks of a launcher that waits for an agent.
 struct AgentWait {
   std::function<bool()> interrupted = [] { return false; };
   /// Gets one line about a wait that has become long.
@@ -23,21 +23,21 @@ struct AgentWait {
   std::function<double()> now = seconds_now;
 };
 
-/// The launcher's end. If the connection ends, so do the ranks, as far as the launcher can know. An
-/// agent that is awaited and says nothing for `longest_silence_s` is given up: it stands still.
+/// The launcher's end. If the connection ends, the launcher counts the ranks as ended. An awaited
+/// agent that is silent for `longest_silence_s` is given up as stopped.
 ///
-/// The launcher says {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to": rank},
-/// {"ask": question, "number"}, {"tell": what concerns no rank}, {"refused": cause} and {"end":
-/// true}. The agent says {"from": rank, "line"}, {"from": rank, "output"}, {"from": rank, "status",
-/// "last_line", "cause", "memory"} of a rank that has ended, {"answer": ..., "number"},
-/// {"unanswered": cause, "number"} and {"told": ...}. What the clock shows an agent answers by
-/// itself. Both say {"alive": true} (Heartbeat).
+/// The launcher sends {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to":
+/// rank}, {"ask": question, "number"}, {"tell": a message that concerns no rank}, {"refused":
+/// cause} and {"end": true}. The agent sends {"from": rank, "line"}, {"from": rank, "output"},
+/// {"from": rank, "status", "last_line", "cause", "memory"} of a rank that has ended, {"answer":
+/// ..., "number"}, {"unanswered": cause, "number"} and {"told": ...}. An agent answers questions
+/// about its clock without AgentDuties. Both send {"alive": true} (Heartbeat).
 class RemoteHost : public RankHost {
  public:
-  /// What loss() says of a connection that has ended.
+  /// The text of loss() for a connection that has ended.
   static constexpr const char* ended = "cannot be reached any more";
 
-  /// `name` is what errors call the agent: "agent 3 on host1 (10.0.0.2)".
+  /// `name` names the agent in errors: "agent 3 on host1 (10.0.0.2)".
   RemoteHost(std::unique_ptr<JsonLine> agent, std::string name, AgentWait wait = {});
   /// Tells the agent that no more ranks will be started, and blocks until the agent has ended the
   /// connection, two seconds at most.
@@ -58,23 +58,23 @@ class RemoteHost : public RankHost {
   ClockDifference clock() override;
 
   const std::string& name() const { return name_; }
-  /// Looks whether the agent was lost while none of its ranks ran; does not block.
+  /// Checks whether the agent was lost while none of its ranks ran; does not block.
   bool lost_idle();
-  /// How a lost agent was lost, after its name.
+  /// The way in which the agent was lost, as text after its name.
   const std::string& loss() const { return loss_; }
-  /// Tells the agent why there is no work for it. Returns false if the agent is lost.
+  /// Sends the agent the reason why there is no work for it. Returns false if the agent is lost.
   bool refuse(const std::string& cause);
   /// Asks the agent something while none of its ranks runs, and blocks until the answer has come.
-  /// `doing` says what the agent does for it: "looks at its data". Throws Error that names the
-  /// agent if it is lost, if it cannot answer, or if that takes longer than `timeout_s`, and Error
-  /// if the launcher is interrupted.
+  /// `doing` describes the agent's work for the answer: "looks at its data". Throws Error that
+  /// names the agent if it is lost, if it cannot answer, or if that takes longer than `timeout_s`,
+  /// and Error if the launcher is interrupted.
   nlohmann::json ask(const nlohmann::json& question, const std::string& doing, double timeout_s);
 
  private:
   void say(const nlohmann::json& value);
-  /// What has come; without a word that makes sense the connection is over.
+  /// The messages that have arrived. An invalid one ends the connection.
   std::vector<nlohmann::json> hear();
-  /// Gives up an agent that has said nothing for too long.
+  /// Gives up an agent that has been silent for too long.
   void judge_silence();
 
   std::unique_ptr<JsonLine> agent_;
@@ -88,14 +88,14 @@ class RemoteHost : public RankHost {
   std::unique_ptr<Heartbeat> beats_;
 };
 
-/// What an agent does beside starting ranks.
+/// Duties of an agent besides starting ranks.
 struct AgentDuties {
   DefaultOptions defaults;  // with which plans are read
   /// Answers a question of the launcher; may throw.
   std::function<nlohmann::json(const nlohmann::json& question)> answer;
   /// Whether the agent is to end; called ten times a second.
   std::function<bool()> stopped;
-  /// How long the launcher may take to say its first word.
+  /// The deadline for the launcher's first message.
   double first_word_s = longest_silence_s;
   std::function<double()> now = seconds_now;
 };
@@ -105,13 +105,13 @@ enum class ServiceEnd {
   over,     // the launcher has ended the job
   stopped,  // AgentDuties::stopped
   lost,     // the connection has ended
-  silent,   // the launcher stands still: it has said nothing for `longest_silence_s`
-  unheard   // the connection has ended before a first word, or none has come in time
+  silent,   // the launcher has been silent for `longest_silence_s`
+  unheard   // the connection has ended before a first message, or none has arrived in time
 };
 
-/// The agent's end: starts ranks on `host` as the launcher says, and blocks until the agent ends.
-/// The caller then drops `host`, and with it the ranks that still run. Throws Error if the launcher
-/// says {"refused": cause}.
+/// The agent's end: starts ranks on `host` at the launcher's requests, and blocks until the agent
+/// ends. The caller then drops `host`, and with it the ranks that still run. Throws Error if the
+/// launcher sends {"refused": cause}.
 ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties);
 
 }  // namespace ringside

@@ -13,16 +13,16 @@ class RunSidecar {
   /// Ends all that it has started; may block for a few seconds.
   virtual ~RunSidecar() = default;
 
-  /// What to poll for work.
+  /// The files to poll for work.
   virtual std::vector<int> files() const = 0;
-  /// One of the hosts answers what it was told (RankHost::tell()).
+  /// Takes a host's answer to RankHost::tell().
   virtual void hear(const nlohmann::json& told) = 0;
-  /// A rank has set a key of the run's store.
+  /// Notes that a rank has set a key of the run's store.
   virtual void note_set(const std::string& key) = 0;
-  /// Does what there is to do; does not block. Called ten times a second at least.
+  /// Does its pending work without blocking. Called at least ten times a second.
   virtual void attend() = 0;
-  /// One line that says why the run cannot go on; empty if it can. If a rank was killed too, that
-  /// is the cause; if a rank ended by itself, this is.
+  /// The reason why the run cannot go on, in one line; empty if it can. If a rank was killed too,
+  /// the kill counts as the cause; if a rank ended by itself, this reason does.
   virtual std::string failure() const = 0;
 };
 

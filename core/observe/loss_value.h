@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-/// What some samples contribute to the means over the global batch.
+/// The contribution of some samples to the means over the global batch.
 struct LossValue {
   double loss = 0;        // the sum of all terms
   double first_term = 0;  // the loss of the first term alone, in evaluation

@@ -17,15 +17,14 @@ struct ModelWork {
   double tokens = 0;  // of such a sample; 0 for images
 
   double forward() const { return linear + attention + convolution; }
-  /// Of a training step without what is computed again: backward has two products for each one of
-  /// forward.
+  /// Of a training step without recomputation: backward has two products for each one of forward.
   double model() const { return 3 * forward(); }
 };
 
 Fields fields_of(ModelWork& work);
 
-/// The largest number of floating-point operations a second that the device of one rank does in
-/// products, and how that is known.
+/// The peak rate of one rank's device in products, in floating-point operations a second, and the
+/// source of the figure.
 struct Peak {
   double flops = 0;
   std::string dtype;  // of the products: as in DeviceSpec::tflops

@@ -22,12 +22,12 @@ std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<Ra
 std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
                                            const std::vector<RankRecord>& ranks);
 
-/// Joins what workers showed of their parameters: `hashes` get one for each replica.
+/// Joins the parameter hashes of all workers: `hashes` gets one for each replica.
 RunParameters parameters_at_end(const std::vector<RankRecord>& ranks,
                                 std::vector<std::string>& hashes);
 
-/// How long a worker stood still in the longest of its measured steps, in seconds; 0 if none did.
-/// A scheme that does more in some steps has several long ones.
+/// The longest standstill of a worker within a measured step, in seconds; 0 if there was none. A
+/// scheme that does more in some steps has several long ones.
 double stood_still_s(const RunPlan& plan, const std::vector<RankRecord>& ranks);
 
 /// The staleness of the gradients of all servers together; none if no rank reports a staleness.

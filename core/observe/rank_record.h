@@ -26,11 +26,11 @@ struct Staleness {
   std::vector<std::int64_t> updates;
   /// The same by time: entry i counts gradients of about time_of_bin(i) seconds.
   std::vector<std::int64_t> times;
-  /// Gradients that came too late and were applied nowhere (backup workers).
+  /// Gradients that arrived too late and were not applied (backup workers).
   std::int64_t dropped = 0;
 
   void add(std::int64_t stale_updates, double seconds);
-  /// Adds what another server counted.
+  /// Adds the counts of another server.
   void add(const Staleness& other);
   /// Bins grow by 2%, from a microsecond on.
   static double time_of_bin(std::size_t bin);
@@ -49,9 +49,9 @@ struct HostMemory {
   MemoryUse at_peak;
 };
 
-/// What a rank measured between its host and others (Purpose::links). Bandwidth and steps are those
-/// of collectives of one rank on each host; messages go to a server, which lives on the host of
-/// worker 0.
+/// A rank's measurements between its host and others (Purpose::links). Bandwidth and steps are
+/// those of collectives of one rank on each host; messages go to a server, which lives on the host
+/// of worker 0.
 struct LinkTimes {
   double gbs = 0;                   // each way at once, into and out of a host
   double step_us = 0;               // a step of a collective that moves next to nothing
@@ -73,7 +73,8 @@ struct RankRecord {
   std::vector<std::int64_t> loss_places{};
   /// The number of steps that changed nothing because gradients were not finite.
   std::int64_t skipped_steps = 0;
-  /// How many steps a worker had done when its process was killed; nothing else is known of it.
+  /// The number of steps that a worker had done when its process was killed, the only figure of
+  /// such a worker.
   std::int64_t lost_after = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
@@ -113,7 +114,7 @@ struct RankRecord {
   std::string parameter_blocks{};
   /// Elements [first, first + second) of the model that this worker keeps, if others keep the rest.
   std::vector<std::pair<std::int64_t, std::int64_t>> kept{};
-  /// What this rank's samples contribute to an evaluation.
+  /// The contribution of this rank's samples to an evaluation.
   struct Evaluation {
     std::int64_t step = 0;
     std::int64_t first = 0;           // the first micro-batch
@@ -123,17 +124,17 @@ struct RankRecord {
   std::vector<Evaluation> evaluations;
   /// Of a server whose gradients may be stale; else none.
   std::optional<Staleness> staleness{};
-  /// Of such a server: what happened to each of its ranges, from which the run can be replayed.
+  /// Of such a server: the history of each of its ranges, from which the run can be replayed.
   std::vector<ChunkHistory> history{};
-  /// What the rank's scheme reports of itself.
+  /// The figures of the rank's scheme.
   std::vector<SchemeFigure> figures{};
   /// Of a run that times operations (Purpose::timing): the operations of a step in order, and
   /// copies, sums and updates of pieces of the model, each with the median of its times in
-  /// `TimedOperation::us`. What else an entry says is not known to a rank.
+  /// `TimedOperation::us`. A rank does not know the other members of an entry.
   std::vector<sim::TimedOperation> operations{}, pieces{};
   /// Of the first and the last worker of a run that times links (Purpose::links).
   std::optional<LinkTimes> links{};
-  /// Spans of the last steps, and what the rank's memory held in them, for a trace.
+  /// Spans of the last steps, and the use of the rank's memory during them, for a trace.
   std::vector<Slice> slices;
   std::vector<MemorySample> memory{};
 };
@@ -147,7 +148,7 @@ Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);
 Fields fields_of(LinkTimes& times);
 
-/// The figures of a rank that go into a row of results; figures of single steps do not.
+/// The figures of a rank that become part of a RunRecord; figures of single steps do not.
 Fields row_fields_of(RankRecord& record);
 /// All figures, which a rank sends to its launcher.
 Fields fields_of(RankRecord& record);

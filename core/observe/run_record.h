@@ -54,20 +54,20 @@ struct RunRecord {
   /// every evaluation of any worker, made of the latest shares of all workers; its step is the mean
   /// of theirs. (`evaluations` joins shares of the same step, which may be far apart in time.)
   std::vector<Evaluation> held_out_over_time;
-  /// How workers ended whose processes were killed while the run went on without them.
+  /// The ends of workers whose processes were killed while the run went on without them.
   std::vector<std::string> lost_workers;
   /// Only for runs whose definition replays them.
   std::optional<Replay> replay;
   std::vector<RunFigure> figures;
-  /// What a sample of full length costs, and how fast a worker's device is at most in products; the
-  /// peak of a measured run is there if somebody has measured this machine, and that of a simulated
-  /// one stands in its cluster.
+  /// The work of a sample of full length, and the peak rate of a worker's device in products. The
+  /// peak of a measured run is present if this machine has been calibrated; that of a simulated run
+  /// comes from its cluster.
   std::optional<ModelWork> work;
   std::optional<Peak> measured_peak;
   std::optional<Prediction> predicted;
   /// Of a simulated run, if its cluster states how far off simulated times may be.
   std::optional<StepBounds> bounds;
-  /// What else the machine did during the run; none for simulated ranks.
+  /// The other load of the machine during the run; none for simulated ranks.
   std::optional<MachineLoad> load;
   int attempt = 0;            // counted from 0; a disturbed run is repeated
   std::string status = "ok";  // "ok" or "failed"
@@ -79,7 +79,7 @@ inline const std::vector<Evaluation>& held_out_curve(const RunRecord& row) {
   return row.held_out_over_time.empty() ? row.evaluations : row.held_out_over_time;
 }
 
-/// The largest memory peak of the row's ranks, in bytes.
+/// The largest memory peak of all ranks, in bytes.
 std::int64_t memory_peak(const RunRecord& row);
 
 /// Whether the bytes of any rank were computed by a closed form instead of counted
@@ -89,21 +89,21 @@ bool bytes_computed(const RunRecord& row);
 /// The perplexity of the loss's first term, which is over tokens; none for images.
 std::optional<double> perplexity(const RunRecord& row, const Evaluation& evaluation);
 
-/// Says what disturbed the run (core/observe/machine_load.h). Empty for a run that was not
+/// The cause of a disturbance in words (core/observe/machine_load.h). Empty for a run that was not
 /// disturbed, that failed, or whose ranks were simulated.
 std::string disturbance(const RunRecord& row);
-/// The share of its processor time that the run lost to whatever disturbed it; 0 if nothing did.
+/// The share of processor time that the run lost to disturbances; 0 without any.
 double lost_share(const RunRecord& row);
 
-/// Makes the row of a run that finished; `records` are in rank order.
+/// Makes the record of a run that finished; `records` are in rank order.
 RunRecord make_row(const RunPlan& plan, std::vector<RankRecord> records);
-/// Makes the row of a run that did not finish.
+/// Makes the record of a run that did not finish.
 RunRecord failed_row(const RunPlan& plan, const std::string& error);
 
-/// Writes the row's own fields and every field of its plan.
+/// Writes the record's own fields and every field of its plan.
 nlohmann::ordered_json to_json(const RunRecord& row);
-/// Reads a row that to_json() wrote; the row has no records of single steps. Throws Error if the
-/// row has another schema, nlohmann::json::exception if `in` is not a row.
+/// Reads a record that to_json() wrote, without the figures of single steps. Throws Error if it has
+/// another schema, nlohmann::json::exception if `in` is no record.
 RunRecord row_from_json(const nlohmann::json& in, const DefaultOptions& defaults);
 
 }  // namespace ringside

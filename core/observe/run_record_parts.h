@@ -18,7 +18,7 @@ struct StepBounds {
 
 Fields fields_of(StepBounds& bounds);
 
-/// What a simulation of this machine predicts for a run.
+/// The prediction for a run by a simulation of this machine.
 struct Prediction {
   double step_ms = 0;
   std::optional<StepBounds> bounds{};
@@ -35,8 +35,8 @@ struct Quantiles {
 /// Quantiles by nearest rank among the sorted values. Each is one of the values: the median of an
 /// even number of values is the lower of the two in the middle. All are 0 if there are no values.
 Quantiles quantiles(std::vector<double> values);
-/// In the same way, what a quarter of the values do not exceed. Other work on the machine makes
-/// measurements slower, never faster, so low values are the truer ones.
+/// The lower quartile, in the same way. Other work on the machine makes measurements slower, never
+/// faster, so low values are the truer ones.
 double lower_quartile(std::vector<double> values);
 
 /// One evaluation of a run: figures of the held-out samples of all workers.
@@ -68,12 +68,13 @@ struct RunStaleness {
     double p50 = 0, p95 = 0, max = 0;
   } ms;
   std::vector<std::int64_t> histogram;  // how many had staleness 0, 1, ... updates
-  std::int64_t dropped = 0;             // gradients that came too late and were applied nowhere
+  std::int64_t dropped = 0;             // gradients that arrived too late and were not applied
 };
 
 Fields fields_of(RunStaleness& staleness);
 
-/// Which workers showed parameters at the end, and where to look if these are wrong.
+/// The workers that showed their parameters at the end, and the ranks that keep each part of them,
+/// to locate wrong values.
 struct RunParameters {
   std::int64_t shown_by = 0;  // number of workers; 0 in rows that do not say so
   /// Ranks of workers whose parameters differ from those of the first worker, though all promise
@@ -88,7 +89,7 @@ struct RunParameters {
 
 Fields fields_of(RunParameters& parameters);
 
-/// What the replay of a run computed (Promise::replayed).
+/// The result of a run's replay (Promise::replayed).
 struct Replay {
   std::vector<std::string> parameter_hashes;
   std::vector<double> loss;

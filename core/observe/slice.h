@@ -11,13 +11,13 @@
 
 namespace ringside {
 
-/// What is known of a span beside its name. Every member may be left out.
+/// Attributes of a span besides its name. Every member may be left out.
 struct SpanNote {
-  /// The line that the trace shows the span on: the name of a communicator's group, "server 0".
+  /// The track of the span in a trace: the name of a communicator's group, "server 0".
   std::string track{};
-  /// What the span does as an operation of that track, such as "all_reduce"; a constant.
+  /// The operation of the span on that track, such as "all_reduce"; a constant.
   std::string_view operation{};
-  /// The bytes of what is moved or worked on; of a collective those of the whole array.
+  /// The bytes that are moved or processed; of a collective those of the whole array.
   std::int64_t bytes = 0;
   /// The number of the operation among those of its track, from 1.
   std::int64_t sequence = 0;
@@ -38,15 +38,15 @@ struct Slice {
   std::vector<std::int64_t> flows{};
 };
 
-/// What each kind of memory held from a moment on.
+/// The use of each kind of memory from a moment on.
 struct MemorySample {
   double at_s = 0;
   MemoryUse use;
 };
 
-/// What the ledger has kept, from `begin_s` on. Changes of less than a part in 500 of the largest
-/// total are left out until a larger one follows; the first and the last moment and that of the
-/// largest total are there.
+/// The use of memory by the ledger, from `begin_s` on. Changes of less than a part in 500 of the
+/// largest total are left out until a larger one follows; the first and the last moment and that of
+/// the largest total are kept.
 std::vector<MemorySample> memory_samples(const std::vector<Ledger::Change>& changes,
                                          double begin_s);
 

@@ -16,9 +16,9 @@
 
 namespace ringside {
 
-/// What a span of time was spent on. `exposed`: the rank's main thread waits for communication.
+/// The kinds of activity. `exposed`: the rank's main thread waits for communication.
 /// `communication`: communication is under way, whether or not the main thread waits for it.
-/// `encoding`: making what is sent out of values, or values out of what was received.
+/// `encoding`: conversion between values and messages.
 enum class Activity : std::uint8_t { compute, communication, exposed, optimizer, data, encoding };
 inline constexpr std::size_t activities = 6;
 inline constexpr std::string_view activity_names[activities] = {
@@ -93,7 +93,7 @@ class Timeline {
   /// Returns the kept spans that began within step `first_step` or later, and these steps
   /// themselves, for a trace.
   std::vector<Slice> slices(std::int64_t first_step) const;
-  /// Returns what the device's memory held from the beginning of that step on, if that was kept.
+  /// Returns the use of the device's memory from the beginning of that step on, if it was kept.
   std::vector<MemorySample> memory(std::int64_t first_step) const;
   /// The number of the first step whose spans are all kept.
   std::int64_t first_kept_step() const;

@@ -39,8 +39,8 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives,
 /// within groups of workers and then across them, or (`each_micro_batch`) over ranks after every
 /// micro-batch. Only the scheme's own definition has the same order then. `groups` is the world.
-/// With `unknown_order` a library adds up, and nobody knows in which order: losses agree with those
-/// of `single` to rounding.
+/// With `unknown_order` a library adds up in an unknown order: losses agree with those of `single`
+/// to rounding.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;
@@ -56,12 +56,12 @@ struct SumTree {
 /// (SumTree::own_order); or one that a library chooses (SumTree::unknown_order).
 enum class SumOrder : std::uint8_t { of_single, own, unknown };
 
-/// What a scheme promises about its results.
+/// The promise of a scheme about its results.
 enum class Promise : std::uint8_t {
   same_run,       // the same training run as `single` over the same micro-batches
   own_algorithm,  // an algorithm of the scheme's own, whose losses may differ
-  /// An algorithm of the scheme's own whose results depend on when messages come: its definition
-  /// repeats what a run recorded of that (core/plan/history.h).
+  /// An algorithm of the scheme's own whose results depend on the times of messages: its definition
+  /// repeats the recorded order of a run (core/plan/history.h).
   replayed
 };
 inline constexpr std::string_view promise_names[] = {"same run", "own algorithm", "replayed"};
@@ -76,7 +76,7 @@ enum class TargetKind : std::uint8_t {
 inline constexpr std::string_view target_names[] = {"none", "number", "single"};
 constexpr EnumNames names_of(TargetKind) { return target_names; }
 
-/// One key of an experiment file, such as "scheme.ps.servers", and its value as text.
+/// A key of an experiment file, such as "scheme.ps.servers", with its value as text.
 struct Setting {
   std::string key, value;
   bool operator==(const Setting&) const = default;
@@ -84,7 +84,7 @@ struct Setting {
 
 Fields fields_of(Setting& setting);
 
-/// What a published figure says of a run. GB are 1e9 bytes, of the worker with the largest peak of
+/// The quantity of a published figure. GB are 1e9 bytes, of the worker with the largest peak of
 /// memory, at that peak.
 enum class Measure : std::uint8_t {
   step_ms,
@@ -102,15 +102,15 @@ inline constexpr std::string_view measure_names[] = {
 constexpr EnumNames names_of(Measure) { return measure_names; }
 inline constexpr std::size_t measures = std::size(measure_names);
 
-/// One figure that somebody published of a run like this one.
+/// One published figure of a run like this one.
 struct Published {
   Measure measure = Measure::step_ms;
   double value = 0;
   std::string over{};        // label of the other case of a ratio; empty for a speed-up: this case
   std::int64_t samples = 0;  // Measure::hours: how many samples take so long
-  bool fitted = false;       // something was chosen so that this figure comes out: no prediction
-  /// Why the figure cannot be right, or cannot be of this model, with the arithmetic: one sentence;
-  /// empty if nothing contradicts it.
+  bool fitted = false;       // a parameter was chosen to match this figure: no prediction
+  /// The reason why the figure cannot be right, or cannot be of this model, with the arithmetic:
+  /// one sentence; empty if there is none.
   std::string contradiction{};
   bool operator==(const Published&) const = default;
 };

@@ -5,12 +5,12 @@
 
 namespace ringside {
 
-/// The plan of one rank that stands for all workers of the run and computes what the definition of
-/// the run's scheme says; id, label and settings are still those of the run. A simulated rank has
-/// the memory of all workers, whose replicas or gradients it holds.
+/// The plan of one rank that represents all workers of the run and computes the definition of the
+/// run's scheme; id, label and settings are still those of the run. A simulated rank has the memory
+/// of all workers, whose replicas or gradients it holds.
 RunPlan definition_of(const RunPlan& run);
 
-/// The same for a run whose definition repeats what happened (Promise::replayed).
+/// The same for a run whose definition replays its history (Promise::replayed).
 RunPlan replay_of(const RunPlan& run, std::vector<ChunkHistory> history,
                   std::vector<std::int64_t> lost = {});
 

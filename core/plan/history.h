@@ -11,26 +11,26 @@
 
 namespace ringside {
 
-/// One thing that happened to a range on its server.
+/// One event of a range on its server.
 struct RangeEvent {
   enum class Kind : char {
-    accepted = 'a',  // the worker's next gradient came, and is part of an update
-    dropped = 'd',   // the worker's next gradient came too late, and is part of none
-    read = 'r',      // the worker was given the values (easgd, for a push: how far to move)
-    gone = 'g'       // the worker pushes no more: no update waits for the worker from now on
+    accepted = 'a',  // the worker's next gradient arrived, and is part of an update
+    dropped = 'd',   // the worker's next gradient arrived too late, and is part of none
+    read = 'r',      // the worker got the values (easgd, for a push: the difference)
+    gone = 'g'       // the worker has left: later updates do not wait for it
   };
   Kind kind = Kind::accepted;
   int worker = 0;
   bool operator==(const RangeEvent&) const = default;
 };
 
-/// The events of one range, in their order. An update happens as soon as the gradients are there
-/// that it needs, so the order of events decides every bit. `events` is text of two or three bytes
-/// an event: the kind's letter, then the worker's number; "p2" stands for "a2r2".
+/// The events of one range, in their order. An update happens as soon as all its gradients have
+/// arrived, so the order of events decides every bit. `events` is text of two or three bytes an
+/// event: the kind's letter, then the worker's number; "p2" stands for "a2r2".
 struct ChunkHistory {
   std::int64_t begin = 0, count = 0;  // elements of the model's flat parameters
   std::string events;
-  /// Whether some of the events were not kept because there were too many.
+  /// Whether events were dropped because there were too many.
   bool cut = false;
   bool operator==(const ChunkHistory&) const = default;
 

@@ -10,13 +10,14 @@
 
 namespace ringside {
 
-/// Where workers go: a host is filled before the next one gets workers, or all hosts get equally
-/// many. Either way workers of a host follow each other.
+/// The placement of workers: each host is filled before the next one, or all hosts get equally
+/// many. Either way the workers of a host are consecutive.
 enum class WorkerPlacement : std::uint8_t { fill, spread };
 inline constexpr std::string_view worker_placement_names[] = {"fill", "spread"};
 constexpr EnumNames names_of(WorkerPlacement) { return worker_placement_names; }
 
-/// Where dedicated servers go: in turn to all hosts of the job, or to hosts without workers.
+/// The placement of dedicated servers: in turn on all hosts of the job, or on hosts without
+/// workers.
 enum class ServerHosts : std::uint8_t { all, apart };
 inline constexpr std::string_view server_hosts_names[] = {"all", "apart"};
 constexpr EnumNames names_of(ServerHosts) { return server_hosts_names; }

@@ -8,9 +8,9 @@
 
 namespace ringside {
 
-/// What the speeds of workers depend on, besides the machine. Schemes, optimizers, seeds and
-/// repeats are no part of it: runs that differ in these alone must have the same shares, or they
-/// would not train the same.
+/// The quantities, besides the machine, on which the speeds of workers depend. Schemes, optimizers,
+/// seeds and repeats are left out: runs that differ only in these must have equal shares, so that
+/// they train the same.
 struct SpeedSetting {
   int workers = 0;           // that compute at once
   std::int64_t samples = 0;  // in each worker's micro-batch
@@ -24,8 +24,8 @@ struct SpeedSetting {
 
 Fields fields_of(SpeedSetting& setting);
 
-/// The setting whose speeds decide about the shares of a run. Micro-batches have as many samples as
-/// with equal shares.
+/// The setting whose speeds decide the shares of a run. Its micro-batches have the samples of equal
+/// shares.
 SpeedSetting speed_setting(const RunPlan& plan);
 
 /// The seconds that forward and backward of one worker took in each measured step.

@@ -7,13 +7,12 @@
 
 namespace ringside {
 
-/// A program that runs ranks in place of ours, and speaks with the launcher as ours does
+/// A program that runs ranks in place of this one, with the same protocol to the launcher
 /// (core/launch/launch.h).
 struct OtherProgram {
-  /// What is started: a file, or the name of a file in a folder of PATH, as "python3".
+  /// The command: a file, or the name of a file in a folder of PATH, as "python3".
   std::string command;
-  /// Its first argument: a file or folder in the folder of our program, as
-  /// "peers/ringside_peers".
+  /// Its first argument: a file or folder in the folder of this program, as "peers/ringside_peers".
   std::string script;
   /// Whether one process runs all ranks and reports the list of their records.
   bool all_ranks = false;

@@ -17,14 +17,14 @@ namespace ringside {
 /// group, as many have a server as of those with any other part, or one more.
 std::vector<int> workers_with_servers(int colocated, int world, int group);
 
-/// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine.
-/// If the devices are CPUs, there may be more workers than devices: after the last device the count
+/// The place of a rank of a simulated run. Worker w is on device w, counted machine by machine. If
+/// the devices are CPUs, there may be more workers than devices: after the last device the count
 /// begins at the first device again. Dedicated servers are spread over the machines in turn, or,
-/// with SimConfig::servers_apart, over those without workers, and live on the machine's host, or on
-/// its device 0 if the devices are CPUs. Where the plan has homes, which are those of the run on
-/// real CPUs that is predicted, each of their hosts is a machine.
+/// with SimConfig::servers_apart, over those without workers; they are on the machine's host, or on
+/// its device 0 if the devices are CPUs. If the plan predicts a run on real CPUs (RunPlan::homes),
+/// each host of that run is a machine.
 sim::Place place_of(const RunPlan& plan, int rank);
-/// Where worker `worker` of any run on the cluster lives.
+/// The place of worker `worker` in any run on the cluster.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
 /// How many machines of a simulated run, from the first one on, have workers.
 int machines_of_workers(const RunPlan& plan);

@@ -23,7 +23,7 @@ inline bool has_own_definition(const RunPlan& plan) {
 /// the world of `run`, on the same hosts; for all others it is a run of `single` that adds up the
 /// same micro-batches in the same order. (Schemes with servers have no definition of their own for
 /// train.reduce = "every" and several micro-batches: there the runs agree to rounding only.) A run
-/// whose order of sums nobody knows (SumTree::unknown_order) must equal none.
+/// with an unknown order of sums (SumTree::unknown_order) must equal none.
 bool must_equal(const RunPlan& run, const RunPlan& definition);
 
 /// Whether `run`, which promises the same run as `single`, must agree with `single` to rounding

@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-/// After which micro-batch of a step gradients are reduced over ranks.
+/// The micro-batches of a step after which gradients are reduced over ranks.
 enum class Reduce : std::uint8_t {
   by_scheme,  // as the scheme prefers: the planner replaces this value
   last,
@@ -26,7 +26,7 @@ enum class Precision : std::uint8_t { fp32, bf16, fp16 };
 inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(Precision) { return precision_names; }
 
-/// Which activations are dropped in forward and made again in backward, to the bit.
+/// The activations that are dropped in forward and recomputed in backward, to the bit.
 enum class Recompute : std::uint8_t {
   none,
   attention,  // those of attention: input, queries, keys, values, result (core/nn/attention.h)
@@ -35,7 +35,8 @@ enum class Recompute : std::uint8_t {
 inline constexpr std::string_view recompute_names[] = {"none", "attention", "full"};
 constexpr EnumNames names_of(Recompute) { return recompute_names; }
 
-/// What lives in the host's memory instead of the device's, and is updated by the host's processor.
+/// The state that lives in the host's memory instead of the device's, and is updated by the host's
+/// processor.
 enum class Offload : std::uint8_t {
   none,
   optimizer,  // optimizer state and master values
@@ -49,7 +50,7 @@ enum class ReducePrecision : std::uint8_t { same, fp32, bf16, fp16 };
 inline constexpr std::string_view reduce_precision_names[] = {"same", "fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(ReducePrecision) { return reduce_precision_names; }
 
-/// How the samples of a step are divided over the workers.
+/// The division of a step's samples over the workers.
 enum class Shares : std::uint8_t {
   equal,
   speed,  // in proportion to the speed of the workers' devices: the planner replaces this value as

@@ -12,7 +12,8 @@ namespace ringside {
 
 struct AgentStart {
   Rendezvous meeting;
-  AgentFacts facts;  // without an address the one by which the process reaches the leader
+  /// Without an address, the process takes the one by which it reaches the leader.
+  AgentFacts facts;
   double join_timeout_s = 60;
   double unheard_s = 5;  // after which a silent leader's host is given up
   RankProgram program;   // that runs as a rank
@@ -20,8 +21,8 @@ struct AgentStart {
   std::function<bool()> interrupted;
 };
 
-/// Joins the job, and starts ranks as its leader says until the leader ends the job. Blocks. Throws
-/// Error that says why the process was not taken in, or how the job ended otherwise; no rank is
+/// Joins the job, and starts ranks at the requests of its leader until the leader ends the job.
+/// Blocks. Throws Error if the process is refused, or if the job ends in another way; no rank is
 /// left then.
 void run_agent(const AgentStart& start);
 

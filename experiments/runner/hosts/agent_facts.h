@@ -38,7 +38,7 @@ struct AgentDevices {
   std::string cause{};
 };
 
-/// Looks at this process's devices.
+/// Examines this process's devices.
 AgentDevices devices_of_this_process(const std::string& kind);
 
 /// Those of all agents, by agent. Throws Error if an agent does not answer.
@@ -47,7 +47,7 @@ using DevicesOfAgents = std::function<std::vector<AgentDevices>(const std::strin
 /// Facts that this process can find out: process, host, cores, memory and program.
 AgentFacts facts_of_this_process(const std::filesystem::path& program);
 
-/// A digest of the files as they stand and of the settings that are given beside them.
+/// A digest of the content of files, and of the settings that are given besides.
 std::string digest_of(const std::vector<std::string>& files,
                       const std::vector<std::string>& settings);
 

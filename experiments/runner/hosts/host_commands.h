@@ -15,7 +15,7 @@ namespace ringside {
 /// ended, also if this process has ended before.
 class HostCommands {
  public:
-  /// What a command has written (`output`), and its status once it has ended.
+  /// A command's output, and its status once it has ended.
   struct News {
     int command = 0;
     std::string output{};
@@ -36,7 +36,7 @@ class HostCommands {
   void end_all();
 
   std::vector<int> files() const;
-  /// What has happened since the last call; does not block.
+  /// The news since the last call; does not block.
   std::vector<News> read();
 
  private:

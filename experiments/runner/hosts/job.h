@@ -25,31 +25,31 @@ struct JobStart {
   std::function<bool()> interrupted;
   /// Gets a line about every process that is refused.
   std::function<void(const std::string&)> say;
-  /// Called while agents are awaited; throws Error if one will not come.
+  /// Called while agents are awaited; throws Error if one cannot join.
   std::function<void()> check = [] {};
   /// Called once the leader listens.
   std::function<void(int port)> on_listening = [](int) {};
 };
 
-/// Its destructor ends the agents, and with them what they have started.
+/// Its destructor ends the agents, and with them everything that they have started.
 class Job {
  public:
-  /// Blocks until all agents have come. Throws Error that names those who have not come in time,
-  /// with what is known of the others, and at once if one does not fit.
+  /// Blocks until all agents have joined. After the deadline throws Error that names the missing
+  /// agents and lists the others; throws at once if an agent does not fit.
   explicit Job(const JobStart& start);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   /// By number.
   const std::vector<AgentFacts>& agents() const { return agents_; }
-  /// Who starts ranks, by number of the agent; this process for agent 0.
+  /// The hosts that start ranks, by number of the agent; this process for agent 0.
   std::vector<RankHost*> hosts();
-  /// What a run needs beside the ranks that hosts() start; null: nothing. Throws Error.
+  /// The sidecar of a run; null if it needs none. Throws Error.
   std::unique_ptr<RunSidecar> sidecar(const RunPlan& plan);
-  /// Who sees which devices of this kind; blocks until all agents that start ranks have looked.
-  /// Throws Error if one does not answer.
+  /// The devices of this kind that each agent sees; blocks until all agents that start ranks have
+  /// answered. Throws Error if one does not answer.
   std::vector<AgentDevices> devices(const std::string& kind) const;
-  /// Throws Error if an agent has no module for the MPI of a run; blocks until all have looked.
+  /// Throws Error if an agent has no module for the MPI of a run; blocks until all have answered.
   void check_mpi(const std::vector<RunPlan>& runs) const;
   /// Throws Error with both digests if an agent sees other data than this process does; blocks
   /// until all have looked.

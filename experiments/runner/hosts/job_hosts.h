@@ -13,7 +13,7 @@ struct JobHost {
   std::vector<const AgentFacts*> agents;  // by number; never empty
 };
 
-/// The hosts in the order of their first agents. Hosts that are called alike get numbers: "node",
+/// The hosts in the order of their first agents. Hosts with equal names get numbers: "node",
 /// "node#2". `agents` outlives what is returned.
 std::vector<JobHost> hosts_of(const std::vector<AgentFacts>& agents);
 

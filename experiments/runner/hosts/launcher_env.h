@@ -8,16 +8,16 @@
 
 namespace ringside {
 
-/// A process's place among those that a launcher started together.
+/// The place of a process among those that a launcher started together.
 struct LauncherEnv {
   int rank = 0, size = 1;
-  /// How many ranks of a run the process may start at once, unless `slots_as` has a word for it, as
-  /// torchrun has: "cpu" (one for each core), "gpu" (one for each GPU) or "auto" (for each GPU, or
-  /// for each core where there is none).
+  /// The number of a run's ranks that the process may start at once, unless `slots_as` is set, as
+  /// torchrun allows: "cpu" (one for each core), "gpu" (one for each GPU) or "auto" (for each GPU,
+  /// or for each core where there is none).
   int slots = 1;
   std::string slots_as{};
-  /// Where rank 0 is, as the launcher names it: a name or an IPv4 address; empty if the launcher
-  /// does not say. Open MPI gives all addresses of a host: then they stand here, with commas.
+  /// The host of rank 0, as the launcher names it: a name or an IPv4 address; empty if the launcher
+  /// does not say. Open MPI gives all addresses of a host, separated by commas.
   std::string leader{};
   int port = 0;                  // on which rank 0 listens; 0 if the launcher does not say
   std::string told_by{};         // the variables with the rank, for tables and errors
@@ -25,8 +25,8 @@ struct LauncherEnv {
   bool operator==(const LauncherEnv&) const = default;
 };
 
-/// The seat that the environment ("NAME=value") describes; none for a process that no launcher
-/// started, or that was started alone. Of several launchers the innermost counts, which is the one
+/// The place that the environment ("NAME=value") describes; none for a process that no launcher
+/// started, or that was started alone. Of several nested launchers the innermost counts: the one
 /// whose variables come first in this list:
 /// - RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun, or by hand). torchrun itself listens
 ///   on MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), so rank 0 takes the next port;

@@ -24,18 +24,18 @@ class LocalListener {
   int socket_;
 };
 
-/// Connects, and tries again while nobody listens. The caller owns the socket. Throws Error after
-/// `timeout_s`.
+/// Connects, and tries again while there is no listener. The caller owns the socket. Throws Error
+/// after `timeout_s`.
 int connect_to(const std::string& name, double timeout_s);
 
 /// Whether a file can be read, or has come to its end; does not block.
 bool has_news(int file);
 
-/// Sends an open file, or word that there is none (negative). Returns false if the other end is
+/// Sends an open file, or a note that there is none (negative). Returns false if the other end is
 /// gone.
 bool send_file(int socket, int file);
-/// Blocks until such a word has come. The caller owns the file; negative if there is none, or if
-/// the other end is gone.
+/// Blocks until a file or such a note arrives. The caller owns the file; negative if there is none,
+/// or if the other end is gone.
 int receive_file(int socket);
 
 }  // namespace ringside

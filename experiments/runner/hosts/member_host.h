@@ -14,17 +14,17 @@
 
 namespace ringside {
 
-/// A library of MPI finds the others of its world by what the daemon of MPI's launcher on its host
-/// has told it. Where ranks are members of such a world, the daemon starts a stand-in for each
-/// (stand_in.h). The stand-in hands over what it was told, and stays until its rank has ended well.
-/// The rank is a process of this host as any other, started once its stand-in has come.
+/// An MPI library finds the other processes of its world through variables and files that the
+/// launcher's daemon on its host passes to it. For ranks in such a world the daemon starts a shim
+/// for each (mpi_launch_shim.h). The shim passes these on to this object, and stays until its rank
+/// has ended well. The rank itself is an ordinary process of this host, started once its shim has
+/// connected.
 ///
-/// What the leader tells (RankHost::tell): {"world": {"name", "folder", "stay"}} before ranks of a
-/// world are started (stay: no stand-in ends before the world does); {"command": number, "text"}
-/// and {"end": number}: commands of the launcher of MPI; and
-/// {"world": null}, after which nothing of the world is left. What it is told: {"came": rank},
-/// {"gone": rank} for a stand-in that ends before its rank, {"command", "output"}, {"command",
-/// "status"}, and {"left": true} when nothing is left.
+/// Messages of the leader (RankHost::tell): {"world": {"name", "folder", "stay"}} before ranks of a
+/// world are started (stay: no shim ends before the world does); {"command": number, "text"} and
+/// {"end": number}: commands of MPI's launcher; and {"world": null}, which removes all of the
+/// world. Messages to the leader: {"came": rank}, {"gone": rank} for a shim that ends before its
+/// rank, {"command", "output"}, {"command", "status"}, and {"left": true} when nothing is left.
 class MemberHost : public RankHost {
  public:
   /// `address` is the one of this process's ranks.
@@ -40,7 +40,7 @@ class MemberHost : public RankHost {
   void read(RankEvents& events) override;
 
  private:
-  /// A rank of a world whose stand-in has not come, or has not yet said all.
+  /// A rank of a world whose shim has not connected, or has not yet passed everything on.
   struct Awaited {
     RunPlan plan;
     LocalListener listener;
@@ -57,7 +57,7 @@ class MemberHost : public RankHost {
 
   void begin_world(const nlohmann::json& world);
   void end_world();
-  /// Goes on with an awaited rank; returns whether it needs to be awaited no more.
+  /// Continues with an awaited rank; returns whether the wait is over.
   bool meet(int rank, Awaited& awaited, RankEvents& events);
   void start_member(int rank, const Awaited& awaited, const std::vector<std::string>& told);
   void read_world(RankEvents& events);

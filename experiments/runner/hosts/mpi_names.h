@@ -20,23 +20,23 @@ std::string title_of(InterHostBackend library);
 /// The file of the launcher. Throws Error that says what to install if no folder of PATH has one.
 std::string launcher_of(InterHostBackend library, const std::vector<std::string>& environment);
 
-/// The words that start `program` once for each rank: those of the first host, then of the next
-/// one. The launcher starts its daemons with the words `remote`, which get a host and a command.
+/// The command line that starts `program` once for each rank, host by host. The launcher starts its
+/// daemons with the command line `remote`, followed by a host and a command.
 std::vector<std::string> launch_words(InterHostBackend library, const std::string& launcher,
                                       const std::vector<MpiHost>& hosts,
                                       const std::vector<std::string>& remote,
                                       const std::vector<std::string>& program);
 
 /// Whether a launcher (of MPI, or of a cluster's jobs) sets the variable for what it starts. A
-/// process that is started by another launcher must not see it. What users set, to choose how MPI
-/// moves messages, is none of these.
+/// process that is started by another launcher must not see it. Variables by which users choose how
+/// MPI moves messages do not count.
 bool is_of_launcher(const std::string& name);
 
 /// The environment ("NAME=VALUE") without such variables.
 std::vector<std::string> without_launchers(const std::vector<std::string>& environment);
 
-/// Variables of a host that has the address, for the launcher, its daemons and its ranks: where
-/// they keep files (`folder`), and the network of the address, unless `environment` names one.
+/// Variables for the launcher, the daemons and the ranks on the host with this address: the folder
+/// for their files, and the network of the address, unless `environment` names one.
 std::vector<std::string> variables_of_host(const std::string& address, const std::string& folder,
                                            const std::vector<std::string>& environment);
 

@@ -17,9 +17,9 @@
 
 namespace ringside {
 
-/// Makes the ranks of a run members of one world of MPI, whatever has started the job: starts the
-/// launcher of MPI on this host, which starts its daemons on the others by way of `ringside on`,
-/// and a stand-in for each rank (member_host.h).
+/// Makes the ranks of a run members of one MPI world, whichever launcher has started the job. It
+/// starts MPI's launcher on this host, which starts its daemons on the other hosts through
+/// `ringside on`, and a shim for each rank (member_host.h).
 class MpiWorld : public RunSidecar {
  public:
   /// `agents` start ranks and commands, by RankHome::agent; the first is this process. `now` is the
@@ -40,9 +40,10 @@ class MpiWorld : public RunSidecar {
   /// The launcher (number 0), or one of its daemons.
   struct Command {
     int agent = 0;
-    std::string host{};                // for people
-    std::unique_ptr<JsonLine> asks{};  // the process that stands for it here; none for the launcher
-    std::string said{};                // the begin of what it has written
+    std::string host{};  // for people
+    /// Its `ringside on` process on this host; none for the launcher.
+    std::unique_ptr<JsonLine> asks{};
+    std::string said{};  // the beginning of its output
     std::optional<int> status{};
   };
 
@@ -52,7 +53,7 @@ class MpiWorld : public RunSidecar {
   void fail(const std::string& why);
   /// Fails if ranks are late.
   void check_time();
-  /// The ranks of which `there` says no: "rank 2 on host1".
+  /// The ranks for which `there` is false: "rank 2 on host1".
   std::string missing(const std::vector<bool>& there) const;
 
   const RunPlan& plan_;
@@ -63,12 +64,12 @@ class MpiWorld : public RunSidecar {
   std::unique_ptr<LocalListener> listener_;
   std::vector<std::unique_ptr<JsonLine>> newcomers_;
   std::map<int, Command> commands_;
-  std::vector<bool> came_, entered_;            // by rank: has been started; has begun MPI
-  double waits_since_ = 0;                      // when the world began, or the last rank came
-  std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose stand-in went
+  std::vector<bool> came_, entered_;  // by rank: has been started; has begun MPI
+  double waits_since_ = 0;            // when the world began, or the last rank was started
+  std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose shim ended
   /// When the launcher or a daemon first ended with an error of its own, and how.
   std::optional<std::pair<double, std::string>> gave_up_;
-  int left_ = 0;  // agents with whom nothing is left
+  int left_ = 0;  // number of agents without anything left
   std::string failure_;
 };
 

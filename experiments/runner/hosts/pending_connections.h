@@ -13,31 +13,31 @@
 
 namespace ringside {
 
-/// Waits a moment, until one of the files can be read or has ended; says which. -1: none.
+/// Waits briefly until one of the files can be read or has ended, and returns its index; -1: none.
 std::vector<bool> poll_files(const std::vector<int>& files);
 
-/// Who has said in one line who it is.
+/// A connection that has identified itself in one line.
 struct AcceptedConnection {
   std::unique_ptr<JsonLine> line;
   std::optional<KeyHolder> holder;
   std::unique_ptr<nlohmann::json> said;
 };
 
-/// Listens to newcomers. Whoever says something that is no line of JSON, more than one line, or
-/// nothing for `introduction_s`, is dropped, and so is the oldest of more than `most_unknown`.
+/// Accepts connections and reads their first line. A connection that sends anything but one line of
+/// JSON, or nothing for `introduction_s`, is dropped, and so is the oldest one of more than
+/// `most_unknown`.
 class PendingConnections {
  public:
-  /// `listener` and `refusals`, which hears of every connection that is dropped, outlive this
-  /// object.
+  /// Every dropped connection is reported to `refusals`. Both arguments outlive this object.
   PendingConnections(JobListener& listener, Refusals& refusals)
       : listener_(listener), refusals_(refusals) {}
 
   /// What to poll for news.
   std::vector<int> files() const;
-  /// Those who have said by now who they are; does not block. `ready` says which of files() can be
-  /// read.
+  /// The connections that have identified themselves by now; does not block. `ready` says which of
+  /// files() can be read.
   std::vector<AcceptedConnection> hear(const std::vector<bool>& ready);
-  /// Tells a newcomer why it is refused, and drops it.
+  /// Sends a connection the reason of its refusal, and drops it.
   void refuse(const AcceptedConnection& newcomer, const std::string& cause) const;
 
  private:
@@ -48,9 +48,9 @@ class PendingConnections {
   };
 
   void accept();
-  /// Returns false if nobody waits any more.
+  /// Returns false once no connection is pending.
   bool accept_one();
-  /// Whether the connection is no longer unknown: it is `introduced`, or dropped.
+  /// Whether the connection is settled: it is added to `introduced`, or dropped.
   bool hear(Unknown& unknown, std::vector<AcceptedConnection>& introduced) const;
 
   JobListener& listener_;

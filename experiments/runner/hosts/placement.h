@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// What one host of a job has for ranks.
+/// The room for ranks on one host of a job.
 struct HostRoom {
   int slots = 0;
   std::int64_t cores = 0;  // that its agents may use together; 0: not known
@@ -17,14 +17,14 @@ struct HostRoom {
 /// In the order of the hosts' first agents; without those that only lead.
 std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents);
 
-/// Gives the ranks of all runs on real devices their homes (RunPlan::homes), as RunPlan::hosts asks
-/// for, their devices and their environments. A worker takes one slot of an agent; servers that are
-/// no workers take none. The agents of a host that follow each other share their slots in order.
-/// Throws Error for a run that does not fit, before anything is started: more workers than slots,
-/// workers on CPUs that keep more of the model's state (state_formula()) than their host has
-/// memory, no host without workers for servers apart, a rank whose agent has no device of its kind,
-/// ranks on several hosts of which two share a device, or a scheme that another program runs on
-/// several hosts. Calls `devices` once for each kind whose devices have numbers.
+/// Gives the ranks of all runs on real devices their homes (RunPlan::homes) by the rules of
+/// RunPlan::hosts, their devices and their environments. A worker takes one slot of an agent;
+/// dedicated servers take none. Consecutive agents of a host pool their slots in order. Throws
+/// Error for a run that does not fit, before anything is started: more workers than slots, workers
+/// on CPUs that keep more of the model's state (state_formula()) than their host has memory, no
+/// host without workers for servers apart, a rank whose agent has no device of its kind, ranks on
+/// several hosts of which two share a device, or a scheme that another program runs on several
+/// hosts. Calls `devices` once for each kind whose devices have numbers.
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents,
                     const DevicesOfAgents& devices);
 

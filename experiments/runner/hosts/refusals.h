@@ -9,9 +9,9 @@
 
 namespace ringside {
 
-/// Anybody can cause such a line, so there are few: every cause is said once, at most `most_causes`
-/// of them in `interval_s`; what comes beyond is counted, and one line for each interval says how
-/// much that was. For one thread.
+/// Limits the rate of such lines, because strangers can cause them: each cause is reported once, at
+/// most `most_causes` of them in `interval_s`. Further refusals are counted, and one line for each
+/// interval reports their number. For one thread.
 class Refusals {
  public:
   static constexpr double interval_s = 10;
@@ -27,7 +27,7 @@ class Refusals {
 
   /// `count` connections or processes were refused for the same cause.
   void add(const std::string& cause, std::size_t count = 1);
-  /// Says what has been counted once an interval is over; call this often.
+  /// Reports the count once an interval is over; call this often.
   void look();
   std::size_t total() const { return total_; }
 

@@ -10,14 +10,15 @@
 
 namespace ringside {
 
-/// No line of a newcomer is longer.
+/// The longest first line of a connection, in bytes.
 inline constexpr std::size_t longest_job_line = 64 << 10;
-/// How long a connection may take to say who it is.
+/// The time in which a connection must identify itself, in seconds.
 inline constexpr double introduction_s = 5;
-/// The most connections that have not said who they are.
+/// The largest number of connections that have not identified themselves.
 inline constexpr std::size_t most_unknown = 64;
 
-/// What every process of a job knows of it, and the words with which errors speak of it.
+/// The facts about a job that each of its processes needs to join it, with the texts for errors
+/// about them.
 struct Rendezvous {
   std::string address = "127.0.0.1";  // of the leader, as four numbers
   int port = 0;                       // of the leader; its own may be 0: any free port
@@ -28,13 +29,14 @@ struct Rendezvous {
   std::string drawn_keys{};  // in place of a folder: the text of draw_keys()
   std::string leader = "scheduler";
   std::string address_option = "DMLC_PS_ROOT_URI", port_option = "DMLC_PS_ROOT_PORT";
-  /// What to do if nobody listens.
+  /// Advice for the error if no leader listens.
   std::string remedy = "start it with the same environment and DMLC_ROLE=scheduler";
-  /// What sets an address that other hosts reach, where they do not reach this one.
+  /// The option that sets an address which other hosts reach, for the error if they do not reach
+  /// this one.
   std::string other_address = "MASTER_ADDR";
 };
 
-/// Whether the processes know each other by keys.
+/// Whether the processes authenticate each other by keys.
 inline bool keyed(const Rendezvous& meeting) {
   return !meeting.keys.empty() || !meeting.drawn_keys.empty();
 }
@@ -43,7 +45,7 @@ inline bool keyed(const Rendezvous& meeting) {
 /// keys; `option` is how the user gives the address.
 void check_address(const std::string& option, const std::string& address, bool keyed);
 
-/// By whose key a connection was made; none without keys.
+/// The owner of the key with which a connection was made; none without keys.
 struct KeyHolder {
   bool server = false;
   int worker = -1;
@@ -52,14 +54,14 @@ struct KeyHolder {
 
 /// A connection with a process of this user, or of a holder of one of the job's keys.
 struct JobConnection {
-  int socket = -1;  // whoever has the connection owns it
+  int socket = -1;  // owned by the holder of the connection
   std::optional<KeyHolder> holder{};
 };
 
 /// Listens for the processes of a job.
 class JobListener {
  public:
-  /// Listens on `listens_at`, if that is not empty, in place of the meeting's address. Takes the
+  /// Listens on `listens_at`, if that is not empty, in place of the rendezvous's address. Takes the
   /// keys of workers 0 to `workers` - 1 and of the servers, and no more than `most_streams`
   /// connections at once. A host that does not answer for `unheard_s` is given up. Throws Error.
   JobListener(const Rendezvous& meeting, const std::string& listens_at, int workers,
@@ -74,9 +76,9 @@ class JobListener {
   /// The next connection; none if none has come. Throws Error that says why a connection is
   /// refused, which is then closed.
   std::optional<JobConnection> accept();
-  /// How many connections have ended without one of the job's keys.
+  /// The number of connections that ended without one of the job's keys.
   std::size_t strangers() const { return keyed_ ? keyed_->strangers() : 0; }
-  /// Nobody can connect any more.
+  /// Stops listening.
   void close();
 
  private:
@@ -89,8 +91,8 @@ class JobListener {
 /// A connection with the leader of a job.
 class LeaderLink {
  public:
-  /// Tries again while nobody listens. A host that does not answer for `unheard_s` is given up.
-  /// Throws Error after `timeout_s`, or if either side refuses the other.
+  /// Tries again while there is no listener. A host that does not answer for `unheard_s` is given
+  /// up. Throws Error after `timeout_s`, or if either side refuses the other.
   LeaderLink(const Rendezvous& meeting, double timeout_s, double unheard_s);
   ~LeaderLink();
   LeaderLink(const LeaderLink&) = delete;
@@ -98,7 +100,7 @@ class LeaderLink {
 
   /// The caller owns the socket from now on.
   int release_socket();
-  /// Blocks until what was written has left, three seconds at most; the socket has been closed.
+  /// Blocks until all data written has been sent, at most 3 s. The socket has been closed before.
   void finish() { keyed_.reset(); }
 
  private:
@@ -106,8 +108,8 @@ class LeaderLink {
   std::unique_ptr<ps::KeyedStream> keyed_;
 };
 
-/// The address of this host by which it reaches another address; `remedy` says what to set if there
-/// is no way. Throws Error.
+/// The address of this host by which it reaches another address; `remedy` is the advice for the
+/// error if there is no route. Throws Error.
 std::string own_address_towards(const std::string& address, const std::string& remedy);
 
 }  // namespace ringside

@@ -26,7 +26,7 @@ struct SshStart {
   std::vector<std::string> ssh = {"ssh"};
   /// Makes the command of the agent on host i of `hosts`, as a shell reads it.
   std::function<std::string(std::size_t host)> command;
-  /// What the agents read from their standard input.
+  /// The standard input of the agents.
   std::string input;
   std::vector<std::string> environment;  // of ssh: "NAME=value"
 };
@@ -44,8 +44,8 @@ class SshAgents {
   /// Throws Error that names the host and quotes the last line that was written there, if one has
   /// ended. To be called while agents are awaited.
   void check();
-  /// Blocks until all have ended, three seconds at most; ends those that have not. Returns what
-  /// agents and ssh have written, a MB of each at most. To be called once the job is over.
+  /// Blocks until all have ended, at most 3 s, and ends the rest. Returns the output of agents and
+  /// ssh, at most 1 MB of each. To be called once the job is over.
   std::string finish();
 
  private:

@@ -26,7 +26,7 @@ struct CommBench {
   std::string device = "cpu";              // of the processes; "cuda": GPUs, and NCCL
   std::vector<ReferenceLibrary> beside{};  // other libraries, measured beside the processes
   int rounds = 0;                          // turns of each; 0: as many as the size allows
-  double timeout_s = 60;                   // for a rank that does not come
+  double timeout_s = 60;                   // deadline for a missing rank
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
 
@@ -44,17 +44,17 @@ struct CommRow : CallTimes {
   std::optional<double> bound_us{};
   /// Of another library: its median time as a multiple of ours with the first algorithm.
   std::optional<double> ratio{};
-  std::string note{};  // what a reader of the figures has to know of the ranks; mostly empty
+  std::string note{};  // a note on the ranks for readers of the figures; mostly empty
 };
 
 /// Throws Error for operations, algorithms, worlds and sizes that cannot be measured.
 void check(const CommBench& bench);
 
 /// Measures all combinations and hands each row to `report` as soon as it is known. The algorithms
-/// and libraries of one size take turns of a few calls, so that whatever disturbs the machine
-/// disturbs all of them; whoever has no turn sleeps. `bench` has passed check(). Must be called
-/// while this process has one thread. Throws Error as soon as a rank fails, and leaves no process
-/// and no file behind.
+/// and libraries of one size are interleaved in turns of a few calls, so that a disturbance of the
+/// machine affects all of them; the others sleep meanwhile. `bench` has passed check(). Must be
+/// called while this process has one thread. Throws Error as soon as a rank fails, and leaves no
+/// process and no file behind.
 void run_comm_bench(const CommBench& bench, const std::function<void(const CommRow&)>& report);
 
 /// A row with the keys of nccl-tests 2.19 (`-J`), and ours beside them.
@@ -63,7 +63,7 @@ nlohmann::ordered_json to_json(const CommRow& row);
 /// Lines in the columns of nccl-tests, with operation, algorithm and world in front.
 std::string heading_of_rows();
 std::string text_of(const CommRow& row);
-/// What follows the rows: for every operation the fastest algorithm or library by size and world,
+/// The text after the rows: for every operation the fastest algorithm or library by size and world,
 /// and how many elements were wrong.
 std::string notes_of(const std::vector<CommRow>& rows);
 

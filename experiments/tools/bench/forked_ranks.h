@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-/// Who is forked.
+/// The processes to fork.
 struct ForkedRanks {
   std::string name;  // of the group, as for RankGroup
   int world = 1;

@@ -23,15 +23,15 @@ CallTimes call_times(std::vector<double> us, std::int64_t bytes, double bus_fact
 /// With the keys of nccl-tests 2.19 (`-J`).
 nlohmann::ordered_json to_json(const CallTimes& times);
 
-/// How often an operation runs. A contender has the processor for one turn of a few calls, then the
-/// others have theirs; the first calls of a turn find ranks that have just woken up, and do not
-/// count.
+/// The number of turns and calls of an operation. A contender has the processor for one turn of a
+/// few calls, then the others have theirs. The first calls of a turn, on ranks that have just woken
+/// up, do not count.
 struct Interleaving {
   int warm_up, rounds, calls, first;
 };
 Interleaving interleaving_for(std::int64_t bytes);
 
-/// Somebody who takes turns, and what was found out.
+/// A contender, with its measured times.
 struct Contender {
   RankGroup* group;  // whose arrays are prepared
   std::string way;
@@ -40,7 +40,7 @@ struct Contender {
   std::int64_t wrong = 0;
 };
 
-/// Blocks until all have had their turns; throws Error as RankGroup does.
+/// Blocks until all turns are over; throws Error as RankGroup does.
 void interleave(const std::vector<Contender*>& contenders, const Interleaving& turns,
                 RankGroup::From from = RankGroup::From::last_begin);
 

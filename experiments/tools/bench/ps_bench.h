@@ -27,7 +27,7 @@ struct PsBench {
   std::int64_t partition_bytes = ps::max_chunk_bytes;  // of what travels in one message, at most
   std::string keys{};     // transport tcp: the folder of keys; empty: none, and no encryption
   bool one_host = true;   // whether the ranks have one clock
-  double timeout_s = 60;  // for a rank that does not come
+  double timeout_s = 60;  // deadline for a missing rank
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
 
@@ -64,7 +64,7 @@ nlohmann::ordered_json to_json(const PsRow& row);
 /// Lines in the columns of nccl-tests, with the way in front and the bounds behind.
 std::string heading_of_ps_rows();
 std::string text_of(const PsRow& row);
-/// What follows the rows: how bandwidths and bounds are meant, and how many elements were wrong.
+/// The text after the rows: how bandwidths and bounds are meant, and how many elements were wrong.
 std::string notes_of(const std::vector<PsRow>& rows);
 
 }  // namespace ringside

@@ -18,7 +18,7 @@ enum class PsRole : std::uint8_t { worker, server, scheduler };
 inline constexpr std::string_view ps_role_names[] = {"worker", "server", "scheduler"};
 constexpr EnumNames names_of(PsRole) { return ps_role_names; }
 
-/// What one process of a job is told.
+/// The settings of one process of a job.
 struct PsJob {
   PsRole role = PsRole::scheduler;
   std::string address = "127.0.0.1";  // of the scheduler, as four numbers
@@ -42,7 +42,7 @@ void check(const PsJob& job);
 /// The most files that the connections of a job's scheduler take.
 std::int64_t open_files_of_scheduler(const PsJob& job);
 
-/// What happens while a job is led; the text is a line about it.
+/// Callbacks while a job is led; each gets a line of text.
 struct PsJobReports {
   std::function<void(int port)> on_listening;
   /// A connection is refused or dropped.
@@ -54,7 +54,7 @@ struct PsJobReports {
 /// them end. They end too if this throws. With keys, both ends of every connection prove that they
 /// have theirs; without, only processes of this user are taken in. Must be called while this
 /// process has one thread; `bench` has passed check(), with the job's numbers of workers and
-/// servers. Throws Error that names whoever does not come, fails or ends.
+/// servers. Throws Error that names a process that is missing, fails or ends.
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports);
 
 /// Joins a job as a worker or a server, and does what its scheduler says until the scheduler ends

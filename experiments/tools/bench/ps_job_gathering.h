@@ -12,26 +12,27 @@
 
 namespace ringside {
 
-/// A ticket has so many digits.
+/// The number of digits of a ticket.
 inline constexpr std::size_t ticket_size = 64;
 
-/// Gives the processes of a job their ranks as they come. A process says {"join": {"role",
-/// "worker", "workers", "servers"}}; once all have come, each is told its rank and what the bench
-/// is, and gets a ticket, by which the scheduler knows the process's second connection. Whoever
-/// says something else, or nothing for a while, is dropped. If the job cannot begin, those that
-/// have come are told {"ended": cause}.
+/// Gives the processes of a job their ranks in order of arrival. A process sends {"join": {"role",
+/// "worker", "workers", "servers"}}. Once all have joined, each gets its rank, the settings of the
+/// bench, and a ticket that identifies the process's second connection. A connection that sends
+/// something else, or nothing for a while, is dropped. If the job cannot begin, the processes that
+/// have joined get {"ended": cause}.
 class Gathering {
  public:
   /// All outlive this object.
   Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
             const PsJobReports& reports);
 
-  /// The lines to all ranks, by rank. Blocks until all have come. Throws Error that names who has
-  /// not, and at once if a process does not fit, for which the job would wait in vain.
+  /// The lines to all ranks, by rank. Blocks until all have joined. Throws Error that names the
+  /// missing ones, and throws at once if a process does not fit, since the job would never be
+  /// complete.
   std::vector<std::unique_ptr<JsonLine>> gather();
-  /// The ranks' second connections, by rank, over which they are told what to do. Called after
-  /// gather(), with the store of the lines; blocks until all have come. Throws Error that names who
-  /// has not, at once if a rank's line ends.
+  /// The ranks' second connections, by rank, over which they get commands. Called after gather(),
+  /// with the store of the lines; blocks until all have connected. Throws Error that names the
+  /// missing ones, at once if a rank's line ends.
   std::vector<int> connect_ranks(const JobStore& store);
 
  private:

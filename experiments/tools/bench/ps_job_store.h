@@ -17,8 +17,8 @@
 
 namespace ringside {
 
-/// Serves the store in a thread of its own. A rank that says what makes no sense, or stores too
-/// much, or does not read its answers for a second, is cut off.
+/// Serves the store in a thread of its own. A rank that sends invalid requests, stores too much, or
+/// does not read its answers for 1 s, is disconnected.
 class JobStore {
  public:
   /// `lines` lead to the ranks, which have these names. `on_refused` is called by the thread, and
@@ -26,8 +26,8 @@ class JobStore {
   JobStore(std::vector<std::unique_ptr<JsonLine>> lines, std::vector<std::string> names,
            std::function<void(const std::string& cause)> on_refused);
 
-  /// Tells the ranks that the job is over, and blocks until each says that it has heard so, or
-  /// ends. Reports who has not when the time is over.
+  /// Tells the ranks that the job is over, and blocks until each confirms, or ends. Reports those
+  /// that have not done so in time.
   void end(const Patience& patience);
   /// The names of the ranks whose lines have ended before the job was over.
   std::vector<std::string> gone() const { return those(State::gone); }

@@ -12,8 +12,8 @@
 
 namespace ringside {
 
-/// One table [[collective]] of a file: what an operation reached by size, in nccl-tests' terms, on
-/// the first `world` devices of a cluster.
+/// One table [[collective]] of a file: the bandwidth of an operation by size, as nccl-tests defines
+/// it, on the first `world` devices of a cluster.
 struct PublishedCollective {
   std::string label;
   std::string cluster;  // cluster file; in a file, relative to the folder of that file

@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// How long the bench waits for ranks.
+/// The deadlines of the bench for its ranks.
 struct Patience {
   double timeout_s = 60;  // for each answer
   std::function<bool()> interrupted = [] { return false; };
@@ -24,16 +24,17 @@ class RankProcesses {
   virtual ~RankProcesses() = default;
   /// Called ten times a second while the bench waits; does not block.
   virtual void look() {}
-  /// What ended the process of this rank, whose connection has ended; waits five seconds at most.
+  /// The cause of the end of this rank's process, whose connection has ended; waits at most 5 s.
   virtual std::string cause_of_end(int rank) = 0;
   /// Waits until the processes have ended by themselves, as they do without connections; two
   /// seconds at most.
   virtual void wait_for_end() {}
 };
 
-/// Asks all ranks of a group, by the lines of experiments/tools/bench/rank/serve.h. Every function
-/// blocks until all ranks have answered. Throws Error that names group and rank as soon as a rank
-/// says that it failed or ends, or when the time is over; no function may be called after that.
+/// Sends commands to all ranks of a group, by the protocol of experiments/tools/bench/rank/serve.h.
+/// Every function blocks until all ranks have answered. Throws Error that names group and rank as
+/// soon as a rank says that it failed or ends, or when the time is over; no function may be called
+/// after that.
 class RankGroup {
  public:
   /// Owns `sockets`, each of which leads to the rank that says so in its first line. Errors begin

@@ -19,7 +19,7 @@ struct SharedRanks {
   struct Entry {
     std::atomic<bool> whole;
     char key[128], value[512];
-  } entries[16 * 1024];  // memory that nobody writes takes none
+  } entries[16 * 1024];  // pages that are never written take no memory
 };
 /// The most entries that ranks can leave in a store.
 inline constexpr int most_entries = std::extent_v<decltype(SharedRanks::entries)>;
@@ -32,8 +32,8 @@ class Meeting {
  public:
   Meeting(SharedRanks& shared, int ranks, double timeout_s)
       : shared_(shared), ranks_(ranks), timeout_s_(timeout_s) {}
-  /// Returns when all ranks have come, without sleep, which would add to what is measured next.
-  /// Throws Error if one does not come.
+  /// Returns when all ranks have arrived; it spins, because a wake-up would add to the next
+  /// measured time. Throws Error if a rank is missing.
   void meet();
 
  private:

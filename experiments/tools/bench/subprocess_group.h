@@ -27,10 +27,10 @@ class SubprocessGroup {
 
   /// Waits at most so long for the end of the programs; returns whether they have ended.
   bool wait(double timeout_s);
-  /// What the programs have said and how they ended, as one line of at most a few hundred
+  /// The last output of the programs and how they ended, as one line of at most a few hundred
   /// characters.
   std::string last_words();
-  /// Takes what the programs have written so far: a program whose output nobody reads stops.
+  /// Reads the programs' output so far: a program blocks when its output is not read.
   void listen();
 
  private:

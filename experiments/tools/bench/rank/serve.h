@@ -33,7 +33,7 @@ class BenchRank {
   /// Whether the calls of this rank are timed. The rest is called only if they are: a rank that
   /// serves the others does so beside the lines of text.
   virtual bool is_timed() const { return true; }
-  /// The note of the first line; empty if there is nothing to say.
+  /// The note of the first line; may be empty.
   virtual std::string note() const { return {}; }
   /// Called ten times a second while a rank that is not timed waits for a command. Throws what has
   /// gone wrong in what the rank does beside: the bench is told at once.
@@ -61,7 +61,7 @@ class CommRank : public BenchRank {
   virtual void prepare(const CommOperation& operation, std::int64_t count) = 0;
 };
 
-/// Does what the bench says until the bench closes the stream. Owns `socket`. Errors go to the
+/// Executes the bench's commands until the bench closes the stream. Owns `socket`. Errors go to the
 /// bench; returns whether there was none.
 bool serve(int socket, int rank, BenchRank& served);
 
