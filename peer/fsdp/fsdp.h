@@ -59,7 +59,7 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// (peer/fsdp/fsdp_units.h): fewer and larger messages, for more memory of gathered units and
 /// gradients.
 ///
-/// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
+/// With `bucket_mb` above 0, gradients of neighbouring units are reduced in buckets of
 /// about this size (peer/fsdp/gradient_shards.h), while parameters are gathered as before. A
 /// bucket is packed into a copy in which the shards of each rank lie together, so that one
 /// reduce-scatter gives every rank its shards of all of them. At most two buckets are alive then in

@@ -237,22 +237,22 @@ void GradientShards::add(const std::string& name, const Tensor& in, const Tensor
   add_converted(context_.device, in, out);
 }
 
-GradientBuckets::GradientBuckets(const FsdpUnits& bundles, DType dtype, double bytes)
-    : of_bundle_(bundles.size()) {
+GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes)
+    : of_fsdp_unit_(fsdp_units.size()) {
   const auto element = static_cast<double>(size_of(dtype));
   double held = bytes;  // by the last bucket; that it is full begins the first one
-  for (std::size_t b = bundles.size(); b-- > 0;) {
+  for (std::size_t b = fsdp_units.size(); b-- > 0;) {
     if (held >= bytes) {
-      buckets_.push_back({bundles[b].name, b, b});
+      buckets_.push_back({fsdp_units[b].name, b, b});
       held = 0;
     }
     buckets_.back().first = b;
-    held += element * static_cast<double>(bundles[b].count);
-    of_bundle_[b] = buckets_.size() - 1;
+    held += element * static_cast<double>(fsdp_units[b].count);
+    of_fsdp_unit_[b] = buckets_.size() - 1;
   }
   for (GradientBucket& bucket : buckets_)
     if (bucket.last > bucket.first)
-      bucket.name = "bucket from " + bundles[bucket.first].name + " to " + bucket.name;
+      bucket.name = "bucket from " + fsdp_units[bucket.first].name + " to " + bucket.name;
 }
 
 }  // namespace ringside::peer

@@ -52,25 +52,25 @@ class OnDemandCarrier : public ShardCarrier {
         parameters_window_(parameters.shared() ? nullptr : group.expose(parameters.values())),
         places_window_(group.expose(places_)) {}
 
-  WorkPtr gather(std::size_t bundle, const Tensor&, const Tensor& padded) override {
+  WorkPtr gather(std::size_t fsdp_unit, const Tensor&, const Tensor& padded) override {
     std::vector<WorkPtr> works;
     // Every rank begins with itself, so that ranks do not all read from the same one at once.
     for (int step = 0; step < group_.size(); ++step) {
       const int owner = after(step);
-      works.push_back(
-          parameters_window_->get(owner, shards_.begin(bundle), part_of(padded, bundle, owner)));
+      works.push_back(parameters_window_->get(owner, shards_.begin(fsdp_unit),
+                                              part_of(padded, fsdp_unit, owner)));
     }
     return std::make_unique<AllOf>(std::move(works), "get", padded);
   }
 
-  WorkPtr reduce(std::size_t bundle, const std::string&, const Tensor& gradient, const Tensor& part,
-                 bool later) override {
-    keep(part_of(gradient, bundle, group_.rank()), part, later);
+  WorkPtr reduce(std::size_t fsdp_unit, const std::string&, const Tensor& gradient,
+                 const Tensor& part, bool later) override {
+    keep(part_of(gradient, fsdp_unit, group_.rank()), part, later);
     std::vector<WorkPtr> works;
     for (int step = 1; step < group_.size(); ++step) {
       const int owner = after(step);
-      const Tensor shard = part_of(gradient, bundle, owner);
-      const std::int64_t begin = place(group_.rank(), owner) + shards_.begin(bundle);
+      const Tensor shard = part_of(gradient, fsdp_unit, owner);
+      const std::int64_t begin = place(group_.rank(), owner) + shards_.begin(fsdp_unit);
       works.push_back(later ? places_window_->add(shard, owner, begin)
                             : places_window_->put(shard, owner, begin));
     }
@@ -101,7 +101,7 @@ class OnDemandCarrier : public ShardCarrier {
   void leave() override { wait_for_all(context_.timeline, group_, "parameters are new"); }
 
   /// The window counts what this rank does. What others do in this rank's memory is as much,
-  /// because all ranks gather the same bundles as often, and shards are equally large.
+  /// because all ranks gather the same FSDP units as often, and shards are equally large.
   Traffic traffic() const override {
     const Traffic read = parameters_window_ ? parameters_window_->traffic() : Traffic{};
     const Traffic own = read + places_window_->traffic();
@@ -110,8 +110,8 @@ class OnDemandCarrier : public ShardCarrier {
 
  private:
   int after(int step) const { return (group_.rank() + step) % group_.size(); }
-  Tensor part_of(const Tensor& padded, std::size_t bundle, int owner) const {
-    const std::int64_t count = shards_.padded_count(bundle) / group_.size();
+  Tensor part_of(const Tensor& padded, std::size_t fsdp_unit, int owner) const {
+    const std::int64_t count = shards_.padded_count(fsdp_unit) / group_.size();
     return padded.range(owner * count, count);
   }
   /// Where `rank` has its place in the memory of another owner: owners have none for themselves.
