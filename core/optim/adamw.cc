@@ -1,8 +1,6 @@
-#include "core/optim/adamw.h"
+#include "core/optim/flat_optimizer.h"
 
 #include <utility>
-
-#include "core/optim/flat_optimizer.h"
 
 namespace ringside {
 namespace {

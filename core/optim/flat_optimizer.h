@@ -1,6 +1,7 @@
-// The base of all optimizers.
+// FlatOptimizer: the base of all optimizers; and the functions that make them.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/num/exact_sum.h"
@@ -74,5 +75,24 @@ class FlatOptimizer : public Optimizer {
   double clip_factor_ = 1;
   std::int64_t skipped_ = 0;
 };
+
+/// AdamW: Adam with decoupled weight decay. Algorithm 2 of Loshchilov and Hutter, ICLR 2019. The
+/// optimizer's state is two moments in fp32.
+std::unique_ptr<Optimizer> make_adamw(const OptimizerConfig& config, const RunSize& run,
+                                      Device& device, const Tensor& parameters, ParameterMap map);
+
+/// SGD, with or without momentum. Sutskever et al., ICML 2013, in PyTorch's form, with Nesterov's
+/// momentum if asked for. State: the velocity, fp32; without momentum no state.
+std::unique_ptr<Optimizer> make_sgd(const OptimizerConfig& config, const RunSize& run,
+                                    Device& device, const Tensor& parameters, ParameterMap map);
+
+/// LAMB: AdamW's direction, with a learning rate for each parameter. Algorithm 2 of You et al.,
+/// ICLR 2020, with the identity as the function phi. An update subtracts lr * (|p| / |u|) * u from
+/// a parameter p. Here u = m / (sqrt(v) + epsilon) + weight_decay * p, where m and v are the
+/// moments after bias correction. If |p| or |u| is 0, the update subtracts lr * u. As NVIDIA's
+/// FusedLAMB does by default, it also subtracts lr * u from parameters without decay: biases and
+/// norms if `decay` is "matrices", and all parameters if weight_decay is 0.
+std::unique_ptr<Optimizer> make_lamb(const OptimizerConfig& config, const RunSize& run,
+                                     Device& device, const Tensor& parameters, ParameterMap map);
 
 }  // namespace ringside

@@ -1,11 +1,10 @@
-#include "core/optim/lamb.h"
+#include "core/optim/flat_optimizer.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "core/num/exact_sum.h"
-#include "core/optim/flat_optimizer.h"
 
 namespace ringside {
 namespace {

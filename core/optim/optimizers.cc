@@ -5,9 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/optim/adamw.h"
-#include "core/optim/lamb.h"
-#include "core/optim/sgd.h"
+#include "core/optim/flat_optimizer.h"
 
 namespace ringside {
 namespace {

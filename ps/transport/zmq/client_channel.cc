@@ -1,16 +1,101 @@
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
 #include "ps/protocol/inbox.h"
+#include "ps/protocol/transport.h"
 #include "ps/transport/zmq/channel.h"
 #include "ps/transport/zmq/channels.h"
-#include "ps/transport/zmq/handshake.h"
 #include "ps/transport/zmq/keys.h"
 #include "ps/transport/zmq/listener.h"
+#include "ps/transport/zmq/socket_events.h"
 
 namespace ringside::ps {
 namespace {
+
+/// ZeroMQ connects in the background and tries again and again whatever the server says, so a
+/// worker whom the server refuses would wait for its whole deadline. This object listens to what
+/// ZeroMQ says about a socket's handshake. For one thread, the socket's.
+class Handshake {
+ public:
+  /// Call this before the socket connects to the endpoint. `options` outlives this object.
+  Handshake(zmq::context_t& context, zmq::socket_t& socket, int worker, int server,
+            std::string endpoint, const TransportOptions& options);
+
+  /// For polls: readable when look() has something to see.
+  zmq::pollitem_t item() { return events_.item(); }
+  /// Returns whether the server has admitted the worker; false while that is open. Does not block.
+  /// Throws Error that names the server's address and what to do if the server refuses the worker.
+  bool look();
+
+ private:
+  Error refused(const std::string& cause, const std::string& advice) const;
+  void fail(const SocketEvent& event);
+
+  SocketEvents events_;
+  int worker_, server_;
+  std::string endpoint_;
+  const TransportOptions& options_;
+  int ends_ = 0;  // handshakes that the server has ended without a word
+};
+
+constexpr int handshake_events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+/// A server that has no keys, or another key than the worker believes, cannot read what the worker
+/// says, and may end the connection without a word. A connection may break for other reasons, so a
+/// few are forgiven; ZeroMQ connects again after a tenth of a second.
+constexpr int forgiven = 5;
+
+Handshake::Handshake(zmq::context_t& context, zmq::socket_t& socket, int worker, int server,
+                     std::string endpoint, const TransportOptions& options)
+    : events_(context, socket, handshake_events),
+      worker_(worker),
+      server_(server),
+      endpoint_(std::move(endpoint)),
+      options_(options) {}
+
+bool Handshake::look() {
+  while (const auto event = events_.next()) {
+    if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      events_.end();
+      return true;
+    }
+    fail(*event);
+  }
+  return false;
+}
+
+void Handshake::fail(const SocketEvent& event) {
+  const bool keys = keyed(options_);
+  const std::string own = fmt::format("{}/{}.public", options_.keys, worker_key(worker_));
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && keys)
+    throw refused(fmt::format("does not know the key {}", own),
+                  "give servers and workers the files of the same call of `ringside keys`");
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+    throw refused("does not know the secret of this run",
+                  fmt::format("another run's server may listen there; set {} to another port",
+                              options_.port_option));
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+    throw refused(
+        fmt::format("speaks another protocol (ZeroMQ's error {:#x})", event.value),
+        fmt::format("the worker has {}: let servers and workers all have keys, or none, and look "
+                    "at who listens on this port",
+                    keys ? "keys" : "no keys"));
+  if (keys && ++ends_ > forgiven)
+    throw refused(
+        fmt::format("has ended {} handshakes, as a server does that has no keys, or not the key "
+                    "{}/{}.public",
+                    ends_, options_.keys, server_key),
+        "give servers and workers the files of the same call of `ringside keys`");
+}
+
+Error Handshake::refused(const std::string& cause, const std::string& advice) const {
+  return Error("server {} at {} refused worker {}: the server {}; {}", server_, endpoint_, worker_,
+               cause, advice);
+}
 
 class WorkerChannel : public ZmqChannel {
  public:

@@ -1,14 +1,60 @@
 // Enqueues operations of NCCL, and looks for those that failed or are late.
 #include "peer/comm/nccl/module/communicator.h"
 
+#include <fmt/format.h>
+#include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "peer/comm/roll_call.h"
+#include "core/base/error.h"
+#include "core/base/seconds_now.h"
+#include "core/comm/store.h"
+#include "peer/comm/records.h"
 
 namespace ringside::peer {
 namespace {
+
+/// Called by a rank that has waited for others longer than `timeout_s`, and so, at nearly the same
+/// time, by all ranks that wait for the same one. Leaves this rank's records in the store for the
+/// user, sends the other ranks its last operation, and returns theirs: "rank 1 of 3 says nothing;
+/// rank 2: in operation 2 (all_reduce of 4096 bytes) for 0.30 s". A rank that says nothing is late,
+/// stopped or dead. Blocks for at most `timeout_s`, and at most a second. To be called once in a
+/// group.
+std::string call_the_roll(Store& store, const Group& group, const std::vector<Record>& own,
+                          const std::string& what, double now, double timeout_s) {
+  const auto key = [&](int rank) { return fmt::format("where/{}/{}", group.name, rank); };
+  store.set(key(group.rank), where_rank_is(own, now));
+  leave_records(store, group.name, what, group.rank, group.rank + 1, [&](int) { return own; });
+  const double end = seconds_now() + std::min(timeout_s, 1.0);
+  std::set<int> silent;
+  std::string said;
+  const auto ask = [&](int rank, double timeout_s) -> std::optional<std::string> {
+    try {
+      return store.get(key(rank), timeout_s);
+    } catch (const Error&) {
+      return {};
+    }
+  };
+  // All are asked before the first answer is waited for: a store in another process needs a moment
+  // for every answer, and nobody may seem silent because a rank before them is.
+  for (int r = 0; r < group.size; ++r)
+    if (r != group.rank) ask(r, 0);
+  for (int r = 0; r < group.size; ++r) {
+    if (r == group.rank) continue;
+    if (const auto answer = ask(r, std::max(0.05, end - seconds_now())))
+      said += fmt::format("; rank {}: {}", r, *answer);
+    else
+      silent.insert(r);
+  }
+  const std::string who = list_ranks(group.size, [&](int r) { return silent.count(r) > 0; });
+  if (!who.empty())
+    return fmt::format("{} {} nothing{}", who, silent.size() > 1 ? "say" : "says", said);
+  return said.empty() ? said : said.substr(2);
+}
 
 void* data_of(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
