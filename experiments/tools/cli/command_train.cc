@@ -9,6 +9,7 @@
 #include "core/base/shell_word.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
+#include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/mpi_of.h"

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
+#include "experiments/runner/config/config.h"
 #include "experiments/runner/report/published.h"
 #include "experiments/tools/bench/published_collectives.h"
 #include "experiments/tools/cli/comparison.h"
