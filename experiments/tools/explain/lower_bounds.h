@@ -11,12 +11,12 @@ namespace ringside {
 
 struct Bounds {
   double sent_bytes = 0, least_bytes = 0;  // of the busiest rank, in a step
-  /// How long the least bytes take over the rank's link; none where the link is not known, and
-  /// where ranks read each other's memory.
+  /// The time of the least bytes over the rank's link; none where the link is not known, and where
+  /// ranks read each other's memory.
   std::optional<double> link_ms{};
   double link_gbs = 0;
-  /// How long a step takes if workers only compute and update, and what says so: "single", "its
-  /// own compute".
+  /// The time of a step in which workers only compute and update, and the source of this figure:
+  /// "single", "its own compute".
   double compute_ms = 0;
   std::string compute_of{};
 };
