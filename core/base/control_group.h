@@ -30,8 +30,8 @@ class ControlGroup {
   std::optional<std::int64_t> memory() const;
   /// Seconds for which quotas have held up the group so far.
   double throttled_s() const;
-  /// How many processes of the group the system has killed so far because memory ran out; none if
-  /// it does not count them.
+  /// The number of the group's processes that the system has killed so far because memory ran out;
+  /// none if it does not count them.
   std::optional<std::int64_t> out_of_memory_kills() const;
 
  private:

@@ -20,7 +20,7 @@ struct Module {
 /// module's functions, and the compiler's version stands for the library of C++.
 inline constexpr const char* module_stamp = "1, compiler " __VERSION__;
 
-/// What a module hands out.
+/// The exports of a module.
 struct ModuleExports {
   const void* functions = nullptr;   // a struct of pointers to functions
   const char* stamp = module_stamp;  // as the module was built
@@ -32,7 +32,7 @@ struct ModuleExports {
 template <class Functions>
 const Functions& load_module(const Module& module);
 
-/// Why the module cannot be loaded, as load_module() says it; empty if it can.
+/// The reason why the module cannot be loaded, as load_module() says it; empty if it can.
 std::string why_no_module(const Module& module);
 
 /// The path of the module `file`: the first that exists in the program's folder, in its parent

@@ -12,13 +12,13 @@ namespace ringside {
 
 /// The cores that this process may use, by number; none if the system does not say.
 std::vector<std::int64_t> allowed_core_numbers();
-/// How many these are, or fewer if the quota of a control group does not give this process the time
-/// of so many (core/base/control_group.h); none if the system does not say.
+/// The number of these cores, or fewer if the quota of a control group gives this process less time
+/// (core/base/control_group.h); none if the system does not say.
 std::optional<int> allowed_cores();
 /// The bytes of memory of this machine, or fewer if a control group allows this process, and those
 /// beside it in the group, no more; 0 if the system does not say.
 std::int64_t allowed_memory();
-/// Whose memory that is, for errors: "this machine" or "the control group of this process".
+/// The owner of that memory, for errors: "this machine" or "the control group of this process".
 std::string owner_of_allowed_memory();
 
 /// The processor's model and its number of cores, as in "AMD EPYC, 2 cores".

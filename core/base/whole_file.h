@@ -29,8 +29,8 @@ class OpenFolder {
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return folder_; }
   bool contains(const std::string& name) const;
-  /// How path() has come to lead elsewhere: "has been renamed to ..." or "has been removed"; empty
-  /// if it leads here.
+  /// The reason why path() now leads elsewhere: "has been renamed to ..." or "has been removed";
+  /// empty if it leads here.
   std::string gone() const;
 
  private:

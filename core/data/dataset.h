@@ -17,9 +17,9 @@
 
 namespace ringside {
 
-/// How sequences of different lengths become samples. padded: a sample is one sequence, and those
-/// of a micro-batch are filled up to the longest of them. packed: a sample is a whole context, in
-/// which sequences follow each other; the last of them is cut off.
+/// The ways to make samples of sequences with different lengths. padded: a sample is one sequence,
+/// and those of a micro-batch are filled up to the longest of them. packed: a sample is a whole
+/// context, in which sequences follow each other; the last of them is cut off.
 enum class Packing : std::uint8_t { padded, packed };
 inline constexpr std::string_view packing_names[] = {"padded", "packed"};
 constexpr EnumNames names_of(Packing) { return packing_names; }
@@ -41,7 +41,7 @@ struct DataConfig {
 
 Fields fields_of(DataConfig& config);
 
-/// What a model learns to predict from a sample. Each value is described as input -> target.
+/// The task that a model learns on a sample. Each value is described as input -> target.
 enum class Task : std::uint8_t {
   every_token,    // int32 [T] -> the token that follows each position
   last_token,     // int32 [T] -> the token that follows the last
@@ -57,7 +57,7 @@ enum class Task : std::uint8_t {
   target_tokens  // int32 [S + T]: source tokens, then the tokens before each target token (0 before
                  // the first) -> the T target tokens
 };
-/// What the model predicts, in words.
+/// The description of the model's prediction.
 inline constexpr std::string_view task_names[] = {"every next token",
                                                   "the next token",
                                                   "hidden tokens",
@@ -78,7 +78,7 @@ class Dataset {
   virtual Shape input_shape() const = 0;
   virtual DType input_dtype() const = 0;
   virtual Shape target_shape() const = 0;
-  /// How many targets of a sample belong to each term of the loss. Targets are stored term after
+  /// The number of a sample's targets for each term of the loss. Targets are stored term after
   /// term.
   virtual std::vector<std::int64_t> target_parts() const { return {target_shape().count()}; }
   /// The number of tokens of a sample, if samples differ in length; the shapes above are then those

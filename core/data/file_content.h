@@ -16,7 +16,7 @@ namespace ringside {
 /// machine, or of what the process's control group allows.
 std::size_t most_unpacked();
 
-/// One file. Nobody may change it while this object exists.
+/// One file. It must not change while this object exists.
 class FileContent {
  public:
   /// The file as it lies on the disk.

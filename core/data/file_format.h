@@ -36,10 +36,10 @@ inline constexpr std::size_t format_bytes = 1024;
 FileFormat format_of(std::span<const std::byte> beginning);
 FileFormat format_of(const RegularFile& file);
 
-/// What a file of this format is, after "is": "a ZIP archive".
+/// The description of a file of this format, after "is": "a ZIP archive".
 std::string_view description(FileFormat format);
 
-/// What a user does about such a file: "unpack it: unzip data.zip".
+/// The remedy for such a file: "unpack it: unzip data.zip".
 std::string remedy(FileFormat format, const std::filesystem::path& path);
 
 /// Makes an Error that says what the file is and how to get at what it stands for.

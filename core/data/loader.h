@@ -36,8 +36,8 @@ struct BatchSlice {
 /// ranks.
 class Loader {
  public:
-  /// When samples are read: when read() asks for them, or ahead, after expect(), by a thread of the
-  /// loader. A simulated world must not use Reading::ahead.
+  /// The time at which samples are read: when read() asks for them, or ahead, after expect(), by a
+  /// thread of the loader. A simulated world must not use Reading::ahead.
   enum class Reading : std::uint8_t { when_asked, ahead };
 
   /// The dataset and the device must outlive the loader. Throws Error if the dataset has fewer
@@ -61,8 +61,8 @@ class Loader {
   /// or the loader ends. Does not block. Thread-safe.
   void expect(const BatchSlice& slice) const;
 
-  /// How many targets the samples of the slice have, if samples differ in length; else 0. Costs
-  /// about a microsecond a sample.
+  /// The number of targets of the slice's samples, if samples differ in length; else 0. Costs about
+  /// a microsecond a sample.
   std::int64_t targets(const BatchSlice& slice) const;
 
   /// Number of whole global batches in the data set.

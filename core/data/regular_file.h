@@ -25,7 +25,7 @@ struct SampleRange {
 /// training. Throws Error if `holdout` is not in [0, 1).
 SampleRange samples_of(std::int64_t whole, Split split, double holdout);
 
-/// A file on a disk that is read. Nobody may change the file while this object exists.
+/// A file on a disk that is read. The file must not change while this object exists.
 class RegularFile {
  public:
   /// Opens the file without blocking. Throws Error if the path cannot be read or is a pipe, device,

@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-/// How long sequences are, in tokens; every length is clipped to [1, context].
+/// The distribution of lengths, in tokens; every length is clipped to [1, context].
 struct Lengths {
   double median = 64;  // exp(sigma * z) times this, where z is standard normal
   double sigma = 1;

@@ -32,11 +32,10 @@ struct Mark {
   std::shared_ptr<void> event{};
 };
 
-/// What the device's driver reports of memory, in bytes; the ledger counts only the buffers.
+/// The memory that the device's driver reports, in bytes; the ledger counts only the buffers.
 /// `reserved` is the most that the allocator has ever taken from the driver for the ledger's
-/// buffers.
-/// `outside` is the part of `capacity` that is in use now and was not taken by the allocator: the
-/// CUDA context, libraries, other processes.
+/// buffers. `outside` is the part of `capacity` that is in use now and was not taken by the
+/// allocator: the CUDA context, libraries, other processes.
 struct DeviceMemory {
   std::int64_t reserved = 0, outside = 0, capacity = 0;
 };

@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-/// How lanes and their users wait for each other: as threads or as actors of a simulated world.
+/// The waits of lanes and their users for each other: as threads or as actors of a simulated world.
 class LaneWaits {
  public:
   virtual ~LaneWaits() = default;

@@ -15,7 +15,7 @@ class HostTask {
   /// Blocks until the task is over; compute that is enqueued later sees what was stored. Throws
   /// Error with the text of what the task, or one that it came after, threw.
   virtual void wait() = 0;
-  /// When the task began and ended, on the device's clock. May be called only after wait().
+  /// The begin and the end of the task, on the device's clock. May be called only after wait().
   struct Span {
     double begin = 0, end = 0;
   };

@@ -38,7 +38,7 @@ class Ledger {
   void remove(MemoryKind kind, std::size_t bytes);
 
   MemoryUse current() const;
-  /// What each kind held at the moment when the total was largest.
+  /// The bytes of each kind at the moment when the total was largest.
   MemoryUse at_peak() const;
   /// Forgets the peak so far: the present use becomes the peak.
   void reset_peak();

@@ -28,7 +28,7 @@ class TimedDevice : public Device {
   std::size_t recorded() const { return ops_.size(); }
   /// Returns these operations. Blocks until the device has run them.
   std::vector<TimedOp> take_ops();
-  /// What has passed since the last operation is of no operation.
+  /// Marks the end of the last operation: the time since then counts for none.
   void pause() { last_end_ = end(); }
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;

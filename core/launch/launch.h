@@ -16,7 +16,7 @@
 
 namespace ringside {
 
-/// How a run of processes ended.
+/// The outcome of a run of processes.
 struct LaunchResult {
   /// The record of each rank, by rank; null for a rank that did not finish.
   std::vector<nlohmann::json> records;

@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-/// How the process of a rank ended.
+/// The end of a rank's process.
 struct RankEnd {
   std::optional<int> status;  // of waitpid(); none if it is not known
   std::string last_line;      // of the rank's standard output or error
@@ -23,9 +23,9 @@ struct RankEnd {
   bool killed_but_by(int number) const;
   /// Whether the process ended with exit code 0.
   bool ended_well() const;
-  /// How the process ended, after the rank's name: "was killed by signal 9 (Killed)". Adds what may
-  /// explain the end: `step`, the last line that the rank wrote, and a limit of the system
-  /// (`ulimit`, memory) that the rank may have reached.
+  /// The end of the process in words, after the rank's name: "was killed by signal 9 (Killed)".
+  /// Adds what may explain the end: `step`, the last line that the rank wrote, and a limit of the
+  /// system (`ulimit`, memory) that the rank may have reached.
   std::string text(const std::string& step) const;
 };
 
@@ -43,7 +43,7 @@ class RankEvents {
   virtual void told(const nlohmann::json&) {}
 };
 
-/// How far the clock of a host (seconds_now()) is ahead of this process's, give or take `error_s`.
+/// The lead of a host's clock (seconds_now()) over this process's, known to within `error_s`.
 struct ClockDifference {
   double ahead_s = 0, error_s = 0;
 };

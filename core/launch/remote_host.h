@@ -100,7 +100,7 @@ struct AgentDuties {
   std::function<double()> now = seconds_now;
 };
 
-/// Why an agent ends.
+/// The reason for the end of an agent.
 enum class ServiceEnd {
   over,     // the launcher has ended the job
   stopped,  // AgentDuties::stopped

@@ -18,11 +18,12 @@
 
 namespace ringside {
 
-/// How stale gradients were, over the measured steps. The staleness of a gradient is the number of
-/// updates between the parameters from which it was computed and those to which it was applied, and
-/// the time between the two. A server counts every range of parameters by itself.
+/// The staleness of gradients, over the measured steps. The staleness of a gradient is the number
+/// of updates between the parameters from which it was computed and those to which it was applied,
+/// and the time between the two. A server counts every range of parameters by itself.
 struct Staleness {
-  /// How many gradients had staleness 0, 1, ... updates; the last number counts all larger ones.
+  /// The number of gradients with staleness 0, 1, ... updates; the last number counts all larger
+  /// ones.
   std::vector<std::int64_t> updates;
   /// The same by time: entry i counts gradients of about time_of_bin(i) seconds.
   std::vector<std::int64_t> times;

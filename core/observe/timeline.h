@@ -72,7 +72,7 @@ class Timeline {
   /// in; time outside of steps is not counted.
   std::vector<StepTime> step_times() const;
 
-  /// What follows is for traces alone, and costs nothing until trace(true) is called: spans of
+  /// All members below are for traces alone, and cost nothing until trace(true) is called: spans of
   /// traced() and, with `memory`, changes of the device's memory are kept from then on. Of several
   /// timelines of one device, one follows its memory.
   void trace(bool on, bool memory = true);

@@ -40,8 +40,8 @@ struct ParameterRange {
   Tensor parameters, gradients;
 };
 
-/// What an optimizer remembers of every element: a flat range as long as the optimizer's own, fp32.
-/// The names are those of the operands in core/device/ops/flat.h, such as "first_moment".
+/// The state that an optimizer keeps of every element: a flat range as long as the optimizer's own,
+/// fp32. The names are those of the operands in core/device/ops/flat.h, such as "first_moment".
 struct OptimizerState {
   std::string_view name;
   Tensor values;

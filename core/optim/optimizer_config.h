@@ -14,12 +14,12 @@ enum class Decay : std::uint8_t { all, matrices };
 inline constexpr std::string_view decay_names[] = {"all", "matrices"};
 constexpr EnumNames names_of(Decay) { return decay_names; }
 
-/// How the learning rate changes after its warm-up.
+/// The schedule of the learning rate after its warm-up.
 enum class Schedule : std::uint8_t { constant, linear, cosine, step };
 inline constexpr std::string_view schedule_names[] = {"constant", "linear", "cosine", "step"};
 constexpr EnumNames names_of(Schedule) { return schedule_names; }
 
-/// How the learning rate grows with the number of replicas.
+/// The growth of the learning rate with the number of replicas.
 enum class LrScaling : std::uint8_t { none, sqrt, linear };
 inline constexpr std::string_view lr_scaling_names[] = {"none", "sqrt", "linear"};
 constexpr EnumNames names_of(LrScaling) { return lr_scaling_names; }

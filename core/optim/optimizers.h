@@ -10,8 +10,8 @@ namespace ringside {
 /// Throws Error for a kind that is unknown or a setting that is out of range.
 void check(const OptimizerConfig& config);
 
-/// How many fp32 values the optimizer keeps of each parameter, without its master value: AdamW two.
-/// Throws Error for an unknown kind.
+/// The number of fp32 values that the optimizer keeps of each parameter, without its master value:
+/// AdamW two. Throws Error for an unknown kind.
 int values_of_each(const OptimizerConfig& config);
 
 /// Makes the optimizer that the configuration names. `parameters` is its flat range. Its values are

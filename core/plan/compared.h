@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// Why a run is made.
+/// The purpose of a run.
 enum class Purpose : std::uint8_t {
   asked,      // the run is compared
   reference,  // other runs must equal this run, which is made only once, before all others; its

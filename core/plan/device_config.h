@@ -18,8 +18,8 @@ struct DeviceConfig {
   double efficiency = 1;
   double unfused = 1;
   double peak_tflops = 0;
-  /// How many times as long each worker's forward and backward take; workers beyond the list, and
-  /// runs of one worker, are not slowed.
+  /// The factor by which each worker's forward and backward take longer; workers beyond the list,
+  /// and runs of one worker, are not slowed.
   std::vector<double> slow;
   double jitter = 0;
   bool operator==(const DeviceConfig&) const = default;

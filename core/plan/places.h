@@ -26,7 +26,7 @@ std::vector<int> workers_with_servers(int colocated, int world, int group);
 sim::Place place_of(const RunPlan& plan, int rank);
 /// The place of worker `worker` in any run on the cluster.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
-/// How many machines of a simulated run, from the first one on, have workers.
+/// The number of machines of a simulated run, from the first one on, that have workers.
 int machines_of_workers(const RunPlan& plan);
 
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are

@@ -15,8 +15,8 @@ namespace ringside {
 /// micro-batches of one worker after the other, each with the size that they have there.
 BatchSlice slice_of(const RunPlan& plan, int worker, std::int64_t step, std::int64_t micro_batch);
 
-/// How many micro-batches a rank computes at once (Pass::ranks): those of all ranks whose batch
-/// norms are joined, if one rank stands for them.
+/// The number of micro-batches that a rank computes at once (Pass::ranks): those of all ranks whose
+/// batch norms are joined, if one rank stands for them.
 std::int64_t joined_micro_batches(const RunPlan& plan);
 
 /// The slice that the worker reads after that one; it may be of the next step.

@@ -24,8 +24,8 @@ struct LossTerms {
   std::int64_t targets = 0, gradient_targets = 0;
 };
 
-/// What some samples add to the loss. The numbers may still be on the device: value_of() fetches
-/// them.
+/// The contribution of some samples to the loss. The numbers may still be on the device: value_of()
+/// fetches them.
 struct Loss {
   /// The rows of one term, fp32: their sum times `scale` is the term.
   struct Rows {

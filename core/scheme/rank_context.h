@@ -36,7 +36,7 @@ struct RankContext {
   /// Whether no other rank shares this process, so that the process's memory is the rank's.
   bool own_process = false;
 
-  /// What the plan says about this rank.
+  /// This rank's part of the plan.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }
   /// Whether the run's trace shows what this rank does in `step`: the last steps, whose spans the
   /// timeline keeps. Nobody knows beforehand which steps are the last ones of workers that do not

@@ -17,7 +17,7 @@
 
 namespace ringside {
 
-/// What a rank does next: it trains on micro-batches [first, first + micro_batches) of a step, or
+/// The next work of a rank: it trains on micro-batches [first, first + micro_batches) of a step, or
 /// evaluates its model after that step on held-out samples of these micro-batches, or both.
 struct StepAssignment {
   std::int64_t step = 0;

@@ -16,7 +16,7 @@ class alignas(64) Flag {
 
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  /// Whoever sees the new value also sees everything that was written before set().
+  /// A thread that sees the new value also sees everything that was written before set().
   void set(std::uint32_t value) {
     value_.store(value, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
@@ -37,7 +37,7 @@ class alignas(64) Flag {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// How a waiting thread passes the time: it spins for some 10 us, then yields for some 50 us, then
+/// The pauses of a waiting thread: it spins for some 10 us, then yields for some 50 us, then
 /// sleeps, so that it takes no time from threads that compute.
 class Backoff {
  public:

@@ -16,7 +16,7 @@
 
 namespace ringside::shm {
 
-/// Where a tensor lies: at `offset` of a `file` that a `process` of this host has open.
+/// The address of a tensor: at `offset` of a `file` that a `process` of this host has open.
 struct Address {
   std::int32_t process = 0;
   std::int32_t file = -1;

@@ -42,7 +42,7 @@ Fields fields_of(LinkSpec& link);
 /// The largest number of devices in a cluster, because one process simulates all of them.
 inline constexpr std::int64_t most_devices = 1'000'000;
 
-/// How the devices of a machine reach each other: through PCIe, through one switch, or over links
+/// The topology between the devices of a machine: through PCIe, through one switch, or over links
 /// between pairs of devices (in a mesh, pairs without a link use PCIe).
 enum class Topology : std::uint8_t { pcie, nvlink_switch, mesh };
 inline constexpr std::string_view topology_names[] = {"pcie", "switch", "mesh"};
@@ -66,8 +66,8 @@ struct SlowDevice {
   bool operator==(const SlowDevice&) const = default;
 };
 
-/// What all operations of a model have to be sped up by, so that its training step on one device
-/// takes as long as was measured.
+/// The factor by which all operations of a model must be sped up so that its training step on one
+/// device takes the measured time.
 struct ModelSpeed {
   std::string model;      // the name of a preset
   std::string precision;  // a dtype of DeviceSpec::tflops
@@ -104,7 +104,7 @@ struct ClusterSpec {
   std::vector<ModelSpeed> speeds{};
   /// Operations of `device` whose times are known; all others take the time of its efficiencies.
   std::vector<TimedOperation> timed{};
-  /// How far off the training step of several devices may be where the step of one is known
+  /// The error of the training step of several devices when the step of one is known
   /// (core/sim/stated_errors.h).
   double error = 0;
   /// In every training step all operations of a device take longer or shorter by one random factor:

@@ -11,9 +11,9 @@ namespace ringside::sim {
 /// The largest share of an ideal speed that a curve of an Efficiency may have.
 inline constexpr double largest_efficiency = 16;
 
-/// What is wrong with a cluster: for instance no machines, a bandwidth of 0, an efficiency of 0, or
-/// a mesh that names devices that do not exist. The names of classes of operations, such as
-/// "linear", are not checked: core/device defines these.
+/// An error in a cluster: for instance no machines, a bandwidth of 0, an efficiency of 0, or a mesh
+/// that names devices that do not exist. The names of classes of operations, such as "linear", are
+/// not checked: core/device defines these.
 struct ClusterProblem {
   std::string field;   // "device.memory_gb", "peer.bandwidth_gbs", "device.efficiency.fp32.linear"
   std::string reason;  // "must be more than 0, but is -3"

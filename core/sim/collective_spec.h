@@ -42,7 +42,7 @@ struct CollectiveSpec {
   /// shm, for ranks on several machines: the processor time that each end spends on a MB (1e6
   /// bytes) of a collective that goes from one machine to another.
   double network_us_per_mb = 0;
-  /// How far off the times of collectives and messages may be (core/sim/stated_errors.h).
+  /// The error of the times of collectives and messages (core/sim/stated_errors.h).
   double error = 0;
   bool operator==(const CollectiveSpec&) const = default;
 };

@@ -9,8 +9,8 @@
 
 namespace ringside {
 
-/// What memory is used for. Every byte that a device hands out belongs to one kind, and every
-/// figure about memory is given by kind.
+/// The uses of memory. Every byte that a device hands out belongs to one kind, and every figure
+/// about memory is given by kind.
 enum class MemoryKind : std::uint8_t {
   parameter,
   gradient,
@@ -28,9 +28,9 @@ constexpr std::string_view name_of(MemoryKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Where peers on the same host find a buffer: a file, which they open through the owner's process
-/// (`/proc/PID/fd/FILE`) and map, and the offset of the buffer's first byte in the file. `file` is
-/// -1 for a buffer outside the symmetric heap.
+/// The address of a buffer for peers on the same host: a file, which they open through the owner's
+/// process (`/proc/PID/fd/FILE`) and map, and the offset of the buffer's first byte in the file.
+/// `file` is -1 for a buffer outside the symmetric heap.
 struct SymmetricAddress {
   int file = -1;
   std::size_t offset = 0;

@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// What the trainer reports after every step.
+/// The trainer's report after every step.
 struct Progress {
   std::int64_t step = 0;  // number of steps done
   double loss = 0;        // this rank's share of the loss

@@ -111,7 +111,7 @@ class GradientShards {
     bool crosses;      // whether `part` is still to be summed across groups
   };
 
-  /// What backward writes, if this rank keeps whole gradients.
+  /// The gradients that backward writes, if this rank keeps whole ones.
   const ShardedStorage& written() const { return apart_ ? *apart_ : sums_; }
   Tensor make_target(std::size_t fsdp_unit, bool later);
   void send(std::size_t fsdp_unit, const Tensor& gradient, bool later, Tensor temporary);

@@ -53,7 +53,7 @@ class ChunkState {
              const Policy& policy, std::size_t history_bytes, double now);
 
   const Chunk& chunk() const { return chunk_; }
-  /// How many gradients make an update, if no worker is gone.
+  /// The number of gradients of an update, if no worker is gone.
   int wanted() const { return policy_.gradients(pushers()); }
   std::int64_t begin() const { return begin_; }
   const Clocks& clocks() const { return clocks_; }
@@ -69,8 +69,9 @@ class ChunkState {
   std::optional<Gradient> next_gradient();
   /// Whether all gradients of the update under way have been taken.
   bool complete() const { return complete_; }
-  /// How many gradients of the update under way have been taken. A complete update has fewer than
-  /// Policy::gradients() if workers are gone that would have pushed the others; it may have none.
+  /// The number of gradients of the update under way that have been taken. A complete update has
+  /// fewer than Policy::gradients() if workers are gone that would have pushed the others; it may
+  /// have none.
   int taken() const { return taken_; }
   /// Ends the update under way.
   void updated();
@@ -91,7 +92,7 @@ class ChunkState {
     std::int64_t version;
     double at;
   };
-  /// How many workers push this chunk.
+  /// The number of workers that push this chunk.
   int pushers() const { return world_ / chunk_.group; }
   bool all_workers() const { return wanted() == pushers(); }
   bool can_still_come() const;

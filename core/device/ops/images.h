@@ -45,7 +45,7 @@ struct ConvolutionBackward {
   Tensor dweight{};  // [K, R, S, C / G]
   Tensor dbias{};    // [K], optional
 };
-/// How many groups a convolution of images x with `weight` has.
+/// The number of groups of a convolution of images x with `weight`.
 inline std::int64_t groups_of(const Tensor& x, const Tensor& weight) {
   return x.shape()[3] / weight.shape()[3];
 }

@@ -48,12 +48,12 @@ class SimDevice : public Device {
   /// From now on operations of a CPU run on all of its cores together, as fast as one core for each
   /// of their parts; the cores are still shared with others.
   virtual void use_all_cores() = 0;
-  /// Where communicators say when collectives move the device's data. Null if that slows nothing
-  /// down.
+  /// The object that communicators tell when collectives move the device's data. Null if that slows
+  /// nothing down.
   virtual std::shared_ptr<CommComputeContention> contention() const = 0;
 };
 
-/// What happens in every training step of a world besides the operations.
+/// The additions to every training step of a world besides its operations.
 struct StepTimes {
   double host_s = 0;   // the host's work before the first operation, for which the device waits
   double input_s = 0;  // the time in which a rank's samples of a step are loaded

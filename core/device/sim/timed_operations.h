@@ -21,7 +21,7 @@ TimedOperation timed_operation(const OpCost& cost, double seconds, bool tf32 = f
 /// The class of an operation that was timed. Throws Error if there is no class of that name.
 OpClass class_of(const TimedOperation& timed);
 
-/// How long an operation takes on one core, in seconds.
+/// The duration of an operation on one core, in seconds.
 struct OpTime {
   double all = 0;
   double memory = 0;  // the part of it that needs all of the memory's width (TimedOperation)

@@ -62,7 +62,7 @@ struct Flow {
 };
 using FlowPtr = std::shared_ptr<Flow>;
 
-/// All flows under way. They are held here because SimGrid stops a flow that nobody holds.
+/// All flows under way. They are held here because SimGrid stops a flow without a holder.
 class Flows {
  public:
   using ActivityImpl = simgrid::kernel::activity::ActivityImpl;
@@ -96,7 +96,7 @@ class Flows {
 };
 
 /// When the owner of work lets go of it, this object holds the work until the work has ended;
-/// SimGrid would stop work that nobody holds.
+/// SimGrid would stop work without a holder.
 class Works {
  public:
   void keep(simgrid::s4u::ExecPtr work) { works_.push_back(std::move(work)); }
@@ -115,8 +115,8 @@ class Works {
   std::size_t limit_ = 16;
 };
 
-/// What SimGrid's callbacks use. It is separate from the world because SimGrid never releases the
-/// callbacks.
+/// The state that SimGrid's callbacks use. It is separate from the world because SimGrid never
+/// releases the callbacks.
 struct State {
   Flows flows{};
   Works works{};

@@ -37,8 +37,8 @@ void check_cases(const Experiment& experiment);
 void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
               const std::vector<std::int64_t>& worlds);
 
-/// How many combinations of values the sweep has for a line of `scheme`; at most `limit` + 1. Keys
-/// of other schemes' options do not count.
+/// The number of the sweep's combinations of values for a case of `scheme`; at most `limit` + 1.
+/// Keys of other schemes' options do not count.
 std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view scheme,
                           std::int64_t limit);
 /// All these combinations; the last key changes fastest. One empty combination without a sweep.

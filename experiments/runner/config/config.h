@@ -60,7 +60,7 @@ struct Assignment {
   std::filesystem::path folder;  // relative paths in `data` are relative to this folder
 };
 
-/// What somebody published of the runs of a case.
+/// The published figures of a case.
 struct CaseFigures {
   /// By Measure: a figure for each world of the case; empty where nothing was published.
   std::array<std::vector<double>, measures> figures{};

@@ -67,7 +67,8 @@ class MpiWorld : public RunSidecar {
   std::vector<bool> came_, entered_;  // by rank: has been started; has begun MPI
   double waits_since_ = 0;            // when the world began, or the last rank was started
   std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose shim ended
-  /// When the launcher or a daemon first ended with an error of its own, and how.
+  /// The time and the description of the first end of the launcher or a daemon with an error of its
+  /// own.
   std::optional<std::pair<double, std::string>> gave_up_;
   int left_ = 0;  // number of agents without anything left
   std::string failure_;

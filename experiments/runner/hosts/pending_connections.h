@@ -32,7 +32,7 @@ class PendingConnections {
   PendingConnections(JobListener& listener, Refusals& refusals)
       : listener_(listener), refusals_(refusals) {}
 
-  /// What to poll for news.
+  /// The files to poll for news.
   std::vector<int> files() const;
   /// The connections that have identified themselves by now; does not block. `ready` says which of
   /// files() can be read.

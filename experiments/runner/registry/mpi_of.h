@@ -17,7 +17,7 @@ std::optional<InterHostBackend> mpi_of(const RunPlan& plan);
 /// Whether ranks that have ended well end MPI too. MPICH over UCX waits in MPI_Finalize for the
 /// connections that it closes, and then for the other processes, without working on connections any
 /// more. A process whose connection with such a one is not quite made by then waits for ever. So
-/// its ranks just end, once their groups have, and whoever has started the launcher ends it.
+/// its ranks just end, once their groups have, and the process that started the launcher ends it.
 bool ends_with_ranks(InterHostBackend library);
 
 /// Throws Error if a run cannot have its library between hosts: this build has no module for its
@@ -25,9 +25,9 @@ bool ends_with_ranks(InterHostBackend library);
 /// for ranks that all share a host.
 void check_libraries(const std::vector<RunPlan>& runs);
 
-/// What the process of a rank does first, and last before it ends well: with MPI all ranks do both
-/// together, also those that never use it. MPI waits for hosts that cannot reach each other without
-/// a deadline, so a rank that has entered sets entered_mpi_key(). Throw Error.
+/// The first action of a rank's process, and the last one before it ends well: with MPI all ranks
+/// do both together, also those that never use it. MPI waits for hosts that cannot reach each other
+/// without a deadline, so a rank that has entered sets entered_mpi_key(). Throw Error.
 void enter_mpi(const RunPlan& plan, int rank, Store& store);
 std::string entered_mpi_key(int rank);
 void leave_mpi(const RunPlan& plan);

@@ -76,7 +76,7 @@ struct FrameworkRow {
   std::map<std::string, double, std::less<>> gradient_us;
 };
 
-/// What messages between workers and servers cost in simulated runs (sim.messages).
+/// The cost of messages between workers and servers in simulated runs (sim.messages).
 struct MessageRow {
   std::string_view name;
   std::string_view summary;

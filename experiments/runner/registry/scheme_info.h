@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// What the planner may know about a scheme's servers without knowing the scheme's options.
+/// The facts about a scheme's servers that the planner may use, without its options.
 struct Servers {
   int count = 0;
   int colocated =
@@ -37,11 +37,11 @@ struct SchemeInfo {
   /// it promises. Called before the plan has ranks.
   std::function<void(const Options&, const RunPlan&)> check;
   std::function<Servers(const Options&, int world)> servers;
-  /// What a run with these options promises; reports give a speed-up for the same run alone.
+  /// The promise of a run with these options; reports give a speed-up for the same run alone.
   std::function<Promise(const Options&)> promise;
   /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
-  /// How much of what its workers keep the scheme can offload to the host (train.offload).
+  /// The state of its workers that the scheme can offload to the host (train.offload).
   Offload offloads = Offload::none;
   /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
   /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
@@ -55,17 +55,17 @@ struct SchemeInfo {
   /// `make`. Null for schemes of our own.
   std::function<OtherProgram(const Options&)> program;
   std::function<std::vector<std::string>(const RunPlan&)> environment;
-  /// In which order a run of the plan that promises the same run as `single` adds gradients up: if
-  /// that is an order of its own, `define` adds them up in the same order. Called for plans that
+  /// The order in which a run of the plan that promises the same run as `single` adds gradients up:
+  /// if that is an order of its own, `define` adds them up in the same order. Called for plans that
   /// are complete but for their ranks.
   std::function<SumOrder(const Options&, const RunPlan&)> order;
   /// Makes the definition of a scheme that has an algorithm, or an order of sums, of its own. One
   /// rank runs the definition in place of RunPlan::defines workers. With Promise::replayed it
   /// repeats RunPlan::history. Null for schemes whose definition is always `single`.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
-  /// How many of its workers a run can lose and still go on.
+  /// The number of workers that a run can lose and still go on.
   std::function<int(const Options&, int world)> expendable;
-  /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
+  /// Runs a server rank; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.
   std::function<double(const Options&, const StepShape&)> minimum_bytes;
@@ -74,7 +74,7 @@ struct SchemeInfo {
   std::function<StateDivision(const Options&, int world)> divides;
 };
 
-/// What a run of the scheme with its default options promises.
+/// The promise of a run of the scheme with its default options.
 inline Promise default_promise(const SchemeInfo& row) { return row.promise(row.defaults); }
 
 /// A row for a scheme whose options are all valid, which has no servers, and which promises the

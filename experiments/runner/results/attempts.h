@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// How many of `rows` are attempts at the run with id `run`.
+/// The number of attempts at the run with id `run` among `rows`.
 int attempts(const std::vector<RunRecord>& rows, const std::string& run);
 
 /// Whether the run need not be made again. That is so if it failed, if an attempt was undisturbed,

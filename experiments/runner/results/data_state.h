@@ -11,9 +11,8 @@
 
 namespace ringside {
 
-/// The files that runs read (data sets and initial weights), as they stood at one moment.
-/// If somebody edits a file while a comparison runs, its later runs are not comparable with its
-/// earlier ones.
+/// The files that runs read (data sets and initial weights), as they stood at one moment. If a file
+/// is edited while a comparison runs, its later runs are not comparable with its earlier ones.
 struct DataState {
   struct File {
     std::string path;    // as utf8_text() returns it

@@ -20,8 +20,8 @@ struct SavedResults {
   /// The text of plan.json and of environment.json, each a JSON object; empty if the file is
   /// missing or no JSON object. A folder without plan.json is whole: every row has its run's plan.
   std::string plan, environment;
-  /// What could not be read: one line each, which names the file, the line of the file and the
-  /// cause, and says what to do.
+  /// The parts that could not be read: one line each, which names the file, the line of the file
+  /// and the cause, and says what to do.
   std::vector<std::string> complaints;
 };
 

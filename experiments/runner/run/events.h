@@ -83,7 +83,7 @@ Fields fields_of(RunEnded& event);
 /// Fills in what follows from the row.
 RunEnded run_ended(const RunRecord& row);
 
-/// How a comparison ended.
+/// The end of a comparison.
 enum class ComparisonStatus : std::uint8_t {
   ok,           // all runs are made
   failed,       // some runs failed, or the comparison could not go on
@@ -115,7 +115,7 @@ std::string json_line(const ProgressEvent& event);
 /// line is no event.
 std::optional<ProgressEvent> event_of_line(std::string_view line);
 
-/// Who is told the events of a comparison.
+/// A listener of a comparison's events.
 class ProgressListener {
  public:
   virtual ~ProgressListener() = default;

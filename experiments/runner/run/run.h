@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// Who starts the ranks of runs on several hosts.
+/// The starter of ranks on several hosts.
 struct Agents {
   std::vector<RankHost*> hosts{};  // by RankHome::agent
   /// Makes what a run needs on its hosts beside its ranks; null: nothing. May throw Error.
@@ -21,7 +21,7 @@ struct Agents {
       [](const RunPlan&) -> std::unique_ptr<RunSidecar> { return nullptr; };
 };
 
-/// How ranks are started, and when to stop.
+/// The settings for starting ranks, and the signal to stop.
 struct RankStart {
   RankProgram program;  // this program, started as a rank
   std::function<bool()> interrupted;

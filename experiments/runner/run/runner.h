@@ -18,7 +18,7 @@ struct ComparisonOutcome {
   /// The id of the run whose replay was interrupted, if one was. The run's row is kept, without a
   /// replay.
   std::string unreplayed{};
-  /// What kept the runs that are left from being made; empty if nothing did.
+  /// The reason why the remaining runs were not made; empty if there is none.
   std::string obstacle{};
 };
 
@@ -28,7 +28,7 @@ struct RunMaker {
   std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)> make;
   std::function<bool()> interrupted;
   int most_attempts = 1;  // at a run that other work disturbs each time
-  /// What keeps all further runs from being made, as one line; empty if nothing does.
+  /// The reason why no further run can be made, as one line; empty if there is none.
   std::function<std::string()> obstacle = [] { return std::string(); };
 };
 /// Returns a maker that makes each run in new processes.

@@ -20,7 +20,7 @@ class TimedSteps {
 
   /// A step has ended; it counts if it `is_measured`.
   void end(bool is_measured) { ends_.push_back({device_.recorded(), is_measured}); }
-  /// What the host has done since end() belongs to no operation.
+  /// The host's work since end() belongs to no operation.
   void begin() { device_.pause(); }
   /// The operations of one step in order, each with the medians of its times. Blocks until the
   /// device has run them, and begins anew.

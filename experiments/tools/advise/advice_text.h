@@ -7,7 +7,7 @@
 
 namespace ringside {
 
-/// What is asked: the model, its batch, the devices.
+/// The text of the question: the model, its batch, the devices.
 std::string question_text(const Question& question);
 
 /// The first `most` ranked candidates as a table, the advised one with its reason, and what is
@@ -20,8 +20,8 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
 /// is faster.
 bool is_equal(const Advice& advice, const Considered& one);
 
-/// Why the advised candidate and no simpler one: a line without its end. Each candidate is named
-/// once.
+/// The reason for the advised candidate instead of a simpler one: a line without its end. Each
+/// candidate is named once.
 std::string reason_of(const Question& question, const Advice& advice);
 
 }  // namespace ringside

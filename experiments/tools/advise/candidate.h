@@ -38,7 +38,7 @@ struct Candidate {
 /// "fsdp within machines, bf16, recompute full, 4 micro-batches"
 std::string label_of(const Candidate& candidate);
 
-/// What a device computes at once.
+/// The work that a device computes at once.
 struct MicroBatch {
   std::string precision;
   Recompute recompute = Recompute::none;
@@ -58,7 +58,7 @@ ExperimentConfig advised_training(const Question& question, const Candidate& can
 /// cannot be planned.
 RunPlan plan_of(const Question& question, const Candidate& candidate);
 
-/// One step of one device alone, which has memory for anything and nobody to wait for.
+/// One step of one device without other ranks and without a limit of memory.
 RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch);
 
 /// The least time, in milliseconds, in which workers push their gradients to servers and pull new

@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// What became of a candidate.
+/// The outcome of a candidate.
 enum class Outcome : std::uint8_t {
   simulated,
   no_memory,   // of a device or a host

@@ -20,7 +20,7 @@ struct PublishedChoice {
   std::int64_t batch = 0;  // samples of a step
   std::vector<std::int64_t> worlds{};
   std::vector<std::string> set{};  // settings, as of --set
-  /// What was published; empty: nothing of this kind.
+  /// The published answers; empty: nothing of this kind.
   std::string advised{};        // words of advice_words, all of which hold of what is advised
   std::string ddp{}, fsdp{};    // words of fitness_words
   std::string communication{};  // words of share_words

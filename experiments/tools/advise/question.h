@@ -28,14 +28,14 @@ struct Question {
   double seconds = 40;  // for which candidates may be simulated, besides the last one that began
   int processes = 1;    // simulations at a time
   double price = 0;     // of a device and hour, in any currency; 0: not known
-  /// How many samples are to be trained, and within how many hours; 0: not asked.
+  /// The number of samples to train, and the hours for it; 0: not asked.
   double samples = 0, deadline_h = 0;
 
   const sim::ClusterSpec& cluster() const { return machine ? *machine : *training.cluster; }
   bool on_cpus() const { return cluster().device.kind == sim::DeviceKind::cpu; }
   /// Memory of the device that has least of it.
   double memory_gb() const;
-  /// How many ranks a machine of the cluster has a device, or a core of its CPUs, for.
+  /// The number of ranks for which a machine of the cluster has a device, or a core of its CPUs.
   std::int64_t ranks_of_machine() const {
     return cluster().devices * (on_cpus() ? cluster().device.cores : 1);
   }

@@ -15,7 +15,7 @@ namespace ringside {
 struct Advice {
   std::vector<Considered> ranked{};  // those that were simulated, the advised one first
   std::vector<Considered> others{};
-  /// Where the advised step lies if the errors that the cluster states are the largest ones;
+  /// The interval of the advised step if the errors that the cluster states are the largest ones;
   /// nothing if the cluster does not state them.
   std::optional<StepBounds> bounds{};
   bool interrupted = false;

@@ -19,7 +19,7 @@ struct Operands {
 };
 Operands operands_of(Device& device, const CommOperation& operation, std::int64_t count, int rank,
                      int ranks);
-/// Where the result of the operation is.
+/// The tensor with the result of the operation.
 const Tensor& result_of(const CommOperation& operation, const Operands& operands);
 WorkPtr begin(Communicator& comm, const CommOperation& operation, const Operands& operands);
 

@@ -26,13 +26,13 @@ struct PsJob {
   int workers = 1, servers = 1;
   int worker = -1;        // the worker's number; -1: the next that is free
   std::string program{};  // see RankContext::program
-  /// Where this process listens, what others connect to, and the folder of the job's keys. Without
-  /// keys all processes are of one user of one host. Without an address a server listens on the one
-  /// by which it reaches the scheduler.
+  /// The address at which this process listens, the one to which others connect, and the folder of
+  /// the job's keys. Without keys all processes are of one user of one host. Without an address a
+  /// server listens on the one by which it reaches the scheduler.
   ps::Reach reach{};
 };
 
-/// Where the processes of the job meet.
+/// The rendezvous of the job's processes.
 Rendezvous meeting_of(const PsJob& job);
 
 /// Throws Error for an address that other hosts reach without keys, and for numbers that no job can

@@ -26,7 +26,7 @@ struct TimedTrainings {
 inline constexpr TimedTrainings trainings_of_gpus{
     .warming_s = 0.5, .timed_s = 1, .rounds = 1, .plain_steps = true};
 
-/// Where a calibration makes its runs.
+/// The means by which a calibration makes its runs.
 struct CalibrationSite {
   RankStart start;
   int hosts = 1;           // how many; ranks of a run are spread evenly over them

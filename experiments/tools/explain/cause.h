@@ -24,7 +24,7 @@ struct Remedy {
 struct Finding {
   std::string cause{};            // a name of causes()
   bool of_communication = false;  // whether its milliseconds are exposed communication
-  /// What a step could lose at most if the cause were gone. Causes may claim the same
+  /// The most time that a step could save if the cause were gone. Causes may claim the same
   /// milliseconds, so these figures do not add up.
   double ms = 0;
   std::string sentence{};  // with the figures on which it rests

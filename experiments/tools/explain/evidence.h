@@ -23,7 +23,7 @@ struct StepParts {
   double mean() const { return compute + exposed + optimizer + data + encoding + idle; }
 };
 
-/// How long each worker computes in a step of the trace, in milliseconds, by its rank.
+/// The compute time of each worker in a step of the trace, in milliseconds, by rank.
 struct RankTime {
   int rank = 0;
   double compute_ms = 0, busy_ms = 0;  // busy: everything but waiting for others

@@ -41,7 +41,7 @@ struct Explanation {
   std::vector<Explained> causes{};  // the one that accounts for most first
 };
 
-/// How much is said of each case.
+/// The detail of an explanation.
 enum class Detail : std::uint8_t { brief, full };
 
 /// Explains `one` of `all` cases of a comparison. Blocks while remedies are simulated: those of

@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-/// What a worker's main thread waits for.
+/// The causes for which a worker's main thread waits.
 enum class WaitFor : std::uint8_t {
   reduction,  // the sum of gradients over ranks
   gather,     // parameters that lie in shards on all ranks
@@ -34,7 +34,8 @@ struct Wait {
   std::string what;  // "all-reduce bucket 0", "push_pull block.3"
   WaitFor kind = WaitFor::other;
   double begin_ms = 0, end_ms = 0;
-  /// When the worker began what it waits for; none if that was before the traced steps.
+  /// The time at which the worker began the operation that it waits for; none if that was before
+  /// the traced steps.
   std::optional<double> begun_ms{};
   /// The rank that came last to the same collective; none as Collectives::last() says.
   std::optional<LastToCome> last{};
@@ -45,8 +46,8 @@ struct Wait {
   double transfer_ms() const { return ms() - for_last_rank_ms(); }
 };
 
-/// Who came when to the collectives of a run. The k-th collective of a name is the same one on all
-/// ranks.
+/// The times at which ranks reached the collectives of a run. The k-th collective of a name is the
+/// same one on all ranks.
 class Collectives {
  public:
   explicit Collectives(const TracedRun& run, const RunPlan& plan);

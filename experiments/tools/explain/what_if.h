@@ -11,8 +11,8 @@
 
 namespace ringside {
 
-/// What the simulator expects of a remedy. Both runs are simulated, so that what the simulator
-/// gets wrong of the case is wrong in both.
+/// The effect of a remedy that the simulator predicts. Both runs are simulated, so that what the
+/// simulator gets wrong of the case is wrong in both.
 struct WhatIf {
   Remedy remedy{};
   std::string why_not{};                   // a clause, if there are no figures
@@ -23,7 +23,7 @@ struct WhatIf {
   double gain() const { return before_rate > 0 ? after_rate / before_rate : 0; }
 };
 
-/// Where and how remedies are simulated.
+/// The setup in which remedies are simulated.
 struct WhatIfSetup {
   /// This machine as `ringside calibrate` measured it, for cases that were measured on its CPU;
   /// cases that were simulated are simulated on their own cluster.

@@ -23,7 +23,7 @@ class EventLines : public ProgressListener {
   bool ended_ = false;
 };
 
-/// The line that stands in place of so many bytes of lines that nobody has read in time.
+/// The line in place of lines, of so many bytes in all, that were not read in time.
 std::string left_out_event(std::size_t bytes);
 
 /// Adds events to the end of a file, which others may read meanwhile: of a run's steps one a

@@ -12,12 +12,12 @@ namespace ringside {
 /// "45 s", "3:07 min", "1:02 h".
 std::string duration_text(double seconds);
 
-/// How far the present run is: "[ 6/12] ddp world 2 repeat 1  step 45/200  1:20 min left  123.4
-/// samples/s  loss 2.3456". Empty if no run is being made.
+/// The progress of the present run: "[ 6/12] ddp world 2 repeat 1 step 45/200 1:20 min left 123.4
+/// samples/s loss 2.3456". Empty if no run is being made.
 std::string present_text(const Standing& standing, double time);
 /// The result of a run that has just ended, in the same form.
 std::string ended_text(const Standing& standing, const RunEnded& run);
-/// How far the comparison is, or how it ended: "quickstart: 5 of 12 runs, 1 failed".
+/// The progress of the comparison, or its end: "quickstart: 5 of 12 runs, 1 failed".
 std::string comparison_text(const Standing& standing);
 
 /// The table that fills in: a line for each case, with the medians of its runs or, while none has

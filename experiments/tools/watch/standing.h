@@ -33,7 +33,7 @@ struct CaseStanding {
   std::optional<RunEnded> median() const;
 };
 
-/// Where a run is found: cases()[line].runs[run].
+/// The position of a run: cases()[line].runs[run].
 struct RunPlace {
   std::size_t line = 0, run = 0;
 };

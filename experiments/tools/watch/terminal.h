@@ -39,7 +39,7 @@ class TerminalBlock {
   void print(std::string_view text);
 
  private:
-  /// What moves the cursor to the beginning of the block.
+  /// The escape sequence that moves the cursor to the beginning of the block.
   std::string to_the_top() const;
 
   std::ostream& out_;

@@ -58,7 +58,7 @@ class Watch {
   /// Throws Error if `folder` is no folder of results.
   explicit Watch(std::filesystem::path folder);
 
-  /// What has come since the last look.
+  /// The news since the last look.
   struct Look {
     Watched state = Watched::preparing;
     std::vector<FollowedLine> lines{};

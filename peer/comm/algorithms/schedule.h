@@ -18,8 +18,8 @@ struct Transfer {
 /// Messages that move at the same time. A round follows the one before it.
 struct Round {
   std::vector<Transfer> transfers;  // in the order of (from, to)
-  /// How many like rounds, with the same senders and receivers, follow each other; `count` of the
-  /// transfers then holds for all of them together.
+  /// The number of consecutive rounds with the same senders and receivers; `count` of the transfers
+  /// then holds for all of them together.
   std::int64_t repeats = 1;
 };
 

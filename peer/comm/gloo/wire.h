@@ -24,7 +24,7 @@ namespace ringside::peer {
 std::unique_ptr<Wire> make_gloo_wire(Store& store, const Group& group, const std::string& address,
                                      double timeout_s);
 
-/// Why Gloo cannot be used; empty if it can.
+/// The reason why Gloo cannot be used; empty if it can.
 std::string why_no_gloo();
 
 }  // namespace ringside::peer

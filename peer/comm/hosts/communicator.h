@@ -12,7 +12,7 @@
 
 namespace ringside::peer {
 
-/// Where the ranks of a group live.
+/// The hosts of a group's ranks.
 struct Hosts {
   /// The host of every rank of the group: ranks with the same number share a host.
   std::vector<int> of_ranks;

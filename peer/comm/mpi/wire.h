@@ -33,7 +33,7 @@ void begin_mpi(InterHostBackend library);
 /// others. All wires have been destroyed.
 void end_mpi(InterHostBackend library);
 
-/// Why the library cannot be used; empty if it can.
+/// The reason why the library cannot be used; empty if it can.
 std::string why_no_mpi(InterHostBackend library);
 
 }  // namespace ringside::peer

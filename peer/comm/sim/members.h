@@ -20,9 +20,9 @@ struct SimOptions {
   /// in larger groups, as flows of the same bytes over the same links.
   std::int64_t message_ranks = 8;
   double timeout_s = 60;  // seconds of simulated time
-  /// How many machines have ranks of the run, if the ranks of each machine do the same at the same
-  /// time; 0 if they do not, or if it is not known. In a ring through all of them the flows of a
-  /// few machines then represent those of all (peer/comm/sim/representatives.h).
+  /// The number of machines with ranks of the run, if the ranks of each machine do the same at the
+  /// same time; 0 if they do not, or if it is not known. In a ring through all of them the flows of
+  /// a few machines then represent those of all (peer/comm/sim/representatives.h).
   std::int64_t machines = 0;
   /// The store in which a group that breaks leaves its records; may be null.
   Store* store = nullptr;

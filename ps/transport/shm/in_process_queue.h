@@ -11,7 +11,7 @@
 namespace ringside::ps {
 
 /// A queue of messages that stay within the process. They travel as objects: a frame is the
-/// sender's own tensor. Thread-safe; nobody blocks.
+/// sender's own tensor. Thread-safe; no call blocks.
 class InProcessQueue {
  public:
   /// Returns false, and leaves the message as it is, if the queue is full; the sender then counts

@@ -24,8 +24,8 @@ struct Record {
 };
 
 /// A queue of records for one sender and one receiver. Memory filled with zeros is an empty ring.
-/// Nobody blocks. What the other side may have written is never trusted: sizes are checked, and
-/// nothing outside the ring is touched. Both sides ring each other's bells themselves.
+/// No call blocks. Data of the other side is never trusted: sizes are checked, and nothing outside
+/// the ring is touched. Both sides ring each other's bells themselves.
 class Ring {
  public:
   static constexpr std::size_t most_frames = 16;
@@ -43,9 +43,8 @@ class Ring {
   /// Receiver: whether take() would find something.
   bool empty() const;
 
-  /// The sender says that it waits for room; the receiver asks whether the sender does, which ends
-  /// this. Whoever says so before it looks for room, and asks after it took a record, misses
-  /// nothing.
+  /// A flag of a sender that waits for room; the receiver's test clears it. Set it before testing
+  /// for room and test it after taking a record; otherwise a wake-up can be lost.
   void await_room() { sender_waits_.store(1, std::memory_order_seq_cst); }
   bool sender_waits() {
     return sender_waits_.load(std::memory_order_seq_cst) != 0 && sender_waits_.exchange(0) != 0;

@@ -13,11 +13,11 @@
 namespace ringside::ps {
 
 /// A file in memory, mapped by all ranks of a run: one end for every worker and server, and a ring
-/// in each direction for every pair of them. Pages that nobody uses take no memory. The file has no
-/// name and disappears with the last rank.
+/// in each direction for every pair of them. Unused pages take no memory. The file has no name and
+/// disappears with the last rank.
 class SharedRegion {
  public:
-  /// What a worker or a server says of itself. Zeros: it has not come.
+  /// The state that a worker or a server publishes. Zeros: it has not come.
   struct alignas(64) End {
     shm::Flag bell;  // raised when something may have changed for this end
     std::atomic<std::int32_t> process;

@@ -9,8 +9,9 @@
 
 namespace ringside::ps {
 
-/// What a server knows of the workers of its run. A worker proves that it belongs to the run by the
-/// run's secret, or, if `keys` is not empty, by the secret key that belongs to its public key.
+/// The identities of a run's workers, as a server knows them. A worker proves that it belongs to
+/// the run by the run's secret, or, if `keys` is not empty, by the secret key that belongs to its
+/// public key.
 struct Admission {
   int workers = 1;
   std::string secret{};
@@ -20,9 +21,10 @@ struct Admission {
 /// The rank of a worker, as ZeroMQ's attribute of every message of an admitted connection.
 inline constexpr const char* rank_attribute = "User-Id";
 
-/// Answers ZeroMQ's questions about those who connect (ZAP, ZeroMQ RFC 27), in a thread of its own,
-/// so that the time limit of a handshake does not depend on what a server computes. ZeroMQ asks
-/// before it takes any message of a connection, and closes the connections that are not admitted.
+/// Answers ZeroMQ's requests to authenticate connections (ZAP, ZeroMQ RFC 27), in a thread of its
+/// own, so that the time limit of a handshake does not depend on what a server computes. ZeroMQ
+/// asks before it takes any message of a connection, and closes the connections that are not
+/// admitted.
 class Authenticator {
  public:
   /// All sockets of the context ask this object, which ends after the context's shutdown().

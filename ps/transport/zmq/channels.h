@@ -12,13 +12,14 @@
 
 namespace ringside::ps {
 
-/// What the members of a run know.
+/// The secrets that the members of a run share.
 struct Run {
   /// Drawn anew for every run, so that its messages are distinguished from those of other runs.
   std::uint64_t token = 0;
-  /// Known to nobody else. Workers show it when they connect, unless they have keys.
+  /// Secret. Workers present it when they connect, unless they have keys.
   std::string secret{};
-  /// How many workers a server awaits from other ranks. Once they have come, nobody can connect.
+  /// The number of workers that a server awaits from other ranks. Once all have connected, it
+  /// accepts no more.
   int outside = 1;
   /// Whether every worker and server of the run can have a core of its own.
   bool has_cores = false;

@@ -23,8 +23,8 @@ class ZmqContext {
   ZmqContext& operator=(const ZmqContext&) = delete;
 
   zmq::context_t& context() { return context_; }
-  /// How many threads of the zmq_context move bytes; 1 unless set. Counts before the first socket
-  /// is made.
+  /// The number of the zmq_context's I/O threads; 1 unless set. Counts before the first socket is
+  /// made.
   void use_threads(int count) { context_.set(zmq::ctxopt::io_threads, count); }
   /// From now on servers admit the workers of `admission` alone. All servers that share a
   /// zmq_context are of one run, so only the first call counts.

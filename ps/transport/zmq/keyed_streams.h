@@ -47,9 +47,9 @@ class KeyedListener {
   /// The next stream; none if no stream waits. Throws Error that says why a stream was refused, or
   /// why all have ended.
   std::optional<Stream> accept();
-  /// How many connections have ended without a key.
+  /// The number of connections that ended without a key.
   std::size_t strangers() const;
-  /// Nobody can connect any more.
+  /// Stops accepting connections.
   void close();
 
  private:

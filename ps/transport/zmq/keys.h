@@ -12,8 +12,8 @@ struct KeyPair {
   std::string public_key, secret_key;
 };
 
-/// Whose keys they are: the servers have one pair together, every worker has its own. Each pair is
-/// two files of a folder, NAME.public and NAME.secret.
+/// The owner of the keys: the servers have one pair together, every worker has its own. Each pair
+/// is two files of a folder, NAME.public and NAME.secret.
 inline constexpr const char* server_key = "server";
 std::string worker_key(int worker);
 
@@ -49,8 +49,8 @@ void write_keys(const std::string& folder, int workers);
 KeyPair read_key_pair(const std::string& folder, const std::string& name);
 std::string read_public_key(const std::string& folder, const std::string& name);
 
-/// Whose the public keys (32 bytes) of workers 0 to `workers` - 1 are; with `servers` also the key
-/// of the servers, as that of worker number `workers`. Throws Error if two have the same key.
+/// The owners of the public keys (32 bytes) of workers 0 to `workers` - 1; with `servers` also the
+/// key of the servers, as that of worker number `workers`. Throws Error if two have the same key.
 std::map<std::string, int> read_members(const std::string& folder, int workers, bool servers);
 
 }  // namespace ringside::ps

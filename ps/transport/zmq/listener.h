@@ -25,7 +25,7 @@ class Descriptor {
   int number_;
 };
 
-/// How many of its file descriptors a process uses up before it lets nobody in any more.
+/// The share of its file descriptors in use above which a process accepts no more connections.
 inline constexpr double scarce_share = 0.5;
 /// Throws Error if `count` connections of this process, which is `name` ("server 0"), would use up
 /// more than `share` of the file descriptors that it may have. ZeroMQ does not say that it lacks
@@ -49,7 +49,7 @@ class Listener {
   /// Listens for `name` ("the scheduler"), whose port all processes know. Throws Error as above.
   Listener(const TransportOptions& options, const std::string& name);
 
-  /// What a worker connects to.
+  /// The address to which a worker connects.
   const std::string& endpoint() const { return endpoint_; }
   /// The listening socket, which can be read while a newcomer waits.
   int file() const { return socket_.get(); }
@@ -57,7 +57,7 @@ class Listener {
   void accept_for(zmq::socket_t& router);
   /// Whether newcomers can still come, be it later.
   bool open() const { return open_; }
-  /// Nobody can connect any more.
+  /// Stops accepting connections.
   void close();
   /// Call this often while newcomers can come. Lets nobody in while the process has used up half of
   /// the file descriptors that it may have. (Strangers on tcp hold theirs no longer than the time

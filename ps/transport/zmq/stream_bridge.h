@@ -41,8 +41,8 @@ class LocalEnd {
   std::string waiting_;
 };
 
-/// What both sides set: how long unsent messages keep the socket, how large messages may be, and
-/// how long a host may leave packets, the system's own probes too, without an answer.
+/// The options that both sides set: how long unsent messages keep the socket, how large messages
+/// may be, and how long a host may leave packets, the system's own probes too, without an answer.
 void set_up(zmq::socket_t& socket, double unheard_s);
 
 }  // namespace ringside::ps

@@ -34,7 +34,7 @@ class UnprovenConnections {
   void look(Clock::time_point now = Clock::now());
   /// For polls: readable when look() has something to see.
   zmq::pollitem_t item() { return events_.item(); }
-  /// How many connections have ended without a proof.
+  /// The number of connections that ended without a proof.
   std::size_t ended() const { return ended_; }
 
  private:
