@@ -39,9 +39,9 @@ struct Place {
 };
 
 /// A server and a worker of the same process.
-struct Pair {
-  explicit Pair(const Place& place, const Run& worker_run = run, int worker = 1,
-                double timeout_s = patience_s)
+struct ZmqPair {
+  explicit ZmqPair(const Place& place, const Run& worker_run = run, int worker = 1,
+                   double timeout_s = patience_s)
       : server_device(make_device(place.staged)),
         worker_device(make_device(place.staged)),
         timeline(std::make_unique<Timeline>(*worker_device)) {
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest,
                          });
 
 TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
-  Pair pair(GetParam());
+  ZmqPair pair(GetParam());
   // Some frames fit into ZeroMQ's receive buffer, where they may begin at odd addresses. Others are
   // larger than the buffer.
   const std::vector<Tensor> frames = {counting(*pair.worker_device, {3}, DType::u8),
@@ -120,7 +120,7 @@ TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
 }
 
 TEST_P(ZmqChannelTest, CountsWhatLeavesTheProcess) {
-  Pair pair(GetParam());
+  ZmqPair pair(GetParam());
   pair.client->send(0, question({counting(*pair.worker_device, {1000})}));
   ASSERT_TRUE(pair.server->receive(patience_s));
   const std::int64_t sent = pair.client->traffic().sent;
@@ -135,7 +135,7 @@ TEST_P(ZmqChannelTest, CountsWhatLeavesTheProcess) {
 }
 
 TEST_P(ZmqChannelTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
-  Pair pair(GetParam());
+  ZmqPair pair(GetParam());
   pair.client->send(0, question({counting(*pair.worker_device, {1 << 16})}));
   auto received = pair.server->receive(patience_s);
   ASSERT_TRUE(received);
@@ -147,7 +147,7 @@ TEST_P(ZmqChannelTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
 }
 
 TEST_P(ZmqChannelTest, AServerCannotSendToWhoNeverCame) {
-  Pair pair(GetParam());
+  ZmqPair pair(GetParam());
   try {
     pair.server->send(1, question());
     FAIL();
@@ -158,7 +158,7 @@ TEST_P(ZmqChannelTest, AServerCannotSendToWhoNeverCame) {
 }
 
 TEST_P(ZmqChannelTest, LastWordsToWhoIsGoneDoNotBlock) {
-  Pair pair(GetParam());
+  ZmqPair pair(GetParam());
   EXPECT_TRUE(pair.client->try_send(0, question()));
   ASSERT_TRUE(pair.server->receive(patience_s));
   pair.server.reset();
@@ -167,7 +167,7 @@ TEST_P(ZmqChannelTest, LastWordsToWhoIsGoneDoNotBlock) {
 }
 
 TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
-  Pair pair(GetParam(), run, 1, 0.05);
+  ZmqPair pair(GetParam(), run, 1, 0.05);
   const auto exposed = [&] {
     std::vector<std::string> names;
     for (const Slice& slice : pair.timeline->slices(0))
@@ -199,7 +199,7 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
 }
 
 TEST(ZmqChannel, SendsWithoutCopies) {
-  Pair pair({TransportKind::ipc});
+  ZmqPair pair({TransportKind::ipc});
   const Tensor frame = counting(*pair.worker_device, {1 << 18});
   const std::int64_t before = pair.worker_device->ledger().current().total();
   pair.client->send(0, question({frame}));
@@ -208,7 +208,7 @@ TEST(ZmqChannel, SendsWithoutCopies) {
 }
 
 TEST(ZmqChannel, WithinAProcessFramesAreViewsOfTheSendersMemory) {
-  Pair pair({});
+  ZmqPair pair({});
   const Tensor frame = counting(*pair.worker_device, {64});
   pair.client->send(0, question({frame}));
   const auto received = pair.server->receive(patience_s);
@@ -220,7 +220,7 @@ TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
   auto device = make_cpu_device(1);
   for (const Place& place : {Place{}, Place{TransportKind::ipc}}) {
     {
-      Pair pair(place);
+      ZmqPair pair(place);
       pair.client->send(0, question({counting(*device, {1 << 16})}));
     }
     EXPECT_EQ(device->ledger().current().total(), 0) << (place.transport ? "ipc" : "inproc");
@@ -228,7 +228,7 @@ TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
 }
 
 TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
-  Pair pair({TransportKind::ipc});
+  ZmqPair pair({TransportKind::ipc});
   pair.client->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
   EXPECT_FALSE(pair.server->receive(0.2));
 }
