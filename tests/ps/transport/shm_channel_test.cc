@@ -55,14 +55,14 @@ struct Pair {
   std::unique_ptr<Channel> server, worker;
 };
 
-Message question(std::vector<Tensor> frames = {}, std::int64_t step = 0) {
+Message pushed(std::vector<Tensor> frames = {}, std::int64_t step = 0) {
   return {{.token = 42, .kind = Kind::push_pull, .worker = 0, .step = step}, std::move(frames)};
 }
 
 TEST(ShmChannel, FramesAreViewsOfTheSendersMemory) {
   Pair pair;
   const Tensor frame = counting(*pair.worker_device, {1 << 16});
-  const auto asked = pair.sent_to_server(question({frame.range(16, 1000)}));
+  const auto asked = pair.sent_to_server(pushed({frame.range(16, 1000)}));
   ASSERT_TRUE(asked);
   const Tensor& seen = asked->message.frames.at(0);
   EXPECT_NE(seen.data<float>(), frame.data<float>() + 16) << "a mapping of its own";
@@ -74,7 +74,7 @@ TEST(ShmChannel, FramesAreViewsOfTheSendersMemory) {
 TEST(ShmChannel, TheSenderKeepsAFrameUntilItsLastViewIsGone) {
   Pair pair;
   auto asked = pair.sent_to_server(
-      question({counting(*pair.worker_device, {1000}), counting(*pair.worker_device, {2000})}));
+      pushed({counting(*pair.worker_device, {1000}), counting(*pair.worker_device, {2000})}));
   ASSERT_TRUE(asked);
   std::optional<Tensor> view = asked->message.frames.at(1).range(5, 5);
   asked.reset();
@@ -87,7 +87,7 @@ TEST(ShmChannel, TheSenderKeepsAFrameUntilItsLastViewIsGone) {
 
 TEST(ShmChannel, ViewsOutliveBothChannels) {
   Pair pair;
-  auto asked = pair.sent_to_server(question({counting(*pair.worker_device, {100})}));
+  auto asked = pair.sent_to_server(pushed({counting(*pair.worker_device, {100})}));
   ASSERT_TRUE(asked);
   pair.server.reset();
   pair.worker.reset();
@@ -102,7 +102,7 @@ TEST(ShmChannel, AReceiverMayHoldMoreMessagesThanThereAreReleaseWords) {
   std::vector<Message> held;
   for (int i = 0; i < messages; ++i) {
     auto asked =
-        pair.sent_to_server(question({counting(*pair.worker_device, {8}, DType::f32, i)}, i));
+        pair.sent_to_server(pushed({counting(*pair.worker_device, {8}, DType::f32, i)}, i));
     ASSERT_TRUE(asked);
     held.push_back(std::move(asked->message));
   }
@@ -121,7 +121,7 @@ TEST(ShmChannel, AReceiverMayHoldMoreMessagesThanThereAreReleaseWords) {
 
 TEST(ShmChannel, AWorkerOfAnotherVersionEndsTheRunOnBothSides) {
   Pair pair;
-  auto header = encode(question());
+  auto header = encode(pushed());
   constexpr std::size_t version_at = 4;
   header.at(version_at) = std::byte{9};
   EXPECT_TRUE(pair.to_server().put({0, false, {}, header}));
@@ -137,7 +137,7 @@ TEST(ShmChannel, FramesOutsideTheSymmetricHeapAreCopied) {
   Pair pair;
   const Tensor frame = pair.worker_device->tensor({100}, MemoryKind::activation);
   pair.worker_device->kernels().fill({.out = frame, .value = 3});
-  auto asked = pair.sent_to_server(question({frame}));
+  auto asked = pair.sent_to_server(pushed({frame}));
   ASSERT_TRUE(asked);
   EXPECT_TRUE(same(*pair.server_device, asked->message.frames.at(0), *pair.worker_device, frame));
   EXPECT_EQ(pair.worker_device->ledger().current()[MemoryKind::communication], 400);
@@ -152,12 +152,12 @@ TEST(ShmChannel, FramesOutsideTheSymmetricHeapAreCopied) {
 TEST(ShmChannel, OnlyTheSendersOwnMemoryIsRead) {
   Pair pair;
   const Tensor frame = counting(*pair.worker_device, {100});
-  ASSERT_TRUE(pair.sent_to_server(question()));
+  ASSERT_TRUE(pair.sent_to_server(pushed()));
   shm::PeerMemory memory;
   const auto answer_to = [&](const auto& change) {
     shm::Address address = memory.publish(frame);
     change(address);
-    EXPECT_TRUE(pair.to_server().put({0, false, {address}, encode(question({frame}))}));
+    EXPECT_TRUE(pair.to_server().put({0, false, {address}, encode(pushed({frame}))}));
     EXPECT_FALSE(pair.server->receive(0));
     const auto answer = pair.worker->receive(0);
     if (!answer || answer->message.header.kind != Kind::error) return std::string("none");
@@ -174,7 +174,7 @@ TEST(ShmChannel, OnlyTheSendersOwnMemoryIsRead) {
   names(answer_to([](auto& a) { a.identity += 1; }), "is gone");
   names(answer_to([](auto& a) { a.file = 9999; }), "cannot open");
   names(answer_to([](auto& a) { a.bytes = 404; }), "but the header says 400");
-  EXPECT_TRUE(pair.sent_to_server(question({frame}))) << "the connection goes on";
+  EXPECT_TRUE(pair.sent_to_server(pushed({frame}))) << "the connection goes on";
 }
 
 /// A rank's memory is a file that grows while peers have mapped it.
@@ -209,7 +209,7 @@ TEST(ShmChannel, NobodyCanCutTheMemoryThatAPeerReads) {
 
   const int unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(unsealed, 4096), 0);
-  const Message message = question({frame});
+  const Message message = pushed({frame});
   const shm::Address address{getpid(), unsealed, shm::File::identity_of(unsealed), 0, 400};
   EXPECT_TRUE(pair.to_server().put({0, false, {address}, encode(message)}));
   EXPECT_FALSE(pair.server->receive(0));
@@ -222,7 +222,7 @@ TEST(ShmChannel, NobodyCanCutTheMemoryThatAPeerReads) {
 
 TEST(ShmChannel, TooLargeFramesAreRefused) {
   Pair pair;
-  pair.worker->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
+  pair.worker->send(0, pushed({counting(*pair.worker_device, {(1 << 18) + 1})}));
   EXPECT_FALSE(pair.server->receive(0));
   const auto answer = pair.worker->receive(patience_s);
   ASSERT_TRUE(answer);
@@ -234,7 +234,7 @@ TEST(ShmChannel, AnyBytesInARingAreRefusedOrAMessage) {
   int refused = 0;
   for (int round = 0; round < 300; ++round) {
     Pair pair;
-    for (int i = 0; i < 3; ++i) pair.worker->try_send(0, question({}, i));
+    for (int i = 0; i < 3; ++i) pair.worker->try_send(0, pushed({}, i));
     // Overwrites some words of the ring, but leaves its size and what follows it alone.
     auto* words = reinterpret_cast<std::uint32_t*>(&pair.to_server());
     for (int i = 0; i < 4; ++i) {
@@ -252,27 +252,27 @@ TEST(ShmChannel, AnyBytesInARingAreRefusedOrAMessage) {
 
 TEST(ShmChannel, WhoHasEndedIsNamed) {
   Pair pair;
-  ASSERT_TRUE(pair.sent_to_server(question()));
+  ASSERT_TRUE(pair.sent_to_server(pushed()));
   {
     Pair other;
-    ASSERT_TRUE(other.sent_to_server(question()));
+    ASSERT_TRUE(other.sent_to_server(pushed()));
     other.worker.reset();
-    EXPECT_EQ(complaint([&] { other.server->send(0, question()); }),
+    EXPECT_EQ(complaint([&] { other.server->send(0, pushed()); }),
               "server 0: worker 0 has ended before it received the reply to its push_pull");
-    EXPECT_FALSE(other.server->try_send(0, question()));
+    EXPECT_FALSE(other.server->try_send(0, pushed()));
   }
-  Message last = question();
+  Message last = pushed();
   last.header.kind = Kind::error;
   last.header.text = "the disk is full";
   EXPECT_TRUE(pair.server->try_send(0, std::move(last)));
   pair.server.reset();
-  EXPECT_EQ(complaint([&] { pair.worker->send(0, question()); }), "server 0: the disk is full")
+  EXPECT_EQ(complaint([&] { pair.worker->send(0, pushed()); }), "server 0: the disk is full")
       << "its last words come first";
-  EXPECT_EQ(complaint([&] { pair.worker->send(0, question()); }),
+  EXPECT_EQ(complaint([&] { pair.worker->send(0, pushed()); }),
             "server 0 has ended before it received a push_pull message");
   EXPECT_EQ(complaint([&] { pair.worker->receive(patience_s); }),
             "server 0 has ended, and this worker still waits for messages");
-  EXPECT_FALSE(pair.worker->try_send(0, question()));
+  EXPECT_FALSE(pair.worker->try_send(0, pushed()));
 }
 
 TEST(ShmChannel, AKilledWorkerIsNamed) {
@@ -284,7 +284,7 @@ TEST(ShmChannel, AKilledWorkerIsNamed) {
     const auto own = SharedRegion::join(board->address(), 1, 1);
     const auto channel =
         connect_worker(*device, own, 0, -1, std::make_shared<InProcessQueues>(), {}, timeline);
-    channel->send(0, question({counting(*device, {1000})}));
+    channel->send(0, pushed({counting(*device, {1000})}));
     for (;;) pause();
   }
   const auto device = make_cpu_device(1);
@@ -294,7 +294,7 @@ TEST(ShmChannel, AKilledWorkerIsNamed) {
   kill(child, SIGKILL);
   siginfo_t ended;
   waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);  // a zombie has ended too
-  EXPECT_EQ(complaint([&] { server->send(0, question()); }),
+  EXPECT_EQ(complaint([&] { server->send(0, pushed()); }),
             "server 0: worker 0 has ended before it received the reply to its push_pull");
   ASSERT_TRUE(asked);
   EXPECT_TRUE(same(*device, asked->message.frames.at(0), *device, counting(*device, {1000})))
@@ -309,7 +309,7 @@ TEST(ShmChannel, LeavesNoFileOpen) {
   const auto before = open_files();
   {
     Pair pair;
-    ASSERT_TRUE(pair.sent_to_server(question({counting(*pair.worker_device, {10})})));
+    ASSERT_TRUE(pair.sent_to_server(pushed({counting(*pair.worker_device, {10})})));
   }
   EXPECT_EQ(open_files(), before);
 }
