@@ -1,6 +1,6 @@
 // A program that uses a part of the library, and has a scheme of its own.
 #include <cstdio>
-#include <type_traits>
+#include <memory>
 
 #include "core/base/module.h"
 #include "core/scheme/scheme.h"
@@ -17,12 +17,8 @@ class Mine : public ringside::SyncScheme {
 
 }  // namespace
 
-int main() {
-  static_assert(!std::is_abstract_v<Mine>);
-  ringside::SyncScheme* (*make)(const ringside::RankContext&) =
-      [](const ringside::RankContext& context) -> ringside::SyncScheme* {
-    return new Mine(context);
-  };
-  if (!make) return 1;
-  std::puts(ringside::has_module("libringside_nobody.so") ? "a module" : "no module");
+std::unique_ptr<ringside::SyncScheme> make_mine(const ringside::RankContext& context) {
+  return std::make_unique<Mine>(context);
 }
+
+int main() { std::puts(ringside::has_module("libringside_nobody.so") ? "a module" : "no module"); }
