@@ -91,7 +91,7 @@ TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
                                         "three servers", "ps (servers=2, placement=colocated)"));
   EXPECT_THAT(ids(runs),
               ElementsAre("single-w1-r0", "ps-w2-r0", "ps-servers-1-w2-r0", "three-servers-w1-r0",
-                          "three-servers-w2-r0", "ps-servers-2-placement-beside-w2-r0"));
+                          "three-servers-w2-r0", "ps-servers-2-placement-colocated-w2-r0"));
   EXPECT_EQ(runs[4].options.as<ps::PsOptions>().servers, 3);
   EXPECT_THAT(runs[4].set, ElementsAre(Setting{"scheme.ps.servers", "3"}));
   EXPECT_EQ(runs[4].family, "three servers");

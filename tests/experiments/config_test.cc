@@ -204,7 +204,8 @@ TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
   for (const std::string scheme : {"scheme.ps.", "scheme.dp."}) {
     EXPECT_THAT(
         complaint("", {scheme + "placement=near"}),
-        HasSubstr(scheme + "placement = \"near\" is not known; choose dedicated, beside or mixed"));
+        HasSubstr(scheme +
+                  "placement = \"near\" is not known; choose dedicated, colocated or mixed"));
     EXPECT_THAT(complaint("", {scheme + "server_device=gpu"}), HasSubstr("choose same or cpu"));
     EXPECT_THAT(complaint("", {scheme + "transport=udp"}),
                 HasSubstr("choose auto, shm, tcp or ipc"));

@@ -321,6 +321,12 @@ void ResultsFolder::check_ours() const {
   std::ifstream in(folder_ / "plan.json");
   const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
   if (plan.is_object() && plan.contains("schema") && plan.contains("runs")) return;
+  // Rows that are kept without their plan are a comparison's too.
+  std::string line;
+  std::ifstream rows(folder_ / "rows.jsonl");
+  std::getline(rows, line);
+  const nlohmann::json row = nlohmann::json::parse(line, nullptr, false);
+  if (row.is_object() && row.contains("schema") && row.contains("step_ms")) return;
   for (const std::string_view name : files_of_a_comparison)
     if (fs::exists(folder_ / name))
       throw Error(
