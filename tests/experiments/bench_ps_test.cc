@@ -90,7 +90,7 @@ TEST_F(BenchPs, RefusesWhatItCannotMeasureInOneLine) {
   EXPECT_THAT(complaint({"--transports", "tcp,tcp"}), HasSubstr("tcp is named twice"));
   EXPECT_THAT(complaint({"--consistencies", "bps"}), HasSubstr("did you mean 'bsp'?"));
   EXPECT_THAT(complaint({"--placement", "mixed"}), HasSubstr("take dedicated or colocated"));
-  EXPECT_THAT(complaint({"--placement", "besides"}), HasSubstr("did you mean 'beside'?"));
+  EXPECT_THAT(complaint({"--placement", "colocate"}), HasSubstr("did you mean 'colocated'?"));
   EXPECT_THAT(complaint({"--workers", "0"}), HasSubstr("--workers 0: there are 1 to 64"));
   EXPECT_THAT(complaint({"--servers", "4294967297"}), HasSubstr("there are 1 to 64"));
   EXPECT_THAT(complaint({"--workers", "60", "--servers", "5"}), HasSubstr("more than 64"));
