@@ -13,8 +13,11 @@ ModuleExports exports_of(const std::string& file) {
   if (!has_module(file))
     throw Error("{} is missing in the program's folder: it was not built", file);
   if (void* module = dlopen(path_of_module(file).c_str(), RTLD_NOW | RTLD_LOCAL))
-    if (void* entry = dlsym(module, "ringside_module"))
-      return reinterpret_cast<decltype(ringside_module)*>(entry)();
+    if (void* entry = dlsym(module, "ringside_module")) {
+      ModuleExports exports;
+      reinterpret_cast<decltype(ringside_module)*>(entry)(&exports);
+      return exports;
+    }
   const char* cause = dlerror();
   throw Error("{}", cause ? cause : file + " cannot be loaded");
 }

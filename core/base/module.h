@@ -22,8 +22,8 @@ inline constexpr const char* module_stamp = "1, compiler " __VERSION__;
 
 /// The exports of a module.
 struct ModuleExports {
-  const void* functions = nullptr;   // a struct of pointers to functions
-  const char* stamp = module_stamp;  // as the module was built
+  const void* functions = nullptr;  // a struct of pointers to functions
+  const char* stamp = "";           // module_stamp as the module was built
 };
 
 /// Loads the module and returns its functions. `Functions` is the struct that the module's header
@@ -55,5 +55,5 @@ const Functions& load_module(const Module& module) {
 
 }  // namespace ringside
 
-/// The only entry of a module, which defines it.
-extern "C" ringside::ModuleExports ringside_module();
+/// The only entry of a module, which defines it and fills in `exports`.
+extern "C" void ringside_module(ringside::ModuleExports* exports);

@@ -322,12 +322,13 @@ class SimWorld : public World {
 
 }  // namespace ringside::sim
 
-extern "C" ringside::ModuleExports ringside_module() {
+extern "C" void ringside_module(ringside::ModuleExports* exports) {
   using namespace ringside::sim;
   static const SimgridModule functions{
       .make_world = [](const ClusterSpec& cluster) -> std::unique_ptr<World> {
         require_bandwidths(cluster);
         return std::make_unique<SimWorld>(cluster);
       }};
-  return {&functions};
+  exports->functions = &functions;
+  exports->stamp = ringside::module_stamp;
 }

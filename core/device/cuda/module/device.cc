@@ -159,11 +159,12 @@ class GpuDevice final : public CudaDevice {
 }  // namespace
 }  // namespace ringside::cuda
 
-extern "C" ringside::ModuleExports ringside_module() {
+extern "C" void ringside_module(ringside::ModuleExports* exports) {
   using namespace ringside::cuda;
   static const CudaModule functions{
       .look = look, .make = [](const Options& options) -> std::unique_ptr<CudaDevice> {
         return std::make_unique<GpuDevice>(options);
       }};
-  return {&functions};
+  exports->functions = &functions;
+  exports->stamp = ringside::module_stamp;
 }

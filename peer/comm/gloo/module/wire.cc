@@ -370,11 +370,12 @@ void GlooWire::watch() {
 
 }  // namespace ringside::peer
 
-extern "C" ringside::ModuleExports ringside_module() {
+extern "C" void ringside_module(ringside::ModuleExports* exports) {
   using namespace ringside::peer;
   static const GlooModule functions{
       .make = [](const GlooRequest& request) -> std::unique_ptr<Wire> {
         return std::make_unique<GlooWire>(request);
       }};
-  return {&functions};
+  exports->functions = &functions;
+  exports->stamp = ringside::module_stamp;
 }

@@ -236,12 +236,13 @@ void end() {
 }  // namespace
 }  // namespace ringside::peer
 
-extern "C" ringside::ModuleExports ringside_module() {
+extern "C" void ringside_module(ringside::ModuleExports* exports) {
   using namespace ringside::peer;
   static const MpiModule functions{.begin = initialise,
                                    .make = [](const MpiRequest& request) -> std::unique_ptr<Wire> {
                                      return std::make_unique<MpiWire>(request);
                                    },
                                    .end = end};
-  return {&functions};
+  exports->functions = &functions;
+  exports->stamp = ringside::module_stamp;
 }

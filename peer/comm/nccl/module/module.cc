@@ -25,8 +25,9 @@ std::unique_ptr<Communicator> make(const NcclRequest& request) {
 }  // namespace
 }  // namespace ringside::peer
 
-extern "C" ringside::ModuleExports ringside_module() {
+extern "C" void ringside_module(ringside::ModuleExports* exports) {
   static const ringside::peer::NcclModule functions{.version = ringside::peer::version,
                                                     .make = ringside::peer::make};
-  return {&functions};
+  exports->functions = &functions;
+  exports->stamp = ringside::module_stamp;
 }
