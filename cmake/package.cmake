@@ -18,14 +18,14 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS python3)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "compares ways of keeping workers in step in training
- Trains one model under every way of keeping N workers in step (parameter
- servers, all-reduce among peers, full sharding) on this machine or in a
- simulated cluster, and proves what each of them computed.")
+Trains one model under every way of keeping N workers in step (parameter
+servers, all-reduce among peers, full sharding) on this machine or in a
+simulated cluster, and proves what each of them computed.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME ringside-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "ringside (= ${PROJECT_VERSION}), libfmt-dev, \
 nlohmann-json3-dev, libdnnl-dev, ocl-icd-opencl-dev, zlib1g-dev, libzmq3-dev, cppzmq-dev, libcereal-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "headers and libraries for schemes of your own
- What find_package(Ringside) of CMake finds.")
+What find_package(Ringside) of CMake finds.")
 include(CPack)

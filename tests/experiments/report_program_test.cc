@@ -75,9 +75,11 @@ TEST_F(ReportProgram, WritesTheSummaryOfItsFolderAnewFromAllRowsOrNone) {
 TEST_F(ReportProgram, WritesTheSummaryOfAFolderWithoutPlan) {
   folder_.write("a/rows.jsonl", line("single", 1));
   folder_.write("a/environment.json", "{}");
+  folder_.write("a/summary.md", "of yesterday");
   const auto ended = run({"report", "a"});
   EXPECT_EQ(ended.status, 0);
   EXPECT_EQ(ended.err, "");
+  EXPECT_THAT(content("a/summary.md"), HasSubstr("| single"));
   EXPECT_EQ(nlohmann::json::parse(content("a/summary.json"))["cases"].size(), 1u);
 }
 

@@ -112,6 +112,17 @@ TEST_F(Results, FilesOfSomebodyElseAreRefused) {
   EXPECT_NO_THROW(ResultsFolder{path()});
 }
 
+TEST_F(Results, RowsWithoutAPlanAreOfAComparison) {
+  std::filesystem::create_directories(path());
+  write("summary.md", "old");
+  write("rows.jsonl", "mine\n");
+  EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }), HasSubstr("contains summary.md"));
+  write("rows.jsonl", to_json(row("single")).dump() + "\n");
+  ResultsFolder folder(path());
+  folder.write("summary.md", "new");
+  EXPECT_EQ(read("summary.md"), "new");
+}
+
 TEST_F(Results, BelongToOneComparisonAtATime) {
   {
     ResultsFolder folder(path());
