@@ -37,9 +37,9 @@ endif()
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
 #include "experiments/tools/cli/built_commit.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 std::string_view built_commit() { return "@commit@"; }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli
 ]] @ONLY)

@@ -9,7 +9,7 @@
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 class Threads : public RankProcesses {
@@ -68,4 +68,4 @@ TEST_F(CudaBench, AMachineWithoutGpusSaysSo) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench

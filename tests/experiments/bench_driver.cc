@@ -14,14 +14,17 @@
 namespace ringside {
 namespace {
 
-class MadeUp : public HostRank {
+class MadeUp : public tools::bench::HostRank {
  public:
   MadeUp(int rank, int ranks, std::string mode, std::string folder)
-      : HostRank(rank, ranks), ranks_(ranks), mode_(std::move(mode)), folder_(std::move(folder)) {}
+      : tools::bench::HostRank(rank, ranks),
+        ranks_(ranks),
+        mode_(std::move(mode)),
+        folder_(std::move(folder)) {}
 
-  void prepare(const CommOperation& operation, std::int64_t count) override {
+  void prepare(const tools::bench::CommOperation& operation, std::int64_t count) override {
     if (mode_ == "litters" && prepared_++ == 1) litter();
-    HostRank::prepare(operation, count);
+    tools::bench::HostRank::prepare(operation, count);
   }
   void meet() override {}
   void call(const std::string&) override {
@@ -65,5 +68,8 @@ int main(int argc, char** argv) {
   }
   const int rank = std::stoi(argv[3]), ranks = std::stoi(argv[4]);
   ringside::MadeUp served(rank, ranks, mode, argv[5]);
-  return ringside::serve(ringside::connect_to_bench(argv[2]), rank, served) ? 0 : 1;
+  return ringside::tools::bench::serve(ringside::tools::bench::connect_to_bench(argv[2]), rank,
+                                       served)
+             ? 0
+             : 1;
 }

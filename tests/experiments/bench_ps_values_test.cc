@@ -12,7 +12,7 @@
 #include "experiments/tools/bench/rank_group.h"
 #include "ps/transport/zmq/transport.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// Changes a message that a server sends. `before` is what the server sent to this worker about the
@@ -186,4 +186,4 @@ TEST(BenchPsValues, AreWhatTheConsistencyAllows) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -16,7 +16,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -429,4 +429,4 @@ TEST(CasePlans, InputsOfAllCasesAreChecked) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

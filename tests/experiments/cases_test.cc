@@ -7,7 +7,7 @@
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -289,4 +289,4 @@ TEST_F(Cases, ATargetIsANumberOrTheReference) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "experiments/runner/results/saved_results.h"
 #include "tests/experiments/program_test.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -66,4 +66,4 @@ TEST_F(CommittedResults, AreNoWorseThanThemselves) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 using ::testing::ElementsAre;
@@ -99,4 +99,4 @@ TEST_F(JobStores, CountWhatIsKept) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench

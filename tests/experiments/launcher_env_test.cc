@@ -6,7 +6,7 @@
 
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST(SeatTest, APortHas16Bits) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "tests/support/measured_speeds.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -340,4 +340,4 @@ TEST(SpeedsInAFolder, AreReadAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

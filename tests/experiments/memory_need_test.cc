@@ -9,7 +9,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -83,4 +83,4 @@ TEST_F(MemoryNeed, OnlyOfRunsOnThisProcessor) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

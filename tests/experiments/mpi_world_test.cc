@@ -10,7 +10,7 @@
 #include "experiments/runner/registry/mpi_of.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Starts nothing, and says that what it is told to end has ended.
@@ -85,4 +85,4 @@ TEST_F(MpiWorldTest, HasAllTheTimeForRanksThatHaveEntered) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

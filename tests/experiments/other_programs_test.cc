@@ -21,7 +21,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::Ended;
@@ -294,4 +294,4 @@ TEST_F(OtherProgramRuns, ItWritesNoWeights) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -19,7 +19,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::string taken(WaitingText& text, std::size_t at_once = 7) {
+std::string taken(tools::cli::WaitingText& text, std::size_t at_once = 7) {
   std::string out;
   while (!text.empty()) {
     const std::string next(text.front(at_once));
@@ -30,8 +30,8 @@ std::string taken(WaitingText& text, std::size_t at_once = 7) {
   return out;
 }
 
-TEST(WaitingText, IsReadAsItCame) {
-  WaitingText text(100);
+TEST(tools::cli::WaitingText, IsReadAsItCame) {
+  tools::cli::WaitingText text(100);
   std::string all, read;
   for (int i = 0; i < 50; ++i) {
     const std::string line = "line " + std::to_string(i) + "\n";
@@ -42,8 +42,8 @@ TEST(WaitingText, IsReadAsItCame) {
   EXPECT_EQ(read + taken(text), all);
 }
 
-TEST(WaitingText, TheMiddleOfTooMuchIsLeftOut) {
-  WaitingText text(1000);
+TEST(tools::cli::WaitingText, TheMiddleOfTooMuchIsLeftOut) {
+  tools::cli::WaitingText text(1000);
   std::string all;
   for (int i = 0; i < 1000; ++i) {
     const std::string line = "line " + std::to_string(i) + "\n";
@@ -66,15 +66,15 @@ TEST(WaitingText, TheMiddleOfTooMuchIsLeftOut) {
   EXPECT_EQ(taken(text), "and on\n");
 }
 
-TEST(WaitingText, TheLineThatSaysSoStandsAlone) {
-  WaitingText text(40);
+TEST(tools::cli::WaitingText, TheLineThatSaysSoStandsAlone) {
+  tools::cli::WaitingText text(40);
   text.append("no end of line");
   text.append(std::string(100, 'x'));
   EXPECT_THAT(taken(text), HasSubstr("no end of line\nringside: 90 bytes of output are left out"));
 }
 
-TEST(WaitingText, LinesOfJsonStayLinesOfJson) {
-  WaitingText text(1000, left_out_event);
+TEST(tools::cli::WaitingText, LinesOfJsonStayLinesOfJson) {
+  tools::cli::WaitingText text(1000, left_out_event);
   for (int i = 0; i < 1000; ++i) text.append(fmt::format("{{\"line\": {}}}\n", i));
   std::istringstream lines(taken(text));
   std::size_t left_out = 0;
@@ -93,10 +93,10 @@ std::string read_all(int file) {
   return text;
 }
 
-TEST(OutputStream, HoldsBoundedTextForAReaderWhoHasStopped) {
+TEST(tools::cli::OutputStream, HoldsBoundedTextForAReaderWhoHasStopped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  OutputStream stream(
+  tools::cli::OutputStream stream(
       ends[1], [] { return false; }, 1 << 16);
   for (int i = 0; i < 100'000; ++i) stream << "line " << i << "\n";
   auto finished = std::async(std::launch::async, [&] {

@@ -9,7 +9,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Agents of hosts "a", "b" and so on; `hosts` says of each agent which host it is on.
@@ -239,4 +239,4 @@ TEST(PlacementTest, SimulatedRunsStayWhereTheyArePlanned) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

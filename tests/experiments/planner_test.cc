@@ -24,7 +24,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -755,4 +755,4 @@ TEST(Planner, ChecksTheInputsOnce) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -270,7 +270,7 @@ class PublishedCollectives : public ::testing::Test {
  protected:
   std::string complaint(const std::string& lines) const {
     const std::string file = folder_.write("trial.toml", "[[collective]]\n" + lines);
-    return testing::complaint([&] { read_collectives(file); });
+    return testing::complaint([&] { tools::bench::read_collectives(file); });
   }
   testing::TemporaryFolder folder_;
 };
@@ -282,8 +282,9 @@ TEST_F(PublishedCollectives, AreSimulated) {
   const std::string file =
       folder_.write("trial.toml", std::string("[[collective]]\n") + one_collective +
                                       "busbw = [10, 200]\nfitted = [1]\n");
-  ASSERT_TRUE(lists_collectives(file));
-  const auto figures = simulate_collectives(read_collectives(file), "trial");
+  ASSERT_TRUE(tools::bench::lists_collectives(file));
+  const auto figures =
+      tools::bench::simulate_collectives(tools::bench::read_collectives(file), "trial");
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[0].experiment, "trial");
   EXPECT_EQ(figures[0].world, 8);
@@ -301,14 +302,16 @@ TEST_F(PublishedCollectives, OfSmallArraysAreTimes) {
   const std::string file = folder_.write(
       "trial.toml", "[[collective]]\nlabel = \"A100\"\ncluster = \"" RINGSIDE_CLUSTERS
                     "/a100-128x8.toml\"\nworld = 256\nsizes_b = [512, 1024]\nus = [63, 64]\n");
-  const auto figures = simulate_collectives(read_collectives(file), "trial");
+  const auto figures =
+      tools::bench::simulate_collectives(tools::bench::read_collectives(file), "trial");
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[0].figure, "us, 512 B");
   EXPECT_DOUBLE_EQ(figures[0].published, 63);
   EXPECT_DOUBLE_EQ(figures[1].published, 64);
   // A tree with LL: 2 x 7 steps of 1 us, which is NVLink's latency, and 2 x 5 of 5 us.
   EXPECT_NEAR(*figures[0].here, 6.8 + 14 + 50, 0.1);
-  const auto rings = simulate_collectives(read_collectives(file), "trial", false);
+  const auto rings =
+      tools::bench::simulate_collectives(tools::bench::read_collectives(file), "trial", false);
   EXPECT_GT(*rings[0].here, 446 * 3.4 + 64 * 9.6);
 }
 
@@ -339,4 +342,4 @@ TEST_F(PublishedCollectives, ThatAreWrongAreNamed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

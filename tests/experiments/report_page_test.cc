@@ -10,7 +10,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -265,4 +265,4 @@ TEST(SetupOfCases, SaysWhatARepetitionNeeds) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

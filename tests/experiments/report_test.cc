@@ -10,7 +10,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -708,4 +708,4 @@ TEST(LargestDifference, IsRelativeAndNeverMissesAnything) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

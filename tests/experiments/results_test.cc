@@ -18,7 +18,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -148,8 +148,9 @@ TEST_F(Results, AreNotWrittenThroughLinks) {
   }
   EXPECT_THAT(complaint([&] { folder.append(row("single")); }),
               HasSubstr("rows.jsonl: this is no file, and links are not followed; remove it"));
-  EXPECT_THAT(complaint([&] { EventFile(folder.files(), ResultsFolder::events_file); }),
-              HasSubstr("progress.jsonl: this is no file, and links are not followed"));
+  EXPECT_THAT(
+      complaint([&] { tools::watch::EventFile(folder.files(), ResultsFolder::events_file); }),
+      HasSubstr("progress.jsonl: this is no file, and links are not followed"));
   std::filesystem::create_directory(temporary_.path() / "elsewhere");
   std::filesystem::create_symlink(temporary_.path() / "elsewhere", path() / "traces");
   EXPECT_THAT(complaint([&] { folder.write("traces/single-w1-r0.json", "new"); }),
@@ -643,4 +644,4 @@ TEST_F(Results, TellWhichProgramMadeThem) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

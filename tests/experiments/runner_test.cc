@@ -14,7 +14,7 @@
 #include "tests/experiments/told_events.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST_F(Running, SimulatedRowsAreNeverDisturbed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "experiments/runner/report/report.h"
 #include "tests/experiments/made_up_rows.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(TimeToLoss, AGivenTargetNeedsNoSingle) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::DoubleEq;
@@ -161,4 +161,4 @@ TEST(Overlap, IsTheCommunicationThatIsNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "peer/schemes/ddp.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Work that has also crossed a slow link when wait() returns.
@@ -147,4 +147,4 @@ TEST(RealOverlap, ExposesLessThanHalfOfWhatItExposesWithoutOverASlowedLink) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

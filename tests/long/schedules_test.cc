@@ -6,7 +6,7 @@
 
 #include "tests/schemes/free_workers.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::uint64_t schedules = 200;
@@ -73,4 +73,4 @@ TEST_P(Schedules, OfSimulatedRanksAreReplayed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

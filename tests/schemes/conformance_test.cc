@@ -8,7 +8,7 @@
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
@@ -204,4 +204,4 @@ TEST(SingleTest, ANonFiniteLossStopsTheRun) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "tests/schemes/wrong_schemes.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::tiny;
@@ -149,4 +149,4 @@ INSTANTIATE_TEST_SUITE_P(Schemes, EvaluationsOfShards, ::testing::Values("fsdp")
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

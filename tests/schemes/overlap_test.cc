@@ -10,7 +10,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::size_t layers = 12;
@@ -110,4 +110,4 @@ TEST(Overlap, ChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -207,4 +207,4 @@ TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

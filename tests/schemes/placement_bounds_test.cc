@@ -11,7 +11,7 @@
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int workers = 4;
@@ -92,4 +92,4 @@ TEST_P(Bounds, AreWhatASimulatedStepTakes) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -12,7 +12,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using peer::Shard;
@@ -191,4 +191,4 @@ TEST(ReducePrecision, IsRefusedWhereNobodyConverts) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "ps/schemes/ps_parts.h"
 #include "tests/schemes/free_workers.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -487,4 +487,4 @@ TEST(ElasticAveraging, BytesShrinkWithThePeriod) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -12,7 +12,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::run;
@@ -261,4 +261,4 @@ TEST(SimulatedWorld, OutOfMemoryNamesTheRankTheRequestAndItsOwners) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,7 +13,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ps::Placement;
@@ -319,4 +319,4 @@ TEST(SumGroupsInACluster, TakeAboutAnEighthOfTheTimeOfAsManyReplicas) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

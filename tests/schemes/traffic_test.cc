@@ -8,7 +8,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::tiny;
@@ -153,4 +153,4 @@ TEST(Traffic, ThatEndsBetweenTwoStepsIsCounted) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

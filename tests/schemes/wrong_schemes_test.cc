@@ -10,7 +10,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -207,4 +207,4 @@ TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 
 // Functions of libgomp, the OpenMP runtime that oneDNN uses. They are called directly, without
 // OpenMP's pragmas: a compiler with another runtime would translate these to calls of its own

@@ -11,7 +11,7 @@
 #include "core/base/utf8.h"
 #include "core/models/presets.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Path = std::vector<std::string>;
@@ -213,4 +213,4 @@ void Binder::refuse_top(const std::string& name, bool table) {
               nearest(name, known));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "experiments/runner/config/binder.h"
 #include "experiments/runner/config/cluster_file.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Path = std::vector<std::string>;
@@ -277,4 +277,4 @@ void read_cluster_of(ExperimentConfig& config, const std::string& place) {
   config.cluster = read_cluster(config.device.cluster);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

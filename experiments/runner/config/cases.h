@@ -8,7 +8,7 @@
 
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The text behind "--set" or "--case", or a part of it, as one value for one key. Throws Error
 /// that begins with `place` for text without "=" and for values that are not TOML.
@@ -55,4 +55,4 @@ ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Ass
 /// with `place` if no cluster is named.
 void read_cluster_of(ExperimentConfig& config, const std::string& place);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The most files in a chain in which each includes the next, and the most tables in a chain in
@@ -196,4 +196,4 @@ void ClusterTables::include(const TomlValue& value, const std::filesystem::path&
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

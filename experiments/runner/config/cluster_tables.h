@@ -9,7 +9,7 @@
 
 #include "experiments/runner/config/toml.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 using TomlPath = std::vector<std::string>;
 
@@ -61,4 +61,4 @@ class ClusterTables {
 /// "; did you mean 'X'?" with the nearest known name, or an empty text if `known` is empty.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,6 +1,6 @@
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 Fields fields_of(CompareConfig& config) {
   return {{"schemes", &config.schemes,
@@ -71,4 +71,4 @@ Fields fields_of(CaseConfig& config) {
   return fields;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,7 +13,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/config/toml.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The [compare] table of an experiment file, without its cases and its sweep.
 struct CompareConfig {
@@ -122,4 +122,4 @@ Experiment read_experiment(const std::filesystem::path& file,
 /// does.
 Experiment experiment_of(const std::string& name, const std::vector<std::string>& overrides);
 
-}  // namespace ringside
+}  // namespace ringside::runner

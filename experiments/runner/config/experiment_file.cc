@@ -5,7 +5,7 @@
 #include "experiments/runner/config/binder.h"
 #include "experiments/runner/config/cases.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Path = std::vector<std::string>;
@@ -148,4 +148,4 @@ Experiment read_experiment(const std::filesystem::path& file,
   return experiment;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

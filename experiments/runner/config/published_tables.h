@@ -8,7 +8,7 @@
 
 #include "core/base/fields.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// One published table: a table [[table]] of the index.
 struct PublishedTable {
@@ -36,4 +36,4 @@ std::vector<PublishedTable> read_published_tables(const std::filesystem::path& i
 std::vector<PublishedTable> find_tables(const std::vector<PublishedTable>& tables,
                                         const std::vector<std::string>& names);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "core/base/json_fields.h"
 #include "core/base/nearest.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::string_view type_of(const nlohmann::json& value) {
@@ -358,4 +358,4 @@ void TomlData::refuse(std::string_view wanted, const std::string& place,
   throw Error("{}: {} must be {}, but {} is {}", place, key, wanted, shown, type_of(*data_));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -14,7 +14,7 @@
 #include "experiments/runner/results/environment.h"
 #include "peer/comm/mpi/wire.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// How long after a signal to stop an agent waits for the leader, which may have got it too.
@@ -88,4 +88,4 @@ void run_agent(const AgentStart& start) {
               start.meeting.address, start.meeting.port, words_for(end, start, facts));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

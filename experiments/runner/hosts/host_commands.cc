@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/shell_word.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr auto grace = std::chrono::milliseconds(1500);
@@ -68,4 +68,4 @@ std::vector<HostCommands::News> HostCommands::read() {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

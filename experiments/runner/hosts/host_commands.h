@@ -9,7 +9,7 @@
 
 #include "core/launch/child_process.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Each runs in a shell, with a folder as its working folder, which is removed when the command has
 /// ended, also if this process has ended before.
@@ -43,4 +43,4 @@ class HostCommands {
   std::map<int, std::unique_ptr<ChildProcess>> running_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "experiments/runner/hosts/pending_connections.h"
 #include "experiments/runner/registry/mpi_of.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr double nap_s = 0.05;
@@ -285,4 +285,4 @@ bool Job::lost_idle() const {
   return lost;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

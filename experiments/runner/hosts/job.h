@@ -14,7 +14,7 @@
 #include "experiments/runner/hosts/member_host.h"
 #include "experiments/runner/hosts/rendezvous.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct JobStart {
   Rendezvous meeting;
@@ -72,4 +72,4 @@ class Job {
   std::vector<std::unique_ptr<RemoteHost>> others_;  // agent i is others_[i - 1]
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int most_waiting = 64;
@@ -125,4 +125,4 @@ int receive_file(int socket) {
   return file;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

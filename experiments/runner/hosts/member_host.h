@@ -12,7 +12,7 @@
 #include "experiments/runner/hosts/host_commands.h"
 #include "experiments/runner/hosts/local_socket.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// An MPI library finds the other processes of its world through variables and files that the
 /// launcher's daemon on its host passes to it. For ranks in such a world the daemon starts a shim
@@ -71,4 +71,4 @@ class MemberHost : public RankHost {
   std::vector<std::pair<int, RankEnd>> ended_;  // ranks that were never started
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

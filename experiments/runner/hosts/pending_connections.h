@@ -11,7 +11,7 @@
 #include "experiments/runner/hosts/refusals.h"
 #include "experiments/runner/hosts/rendezvous.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Waits briefly until one of the files can be read or has ended, and returns its index; -1: none.
 std::vector<bool> poll_files(const std::vector<int>& files);
@@ -59,4 +59,4 @@ class PendingConnections {
   std::vector<Unknown> unknown_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -15,7 +15,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/registry/state_formula.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// A host with places for ranks.
@@ -193,4 +193,4 @@ void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& a
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -23,7 +23,7 @@
 #include "core/base/seconds_now.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The system's names of states.
@@ -238,4 +238,4 @@ std::string own_address_towards(const std::string& address, const std::string& r
   return text;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

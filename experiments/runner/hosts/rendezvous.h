@@ -8,7 +8,7 @@
 
 #include "ps/transport/zmq/keyed_streams.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The longest first line of a connection, in bytes.
 inline constexpr std::size_t longest_job_line = 64 << 10;
@@ -112,4 +112,4 @@ class LeaderLink {
 /// error if there is no route. Throws Error.
 std::string own_address_towards(const std::string& address, const std::string& remedy);
 
-}  // namespace ringside
+}  // namespace ringside::runner

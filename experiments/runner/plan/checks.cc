@@ -16,7 +16,7 @@
 #include "experiments/runner/registry/model_work.h"
 #include "experiments/runner/registry/state_formula.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr double longest_timeout_s = 1e6;
@@ -315,4 +315,4 @@ void check_inputs(const std::vector<RunPlan>& plans) {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

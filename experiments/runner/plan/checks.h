@@ -10,7 +10,7 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The most ranks of a run, workers and servers together.
 inline constexpr std::int64_t most_ranks = 4096;
@@ -53,4 +53,4 @@ struct MemoryLimit {
 /// (experiments/runner/hosts/placement.h).
 void check_memory(const std::vector<RunPlan>& plans, const MemoryLimit& limit);
 
-}  // namespace ringside
+}  // namespace ringside::runner

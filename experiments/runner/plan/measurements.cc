@@ -12,7 +12,7 @@
 #include "experiments/runner/registry/rank_devices.h"
 #include "peer/schemes/ddp.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// A tenth of the measured steps is one step.
@@ -113,4 +113,4 @@ std::string text_of(const MeasuredSpeeds& measured) {
          (all_alike ? "equally fast" : text_of(speeds));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

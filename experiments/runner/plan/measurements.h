@@ -6,7 +6,7 @@
 
 #include "core/plan/measured_speeds.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Plans the run that measures the speeds for which `run` waits. All workers compute at once, on
 /// the hosts of the run: they share the memory and the power of their machine. Every step begins
@@ -30,4 +30,4 @@ std::vector<double> speeds_of(const MeasuredSpeeds& measured);
 /// fast.
 std::string text_of(const MeasuredSpeeds& measured);
 
-}  // namespace ringside
+}  // namespace ringside::runner

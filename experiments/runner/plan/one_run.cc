@@ -14,7 +14,7 @@
 #include "experiments/runner/plan/simulated.h"
 #include "experiments/runner/registry/rank_devices.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 Options options_of(const ExperimentConfig& config, const SchemeInfo& row) {
@@ -229,4 +229,4 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   return plan;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

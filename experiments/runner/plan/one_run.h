@@ -7,7 +7,7 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The scheme that all others are compared with.
 inline constexpr std::string_view reference_scheme = "single";
@@ -19,4 +19,4 @@ inline constexpr std::string_view reference_scheme = "single";
 RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int world, int repeat,
                  const std::vector<MeasuredSpeeds>& measured = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/labels.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::vector<int> worlds_of(const SchemeInfo& row, const std::vector<std::int64_t>& asked) {
@@ -214,4 +214,4 @@ std::string describe(const PlannedCase& line) {
                                         : label_with(line.label, line.swept));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The most lines of a table, counted with their worlds.
 inline constexpr std::int64_t most_cases = 256;
@@ -38,4 +38,4 @@ void name_run(RunPlan& plan, const PlannedCase& line);
 /// without settings.
 std::string describe(const PlannedCase& line);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -14,7 +14,7 @@
 #include "experiments/runner/plan/planned_cases.h"
 #include "experiments/runner/plan/references.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Whether the plans differ at most in how they are called.
@@ -241,4 +241,4 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
   return plan_run(config, row, world, 0, measured);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

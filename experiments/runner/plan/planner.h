@@ -7,7 +7,7 @@
 #include "core/plan/measured_speeds.h"
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Returns all runs of a comparison: first the references that other runs must equal, unless they
 /// are compared themselves, then repeat 0 of every line, world and seed, then repeat 1, and so on.
@@ -37,4 +37,4 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world,
                       const std::vector<MeasuredSpeeds>& measured = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

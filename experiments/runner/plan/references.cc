@@ -10,7 +10,7 @@
 #include "experiments/runner/plan/labels.h"
 #include "experiments/runner/plan/one_run.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// What the case and the sweep set for the run: options of its scheme, or everything else but
@@ -128,4 +128,4 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

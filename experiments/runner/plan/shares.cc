@@ -11,7 +11,7 @@
 #include "experiments/runner/plan/measurements.h"
 #include "experiments/runner/plan/speeds.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Samples = std::vector<std::int64_t>;
@@ -195,4 +195,4 @@ std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who,
   return count;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include "core/plan/measured_speeds.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Checks train.shares for `ranks` ranks, and replaces weights that are all equal by Shares::equal.
 /// A single rank has everything, whatever the weights say. `who` names the ranks in errors.
@@ -26,4 +26,4 @@ void settle_shares(TrainConfig& train, std::int64_t ranks, const std::string& wh
 std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who,
                     const std::vector<MeasuredSpeeds>& measured);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -14,7 +14,7 @@
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The factor on the speed of all operations that the cluster gives the plan's model, and, if it
@@ -200,4 +200,4 @@ double host_step_us(const RunPlan& plan) {
   return found->second * static_cast<double>(ask_model(plan, gradient_tensors));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -4,7 +4,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Throws Error for a bad value of the [sim] table or of device.efficiency, and for settings that
 /// need a simulated cluster if there is none.
@@ -21,4 +21,4 @@ void settle_cluster(RunPlan& plan);
 /// microseconds.
 double host_step_us(const RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Seconds of virtual time that workers take for a micro-batch. Devices of one kind are timed once
 /// for each size.
@@ -29,4 +29,4 @@ class MicroBatchTimes {
   std::map<std::tuple<std::int64_t, double, std::int64_t>, double> known_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

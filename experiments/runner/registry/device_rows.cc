@@ -20,7 +20,7 @@
 #include "ps/transport/sim/transport.h"
 #include "ps/transport/zmq/transport.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
@@ -204,4 +204,4 @@ const std::vector<DeviceRow>& device_rows() {
   return rows;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 SchemeInfo plain_row(std::string_view name, std::string_view summary, Options defaults) {
   SchemeInfo row;
@@ -257,4 +257,4 @@ const MessageRow& find_messages(std::string_view name) {
 
 Options default_options(const std::string& scheme) { return find_scheme(scheme).defaults; }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -17,7 +17,7 @@
 #include "core/sim/world.h"
 #include "experiments/runner/registry/scheme_info.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct Datasets {
   std::unique_ptr<Dataset> training, held_out;  // held_out may be null
@@ -103,4 +103,4 @@ const MessageRow& find_messages(std::string_view name);
 /// find_scheme() does.
 Options default_options(const std::string& scheme);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The facts about a scheme's servers that the planner may use, without its options.
 struct Servers {
@@ -81,4 +81,4 @@ inline Promise default_promise(const SchemeInfo& row) { return row.promise(row.d
 /// same run as `single`.
 SchemeInfo plain_row(std::string_view name, std::string_view summary, Options defaults);
 
-}  // namespace ringside
+}  // namespace ringside::runner

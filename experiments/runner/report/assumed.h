@@ -7,7 +7,7 @@
 
 #include "core/sim/cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// What was assumed of one cluster.
 struct AssumedOf {
@@ -19,4 +19,4 @@ struct AssumedOf {
 /// A line for each cluster of which something was assumed. Equal ones are named once.
 std::string assumed_text(const std::vector<AssumedOf>& clusters);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/base/fields.h"
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Lists of equal length: entry i is what the run had paid after step[i], and its loss then.
 struct LossCurve {
@@ -41,4 +41,4 @@ std::optional<LossCurve> training_curve(const RunRecord& row);
 /// Nothing if there are no evaluations.
 std::optional<LossCurve> evaluation_curve(const RunRecord& row);
 
-}  // namespace ringside
+}  // namespace ringside::runner

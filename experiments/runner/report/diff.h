@@ -12,7 +12,7 @@
 #include "experiments/runner/report/surroundings.h"
 #include "experiments/runner/results/saved_results.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// What counts as a change of speed: at least `threshold`, shown with `confidence`.
 struct DiffRule {
@@ -93,4 +93,4 @@ bool regressed(const Diff& diff);
 /// sentence with the verdict.
 std::string diff_text(const Diff& diff);
 
-}  // namespace ringside
+}  // namespace ringside::runner

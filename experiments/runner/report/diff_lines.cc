@@ -2,7 +2,7 @@
 
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 static LineName name_of_line(const RunPlan& plan) { return {plan.label, plan.world, plan.purpose}; }
 
@@ -21,4 +21,4 @@ Lines lines_of(const SavedResults& results) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "experiments/runner/report/diff.h"
 #include "experiments/runner/report/report.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// One row of a folder's tables, and the runs that count for it.
 struct ComparedLine {
@@ -35,4 +35,4 @@ void decide(std::vector<SpeedDiff>& speeds, const DiffRule& rule);
 void add_values(const ComparedLine& a, const ComparedLine& b, const DiffRule& rule,
                 std::vector<ValueDiff>& out);
 
-}  // namespace ringside
+}  // namespace ringside::runner

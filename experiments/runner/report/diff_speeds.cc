@@ -6,7 +6,7 @@
 #include "experiments/runner/report/diff_lines.h"
 #include "experiments/runner/report/two_samples.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The samples/s of a run by its repeat and seed.
@@ -144,4 +144,4 @@ Fields fields_of(SpeedDiff& diff) {
           {"outcome", Choice(&diff.outcome)}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

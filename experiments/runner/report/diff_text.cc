@@ -10,7 +10,7 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/runner/report/two_samples.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::size_t longest_value = 60, most_differences = 24;
@@ -176,4 +176,4 @@ std::string diff_text(const Diff& diff) {
   return out + verdict_text(diff);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "experiments/runner/report/diff_lines.h"
 #include "experiments/runner/report/two_samples.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Adds what has changed of one row, beside its speed.
@@ -129,4 +129,4 @@ Fields fields_of(ValueDiff& diff) {
           {"regression", &diff.regression}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "experiments/runner/report/surroundings.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -88,4 +88,4 @@ std::vector<std::string> texts_of_earlier(const json& environment) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

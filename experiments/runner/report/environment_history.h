@@ -7,7 +7,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The content of environment.json for a comparison that goes on in environment `now` with `rows`:
 /// `now`, and in "earlier", a list of {"rows": [{"run", "attempt"}], "environment"}, the
@@ -20,4 +20,4 @@ nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const nlohmann::
 /// For each earlier environment one line about its rows and what differs from now.
 std::vector<std::string> texts_of_earlier(const nlohmann::json& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

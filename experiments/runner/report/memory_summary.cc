@@ -6,7 +6,7 @@
 
 #include "core/base/json_fields.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 RoleMemory& role_of(MemorySummary& memory, const std::string& role) {
@@ -101,4 +101,4 @@ nlohmann::ordered_json to_json(const MemorySummary& memory) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/observe/run_record.h"
 #include "experiments/runner/report/rank_memory.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The smallest and the largest value over the repeats, in bytes. The peaks of ranks that wait for
 /// each other may differ between repeats, since they depend on what arrives first.
@@ -48,4 +48,4 @@ MemorySummary summarise_memory(const std::vector<const RunRecord*>& repeats);
 
 nlohmann::ordered_json to_json(const MemorySummary& memory);
 
-}  // namespace ringside
+}  // namespace ringside::runner

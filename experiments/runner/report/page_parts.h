@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace ringside {
+namespace ringside::runner {
 
 struct PageParts {
   std::string_view page;             // with a line @NAME@ where each of the others goes
@@ -17,4 +17,4 @@ struct PageParts {
 /// Views of what is part of the program.
 PageParts built_in_page();
 
-}  // namespace ringside
+}  // namespace ringside::runner

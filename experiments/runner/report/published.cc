@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool came_out(const CaseSummary& one) { return one.failed < one.repeats; }
@@ -264,4 +264,4 @@ std::string published_text(const std::vector<PublishedFigure>& figures) {
   return text_table(published_table(figures)) + "\n" + published_note(figures);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The text of a figure with as many decimals as its kind usually has.
 using FigureText = std::string (*)(double);
@@ -68,4 +68,4 @@ std::string published_note(const std::vector<PublishedFigure>& figures);
 /// experiments. Empty if there are none.
 std::string published_text(const std::vector<PublishedFigure>& figures);
 
-}  // namespace ringside
+}  // namespace ringside::runner

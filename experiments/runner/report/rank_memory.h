@@ -8,7 +8,7 @@
 #include "core/base/fields.h"
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// What one rank held at its peak, in bytes: of several repeats, at the largest peak.
 struct RankMemory {
@@ -36,4 +36,4 @@ inline constexpr int first_ranks = 8;
 RanksMemory memory_of_ranks(const std::vector<const RunRecord*>& repeats,
                             const std::vector<int>& busiest);
 
-}  // namespace ringside
+}  // namespace ringside::runner

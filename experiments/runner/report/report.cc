@@ -8,7 +8,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 template <class Figure>
@@ -318,4 +318,4 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

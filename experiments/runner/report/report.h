@@ -17,7 +17,7 @@
 #include "experiments/runner/report/utilization.h"
 #include "experiments/runner/report/verdict.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The rate of a case divided by that of another: the median of the ratios of all repeats that both
 /// cases finished. Only runs of the same repeat are compared, because they ran at nearly the same
@@ -150,4 +150,4 @@ std::string summary_text(const std::vector<CaseSummary>& cases);
 /// The main figures of one run, one on each line.
 std::string row_text(const RunRecord& row);
 
-}  // namespace ringside
+}  // namespace ringside::runner

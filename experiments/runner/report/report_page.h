@@ -8,7 +8,7 @@
 #include "experiments/runner/report/page_parts.h"
 #include "experiments/runner/report/report.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// What a results folder gives the page.
 struct PageSource {
@@ -34,4 +34,4 @@ std::string how_to_get_reports();
 std::string report_page(const PageParts& parts, const std::vector<nlohmann::ordered_json>& reports,
                         const std::string& commit, const std::vector<std::string>& not_read = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The resident memory of a rank; empty for a simulated rank, which has none.
@@ -94,4 +94,4 @@ std::string row_text(const RunRecord& row) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool any(const std::vector<CaseSummary>& cases, bool (*has)(const CaseSummary&)) {
@@ -167,4 +167,4 @@ std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases) 
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// One line for each case.
 std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases);
@@ -50,4 +50,4 @@ bool with_host_memory(const std::vector<CaseSummary>& cases);
 /// such a figure.
 std::string cores_column(const std::vector<CaseSummary>& cases);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 #include "experiments/runner/report/assumed.h"
 #include "experiments/runner/report/summary_tables.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool any_simulated(const std::vector<CaseSummary>& cases) {
@@ -108,4 +108,4 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Counts = std::array<int, std::size(agreement_names)>;
@@ -257,4 +257,4 @@ nlohmann::ordered_json reproduced_json(const std::vector<ReproducedTable>& table
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

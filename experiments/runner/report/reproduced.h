@@ -9,7 +9,7 @@
 #include "core/base/named_enum.h"
 #include "experiments/runner/report/published.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// How a published figure and what came out here go together.
 enum class Agreement : std::uint8_t {
@@ -60,4 +60,4 @@ std::string reproduced_summary(const std::vector<ReproducedTable>& tables);
 /// The tables, and a list of all their figures.
 nlohmann::ordered_json reproduced_json(const std::vector<ReproducedTable>& tables);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct CaseSetup {
   ModelConfig model{};
@@ -29,4 +29,4 @@ CaseSetup setup_of(const std::vector<const RunRecord*>& repeats);
 
 nlohmann::ordered_json to_json(const CaseSetup& setup);
 
-}  // namespace ringside
+}  // namespace ringside::runner

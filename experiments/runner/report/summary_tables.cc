@@ -9,7 +9,7 @@
 #include "experiments/runner/report/report_tables.h"
 #include "experiments/runner/report/sweep.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, the range
@@ -170,4 +170,4 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

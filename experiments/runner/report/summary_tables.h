@@ -7,7 +7,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct SummaryTable {
   std::string id;  // "figures", "sweep-1"
@@ -26,4 +26,4 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases);
 std::string simulated_text(const std::vector<CaseSummary>& cases);
 std::string remarks_text(const std::vector<CaseSummary>& cases);
 
-}  // namespace ringside
+}  // namespace ringside::runner

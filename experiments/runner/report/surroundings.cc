@@ -9,7 +9,7 @@
 
 #include "experiments/runner/results/data_state.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -162,4 +162,4 @@ std::vector<Difference> configuration_differences(const SavedResults& a, const S
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "core/base/fields.h"
 #include "experiments/runner/results/saved_results.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Something that has two values; a value is "nothing" where it is missing.
 struct Difference {
@@ -30,4 +30,4 @@ std::vector<Difference> configuration_differences(const SavedResults& a, const S
 /// The name of a row in the texts of a diff: "ddp at world 2".
 std::string case_name(const std::string& label, int world);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -12,7 +12,7 @@
 #include "core/base/named_enum.h"
 #include "experiments/runner/report/ranking.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Values = std::map<std::string, std::string>;  // value by key
@@ -216,4 +216,4 @@ std::string sweep_tables(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

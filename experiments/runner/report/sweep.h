@@ -9,7 +9,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// samples/s for one value of the swept key after the other, of one world.
 struct SweepTable {
@@ -66,4 +66,4 @@ std::string sweep_tables(const std::vector<CaseSummary>& cases);
 /// With numbers for values that are numbers.
 nlohmann::ordered_json to_json(const SweepTable& table);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 using TableLine = std::vector<std::string>;
 
@@ -25,4 +25,4 @@ std::string megabytes(double bytes);
 std::string milliseconds(double value);
 std::string per_second(double value);
 
-}  // namespace ringside
+}  // namespace ringside::runner

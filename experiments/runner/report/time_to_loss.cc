@@ -7,7 +7,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/curves.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -136,4 +136,4 @@ ordered_json to_json(const TimeToLoss& time) {
           {"seed_spread", time.seed_spread ? ordered_json(*time.seed_spread) : ordered_json()}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/observe/run_record.h"
 #include "experiments/runner/report/interval.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// What a run paid until its held-out loss first reached the target.
 struct Cost {
@@ -60,4 +60,4 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunRecord*>& runs
 
 nlohmann::ordered_json to_json(const TimeToLoss& time);
 
-}  // namespace ringside
+}  // namespace ringside::runner

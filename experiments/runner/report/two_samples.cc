@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Twice the rank of each value of both samples (those of `a` first), so that mid-ranks are whole.
@@ -156,4 +156,4 @@ std::vector<double> holm(const std::vector<double>& p) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

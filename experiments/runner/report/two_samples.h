@@ -7,7 +7,7 @@
 
 #include "experiments/runner/report/interval.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The rank test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947).
 struct RankTest {
@@ -49,4 +49,4 @@ Factor factor_between(const std::vector<double>& a, const std::vector<double>& b
 /// x with probability x at most.
 std::vector<double> holm(const std::vector<double>& p);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "core/plan/places.h"
 #include "core/sim/uneven.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -127,4 +127,4 @@ ordered_json to_json(const Utilization& utilization) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// MFU (Chowdhery et al., PaLM, 2022, appendix B) is the model's floating-point operations a second
 /// divided by what the devices of all workers do at most in products of that dtype. The model's
@@ -33,4 +33,4 @@ Utilization utilization_of(const RunRecord& row, double samples_per_s);
 
 nlohmann::ordered_json to_json(const Utilization& utilization);
 
-}  // namespace ringside
+}  // namespace ringside::runner

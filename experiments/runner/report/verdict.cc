@@ -9,7 +9,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The run that a row is held against; null if no such run has finished. For a scheme with an
@@ -237,4 +237,4 @@ Verdict verdict(const std::vector<const RunRecord*>& repeats, const std::vector<
   return worst;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// What is known about a run: whether it computed what its scheme promises. The definition of a
 /// scheme that promises the same run is `single` over the same micro-batches, unless the scheme has
@@ -50,4 +50,4 @@ double largest_rounding(const RunPlan& plan);
 /// The largest |a - b| / |b| over all steps; infinite if a and b differ in length.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
-}  // namespace ringside
+}  // namespace ringside::runner

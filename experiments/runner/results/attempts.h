@@ -6,7 +6,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The number of attempts at the run with id `run` among `rows`.
 int attempts(const std::vector<RunRecord>& rows, const std::string& run);
@@ -21,4 +21,4 @@ bool finished(const std::vector<RunRecord>& rows, const std::string& run, int mo
 /// into `rows`.
 std::vector<const RunRecord*> rows_that_count(const std::vector<RunRecord>& rows);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -15,7 +15,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/content_digest.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 namespace {
 
@@ -197,4 +197,4 @@ DataState data_state_from_json(const nlohmann::json& in) {
   return state;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/data/file_list.h"
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The files that runs read (data sets and initial weights), as they stood at one moment. If a file
 /// is edited while a comparison runs, its later runs are not comparable with its earlier ones.
@@ -71,4 +71,4 @@ nlohmann::ordered_json sources_to_json(const DataState& state);
 /// The state that has the files of such a list, and no data sets.
 DataState data_state_from_json(const nlohmann::json& in);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 struct Program {
   std::filesystem::path file;
@@ -30,4 +30,4 @@ void check_same_environment(const nlohmann::json& before, const nlohmann::json& 
 /// none.
 std::string git_commit(const std::filesystem::path& folder);
 
-}  // namespace ringside
+}  // namespace ringside::runner

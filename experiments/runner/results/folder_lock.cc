@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 int open_folder(const std::filesystem::path& folder) {
@@ -52,4 +52,4 @@ bool is_held(const std::filesystem::path& folder) {
   return locked;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// A lock on the folder itself, so it needs no file of its own, and ends with its process whatever
 /// ends that. One process at a time has it.
@@ -25,4 +25,4 @@ class FolderLock {
 /// take() waits for that. Returns false for a folder that cannot be opened.
 bool is_held(const std::filesystem::path& folder);
 
-}  // namespace ringside
+}  // namespace ringside::runner

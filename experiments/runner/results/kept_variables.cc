@@ -5,7 +5,7 @@
 
 #include "core/base/utf8.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::string_view names_that_matter[] = {
@@ -264,4 +264,4 @@ std::map<std::string, std::string> kept_variables(const std::vector<std::string>
   return kept;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

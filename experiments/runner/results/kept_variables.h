@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Those of `environment` ("NAME=value") that change how fast a run is or what it computes, as
 /// UTF-8 text. Results are shown to other people and told to other hosts, so a variable is kept
@@ -13,4 +13,4 @@ namespace ringside {
 /// token, a password, a credential or a cookie.
 std::map<std::string, std::string> kept_variables(const std::vector<std::string>& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

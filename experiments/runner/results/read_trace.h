@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// A span of a rank in a trace. Times are in nanoseconds since the trace begins.
 struct TracedSpan {
@@ -31,4 +31,4 @@ TracedSpans read_trace(const nlohmann::json& trace);
 /// Does so for a file. Throws Error that names the file if it is not there or cannot be read.
 TracedSpans read_trace_file(const std::filesystem::path& file);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -18,7 +18,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -402,4 +402,4 @@ void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) 
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,7 +13,7 @@
 #include "experiments/runner/results/data_state.h"
 #include "experiments/runner/results/folder_lock.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md,
 /// progress.jsonl, metrics.prom, traces/ and collectives/. Other files in the folder are left
@@ -84,4 +84,4 @@ void check_same_experiment(const std::vector<RunRecord>& rows, const std::vector
 /// cases that are not among `runs` come after all others, in their old order.
 void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs);
 
-}  // namespace ringside
+}  // namespace ringside::runner

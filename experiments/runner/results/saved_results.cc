@@ -9,7 +9,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/folder_lock.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,4 +86,4 @@ SavedResults read_results(const fs::path& folder) {
   return results;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

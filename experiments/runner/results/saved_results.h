@@ -7,7 +7,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The content of the folder of one comparison, as far as it can be read. The comparison may still
 /// be running.
@@ -31,4 +31,4 @@ struct SavedResults {
 /// rows.jsonl.
 SavedResults read_results(const std::filesystem::path& folder);
 
-}  // namespace ringside
+}  // namespace ringside::runner

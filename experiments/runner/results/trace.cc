@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -224,4 +224,4 @@ json trace(const std::vector<RankRecord>& ranks, const std::vector<std::string>&
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

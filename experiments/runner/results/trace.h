@@ -6,7 +6,7 @@
 
 #include "core/observe/rank_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Returns a trace in the Trace Event Format, with microseconds since the first span. Every rank is
 /// a process of the trace. Its line "compute" shows what its main thread does, and a server's line
@@ -18,4 +18,4 @@ namespace ringside {
 nlohmann::json trace(const std::vector<RankRecord>& ranks,
                      const std::vector<std::string>& notes = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr double step_interval_s = 0.1;
@@ -138,4 +138,4 @@ std::optional<double> TimeLeft::seconds(double now) const {
   return left;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "experiments/runner/run/events.h"
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Estimates the time until all runs are done. A run is expected to take as long as an earlier run
 /// of the same line. If there is none, it is expected to take the mean time of all earlier runs, or
@@ -75,4 +75,4 @@ class EventFeed {
   bool step_told_ = false;  // of the present run
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

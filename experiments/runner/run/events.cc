@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using What = decltype(ProgressEvent::what);
@@ -147,4 +147,4 @@ std::optional<ProgressEvent> event_of_line(std::string_view line) {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

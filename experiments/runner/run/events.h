@@ -10,7 +10,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// A run of the comparison, as far as those need to know who show it.
 struct PlannedRun {
@@ -124,4 +124,4 @@ class ProgressListener {
   virtual void hear(const ProgressEvent& event) = 0;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

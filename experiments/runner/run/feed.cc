@@ -13,7 +13,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank_parts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Write = std::function<void(std::span<const std::byte>)>;
@@ -120,4 +120,4 @@ void feed(const RunPlan& plan, int rank, const Write& write) {
                                       {.steps = train.steps, .replicas = plan.world})}});
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Makes what a rank of the run starts and computes with, so that another program need not make it:
 /// initial values, batches and learning rates. Calls `write` with a stream of messages. A message
@@ -30,4 +30,4 @@ namespace ringside {
 void feed(const RunPlan& plan, int rank,
           const std::function<void(std::span<const std::byte>)>& write);
 
-}  // namespace ringside
+}  // namespace ringside::runner

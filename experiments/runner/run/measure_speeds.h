@@ -7,7 +7,7 @@
 #include "core/plan/measured_speeds.h"
 #include "experiments/runner/run/runner.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct SpeedMeasurement {
   MeasuredSpeeds speeds;
@@ -19,4 +19,4 @@ struct SpeedMeasurement {
 /// nothing if the user interrupts. Throws Error if a run fails.
 std::optional<SpeedMeasurement> measure_speeds(const RunPlan& plan, const RunMaker& maker);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 // What is on its way when the warm-up ends is waited for there, so the first measured step lacks
@@ -139,4 +139,4 @@ std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const 
   return plans.empty() ? std::nullopt : bounds_of(plans, outcomes);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/sim/stated_errors.h"
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The plan of the simulated run that predicts `measured` on `machine`. It equals `measured` in
 /// everything that time and memory depend on, but has only a few steps.
@@ -70,4 +70,4 @@ class Predictor {
   std::vector<Known<StepBounds>> bounded_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

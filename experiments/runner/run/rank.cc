@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/device/sim/sim_device.h"
 #include "core/interchange/weights.h"
 #include "core/plan/places.h"
@@ -16,7 +16,7 @@
 #include "experiments/runner/run/rank_parts.h"
 #include "experiments/runner/run/rank_timer.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it
@@ -52,7 +52,7 @@ RankRecord heard(const RankListener& listener, const std::function<RankRecord()>
   try {
     return work();
   } catch (const std::exception& error) {
-    listener.error(explain(error));
+    listener.error(error_text(error));
     throw;
   }
 }
@@ -238,4 +238,4 @@ std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeIn
   return records;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/sim/world.h"
 #include "core/train/trainer.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct SchemeInfo;
 
@@ -42,4 +42,4 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
 /// rank. Throws the Error of the first rank that failed, with its number. `row` is as above.
 std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeInfo* row = nullptr);
 
-}  // namespace ringside
+}  // namespace ringside::runner

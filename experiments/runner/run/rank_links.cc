@@ -13,7 +13,7 @@
 #include "core/observe/run_record.h"
 #include "experiments/runner/run/timed_messages.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int tries = 3;
@@ -188,4 +188,4 @@ RankRecord time_links(const RankContext& context) {
   return record;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

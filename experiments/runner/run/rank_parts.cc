@@ -11,7 +11,7 @@
 #include "core/plan/slices.h"
 #include "experiments/runner/registry/model_work.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::string host_name() {
@@ -88,4 +88,4 @@ void note_run(RankRecord& record, const RunPlan& plan, const SchemeInfo& scheme,
         scheme.minimum_bytes(plan.options, step_shape(plan, model, record.tokens_per_sample));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/run/timed_steps.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Ranks meet through the store before their measured steps and before each kind of pieces, and
 /// are free in between: ranks that began every step together would all use the memory at the same
@@ -38,4 +38,4 @@ class RankTimer {
   int meetings_ = 0;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/observe/over_ranks.h"
 #include "core/train/trainer.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Collects what workers report, and passes a step on once all workers have reported it.
@@ -158,4 +158,4 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   return outcome;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

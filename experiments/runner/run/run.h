@@ -11,7 +11,7 @@
 #include "core/observe/run_record.h"
 #include "core/scheme/scheme.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The starter of ranks on several hosts.
 struct Agents {
@@ -55,4 +55,4 @@ struct Step {
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "experiments/runner/results/attempts.h"
 #include "experiments/runner/results/trace.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Says what has changed in the data since `data` was taken; empty if nothing has.
@@ -138,4 +138,4 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
   return {std::move(rows), false};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

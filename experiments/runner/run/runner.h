@@ -10,7 +10,7 @@
 #include "experiments/runner/run/event_feed.h"
 #include "experiments/runner/run/predict.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct ComparisonOutcome {
   std::vector<RunRecord> rows;  // including those of earlier runs
@@ -51,4 +51,4 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor, EventFeed& feed);
 
-}  // namespace ringside
+}  // namespace ringside::runner

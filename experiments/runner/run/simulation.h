@@ -9,7 +9,7 @@
 #include "core/plan/run_plan.h"
 #include "core/train/trainer.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct SchemeInfo;
 
@@ -22,4 +22,4 @@ std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress,
                                  const SchemeInfo* row = nullptr, Store* store = nullptr);
 
-}  // namespace ringside
+}  // namespace ringside::runner

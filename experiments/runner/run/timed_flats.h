@@ -8,7 +8,7 @@
 #include "core/device/timed_device.h"
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 inline constexpr std::int64_t smallest_piece = 1 << 12;
 
@@ -22,4 +22,4 @@ inline constexpr std::int64_t smallest_piece = 1 << 12;
 std::vector<TimedOp> time_flats(const RunPlan& plan, TimedDevice& device, std::int64_t count,
                                 const std::function<void()>& meet);
 
-}  // namespace ringside
+}  // namespace ringside::runner

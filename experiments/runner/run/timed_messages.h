@@ -6,7 +6,7 @@
 #include "core/scheme/rank_context.h"
 #include "ps/protocol/transport.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Of one message of a series.
 struct EchoTimes {
@@ -47,4 +47,4 @@ class Echo {
   ps::Connection connection_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Of the times of one operation in all steps.
@@ -44,4 +44,4 @@ std::vector<TimedOp> TimedSteps::take_medians() {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 
 #include "experiments/tools/advise/search.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 /// The text of the question: the model, its batch, the devices.
 std::string question_text(const Question& question);
@@ -24,4 +24,4 @@ bool is_equal(const Advice& advice, const Considered& one);
 /// candidate is named once.
 std::string reason_of(const Question& question, const Advice& advice);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -8,7 +8,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/tools/advise/question.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 /// A scheme with the options that make one way of training of it: how far ranks divide a model,
 /// where servers live.
@@ -49,10 +49,10 @@ MicroBatch micro_batch_of(const Question& question, const Candidate& candidate);
 
 /// The candidate as a case of a comparison of the question's training. Throws Error for settings
 /// that cannot be.
-CaseConfig case_of(const Question& question, const Candidate& candidate);
+runner::CaseConfig case_of(const Question& question, const Candidate& candidate);
 
 /// The question's training with the settings of the candidate; of a simulated one, with few steps.
-ExperimentConfig advised_training(const Question& question, const Candidate& candidate);
+runner::ExperimentConfig advised_training(const Question& question, const Candidate& candidate);
 
 /// The run that is simulated for the candidate, with few steps. Throws Error for a candidate that
 /// cannot be planned.
@@ -71,4 +71,4 @@ double network_ms(const Question& question, const Candidate& candidate);
 /// then the family, recomputation, settings, micro-batches.
 bool simpler(const Candidate& a, const Candidate& b);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

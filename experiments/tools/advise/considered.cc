@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 /// What is to be small: the time of a sample, or the hours of devices where a deadline is met.
@@ -44,4 +44,4 @@ double hours(const Question& question, const Considered& one) {
   return question.samples / one.samples_per_s / 3600;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -6,7 +6,7 @@
 
 #include "experiments/tools/advise/candidate.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 /// The outcome of a candidate.
 enum class Outcome : std::uint8_t {
@@ -46,4 +46,4 @@ double device_hours_per_million(const Considered& one);
 /// Hours that the question's samples take.
 double hours(const Question& question, const Considered& one);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

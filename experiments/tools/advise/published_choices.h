@@ -10,7 +10,7 @@
 #include "experiments/runner/report/reproduced.h"
 #include "experiments/runner/run/parallel_simulations.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 /// One question, and what was published of its answer: a table [[choice]].
 struct PublishedChoice {
@@ -47,7 +47,7 @@ std::vector<PublishedChoice> read_choices(const std::filesystem::path& file);
 ///   "medium" (15%), "high" (30%) and "very high".
 /// A choice without anything published has one answer, what is advised. Throws Error as search()
 /// does.
-std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Simulate& simulate,
-                                         int processes);
+std::vector<runner::ReproducedChoice> answers_to(const PublishedChoice& choice,
+                                                 const runner::Simulate& simulate, int processes);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

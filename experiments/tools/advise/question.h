@@ -9,13 +9,13 @@
 
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 struct Question {
   /// The training and its cluster. All that decides what is computed stays as it stands here:
   /// model, data, optimizer and global batch. What is chosen in place of what stands here: the
   /// scheme and its options, micro-batches, equal shares, train.recompute and train.offload.
-  ExperimentConfig training;
+  runner::ExperimentConfig training;
   /// This machine as `ringside calibrate` measured it, if ranks are cores of its CPU. Precision and
   /// micro-batches then stay as they are, because only operations of their kind have been timed.
   std::optional<sim::ClusterSpec> machine{};
@@ -44,8 +44,8 @@ struct Question {
 /// The training that a preset (core/models/presets.h) describes: random data of the kind that the
 /// model reads, its optimizer the default one. `overrides` are as in read_experiment(). Throws
 /// Error for an unknown preset, and as read_experiment() does.
-ExperimentConfig training_of_preset(const std::string& preset,
-                                    const std::vector<std::string>& overrides);
+runner::ExperimentConfig training_of_preset(const std::string& preset,
+                                            const std::vector<std::string>& overrides);
 
 /// The dtypes of products that all devices of the question's cluster multiply fastest in 16 and in
 /// 32 bits.
@@ -57,4 +57,4 @@ std::vector<std::string> usual_precisions(const Question& question);
 /// divides, for more workers than devices, and for a precision in which devices do not multiply.
 void complete(Question& question);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -7,7 +7,7 @@
 
 #include "experiments/tools/advise/advice_text.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 using Is = std::function<bool(const Candidate&)>;
@@ -133,4 +133,4 @@ std::string reason_of(const Question& question, const Advice& advice) {
   return fmt::format("{}", fmt::join(reasons, "; "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -10,7 +10,7 @@
 #include "experiments/runner/run/parallel_simulations.h"
 #include "experiments/tools/advise/considered.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 struct Advice {
   std::vector<Considered> ranked{};  // those that were simulated, the advised one first
@@ -24,8 +24,8 @@ struct Advice {
 /// Simulates candidates with `simulate` until none is left that may win, or until
 /// Question::seconds are over (as `now` counts them). `say` hears of each simulated candidate.
 /// Throws Error if nothing at all can be planned.
-Advice search(const Question& question, const Simulate& simulate,
+Advice search(const Question& question, const runner::Simulate& simulate,
               const std::function<double()>& now,
               const std::function<void(const Considered&)>& say);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -7,7 +7,7 @@
 #include "experiments/tools/bench/shared_ranks.h"
 #include "peer/comm/algorithms/algorithms.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 CommRow measured(const CommOperation& operation, std::optional<Algorithm> algorithm, int world,
                  std::int64_t count, std::vector<double> us) {
@@ -73,4 +73,4 @@ void run_comm_bench(const CommBench& bench, const Report& report) {
     bench.cluster ? bench_simulation(bench, world, report) : bench_processes(bench, world, report);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

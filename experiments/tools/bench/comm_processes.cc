@@ -11,7 +11,7 @@
 #include "experiments/tools/bench/reference_libraries.h"
 #include "peer/comm/nccl/communicator.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// Sets what NCCL needs in the process of a rank of several that share a GPU.
@@ -126,4 +126,4 @@ void bench_processes(const CommBench& bench, int world, const Report& report) {
   contest.close();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -17,10 +17,10 @@
 
 #include "core/base/control_group.h"
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/launch/process_end.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 class ForkedProcesses : public RankProcesses {
@@ -73,7 +73,7 @@ void bind_to_core(int rank, int world) {
     body(socket, rank);
     _exit(0);
   } catch (const std::exception& error) {
-    std::string line = "error " + explain(error);
+    std::string line = "error " + error_text(error);
     std::replace(line.begin(), line.end(), '\n', ' ');
     line += '\n';
     (void)!send(socket, line.data(), line.size(), MSG_NOSIGNAL);
@@ -113,4 +113,4 @@ std::unique_ptr<RankGroup> fork_ranks(const ForkedRanks& forked, Patience patien
                                      std::move(patience), forked.ranks);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -8,7 +8,7 @@
 
 #include "experiments/tools/bench/rank_group.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The processes to fork.
 struct ForkedRanks {
@@ -24,4 +24,4 @@ struct ForkedRanks {
 std::unique_ptr<RankGroup> fork_ranks(const ForkedRanks& forked, Patience patience,
                                       const std::function<void(int socket, int rank)>& body);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -7,7 +7,7 @@
 #include "experiments/tools/bench/ps_contest.h"
 #include "experiments/tools/bench/ps_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr std::int64_t element = sizeof(float);
@@ -36,8 +36,9 @@ void bench_one(const PsBench& bench, int workers, int servers,
   const auto ranks = fork_ranks(forked, patience, [&](int socket, int rank) {
     roles.rank = rank;
     SharedStore store(*shared);
-    PsRank own(roles, find_device("cpu").links, store, Meeting(*shared, workers, bench.timeout_s));
-    ringside::serve(socket, rank, own);
+    PsRank own(roles, runner::find_device("cpu").links, store,
+               Meeting(*shared, workers, bench.timeout_s));
+    ringside::tools::bench::serve(socket, rank, own);
   });
   const auto bounds = fork_bounds(patience);
   run_ps_contest(bench, workers, servers, *ranks, *bounds, report);
@@ -96,4 +97,4 @@ void run_ps_bench(const PsBench& bench, const std::function<void(const PsRow&)>&
     for (const int servers : bench.servers) bench_one(bench, workers, servers, report);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

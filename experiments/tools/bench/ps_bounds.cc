@@ -20,7 +20,7 @@
 #include "experiments/tools/bench/shared_ranks.h"
 #include "ps/transport/zmq/round_trips.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr int processes = 2;
@@ -207,4 +207,4 @@ std::unique_ptr<RankGroup> fork_bounds(Patience patience) {
       });
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -9,7 +9,7 @@
 
 #include "experiments/tools/bench/rank_group.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The ways of the two processes that measure bounds. For an array of S bytes:
 /// copy-1, copy-2: S bytes are copied to a second array and from there to a third, by one process,
@@ -24,4 +24,4 @@ const std::vector<std::string>& ps_bounds();
 /// rewritten before every call. Throws Error.
 std::unique_ptr<RankGroup> fork_bounds(Patience patience);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

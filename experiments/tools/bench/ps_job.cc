@@ -12,7 +12,7 @@
 #include "experiments/tools/bench/shared_ranks.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// Processes that somebody else has started, and has to look after.
@@ -22,12 +22,12 @@ class OthersProcesses : public RankProcesses {
 };
 
 int most_streams(const PsJob& job) {
-  return 2 * (job.workers + job.servers) + static_cast<int>(most_unknown);
+  return 2 * (job.workers + job.servers) + static_cast<int>(runner::most_unknown);
 }
 
 }  // namespace
 
-Rendezvous meeting_of(const PsJob& job) {
+runner::Rendezvous meeting_of(const PsJob& job) {
   return {
       .address = job.address,
       .port = job.port,
@@ -38,10 +38,10 @@ Rendezvous meeting_of(const PsJob& job) {
 }
 
 void check(const PsJob& job) {
-  const Rendezvous meeting = meeting_of(job);
+  const runner::Rendezvous meeting = meeting_of(job);
   const bool keyed = !meeting.keys.empty();
-  check_address(meeting.address_option, meeting.address, keyed);
-  if (!job.reach.address.empty()) check_address("DMLC_NODE_HOST", job.reach.address, keyed);
+  runner::check_address(meeting.address_option, meeting.address, keyed);
+  if (!job.reach.address.empty()) runner::check_address("DMLC_NODE_HOST", job.reach.address, keyed);
   const auto within = [](const char* variable, int value, int least, int most) {
     if (value < least || value > most)
       throw Error("{} = {} must lie between {} and {}", variable, value, least, most);
@@ -65,8 +65,8 @@ std::int64_t open_files_of_scheduler(const PsJob& job) {
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
   const auto bounds = fork_bounds(patience);
-  JobListener listener(meeting_of(job), job.reach.address, job.workers, most_streams(job),
-                       bench.timeout_s);
+  runner::JobListener listener(meeting_of(job), job.reach.address, job.workers, most_streams(job),
+                               bench.timeout_s);
   reports.on_listening(listener.port());
   Gathering gathering(job, bench, listener, reports);
   const std::vector<std::string> names =
@@ -79,4 +79,4 @@ void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& rep
   store.end({bench.timeout_s, bench.interrupted});
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -16,7 +16,7 @@
 #include "experiments/tools/bench/ps_way.h"
 #include "ps/protocol/rendezvous.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr double nap_s = 0.05;
@@ -27,7 +27,7 @@ std::string draw_ticket() {
 
 }  // namespace
 
-Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+Gathering::Gathering(const PsJob& job, const PsBench& bench, runner::JobListener& listener,
                      const PsJobReports& reports)
     : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
 }
 
 void Gathering::wait_for_all() {
-  PendingConnections newcomers(listener_, refusals_);
+  runner::PendingConnections newcomers(listener_, refusals_);
   WaitingTime waited(seconds_now(), nap_s);
   while (!missing().empty()) {
     if (bench_.interrupted()) throw Error("interrupted");
@@ -75,20 +75,20 @@ std::vector<std::string> Gathering::missing() const {
   return names;
 }
 
-void Gathering::listen(PendingConnections& newcomers) {
+void Gathering::listen(runner::PendingConnections& newcomers) {
   std::vector<int> files = newcomers.files();
   const std::size_t first = files.size();
   for (const Process& process : joined_)
     files.push_back(process.line ? process.line->socket() : -1);
-  std::vector<bool> ready = poll_files(files);
+  std::vector<bool> ready = runner::poll_files(files);
   // Whoever has a place says nothing more, unless it ends: then another may have the place.
   for (std::size_t rank = 0; rank < joined_.size(); ++rank)
     if (ready[first + rank]) joined_[rank] = {};
   ready.resize(first);
-  for (AcceptedConnection& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
+  for (runner::AcceptedConnection& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
 }
 
-void Gathering::admit(PendingConnections& newcomers, AcceptedConnection& newcomer) {
+void Gathering::admit(runner::PendingConnections& newcomers, runner::AcceptedConnection& newcomer) {
   try {
     const nlohmann::json& join = newcomer.said->at("join");
     const auto role = value_named<PsRole>(join.at("role").get<std::string>());
@@ -113,9 +113,10 @@ void Gathering::accept_second() {
   try {
     const auto connection = listener_.accept();
     if (!connection) return;
-    if (unknown_.size() == most_unknown) {
-      refusals_.add(fmt::format(
-          "more than {} connections have shown no ticket; the oldest is dropped", most_unknown));
+    if (unknown_.size() == runner::most_unknown) {
+      refusals_.add(
+          fmt::format("more than {} connections have shown no ticket; the oldest is dropped",
+                      runner::most_unknown));
       close(unknown_.front().connection.socket);
       unknown_.erase(unknown_.begin());
     }
@@ -127,10 +128,10 @@ void Gathering::accept_second() {
 
 void Gathering::drop_silent() {
   std::erase_if(unknown_, [&](const Unknown& unknown) {
-    const bool silent = seconds_now() - unknown.since > introduction_s;
+    const bool silent = seconds_now() - unknown.since > runner::introduction_s;
     if (silent) {
       refusals_.add(fmt::format("a connection is dropped: it has shown no ticket within {} s",
-                                introduction_s));
+                                runner::introduction_s));
       close(unknown.connection.socket);
     }
     return silent;
@@ -138,7 +139,7 @@ void Gathering::drop_silent() {
 }
 
 void Gathering::check_fits(const nlohmann::json& join, PsRole role,
-                           const std::optional<KeyHolder>& holder) const {
+                           const std::optional<runner::KeyHolder>& holder) const {
   const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
   if (workers != job_.workers || servers != job_.servers)
     throw Error(
@@ -175,7 +176,7 @@ std::vector<int> Gathering::connect_ranks(const JobStore& store) {
       check_connecting(store, waited.seconds(seconds_now()));
       std::vector<int> files = {listener_.file()};
       for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
-      const std::vector<bool> ready = poll_files(files);
+      const std::vector<bool> ready = runner::poll_files(files);
       std::vector<Unknown> still;
       for (std::size_t i = 0; i < unknown_.size(); ++i)
         if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
@@ -226,4 +227,4 @@ bool Gathering::hear_ticket(Unknown& unknown) {
   return true;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 #include "experiments/tools/bench/ps_job.h"
 #include "experiments/tools/bench/ps_job_store.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The number of digits of a ticket.
 inline constexpr std::size_t ticket_size = 64;
@@ -23,7 +23,7 @@ inline constexpr std::size_t ticket_size = 64;
 class Gathering {
  public:
   /// All outlive this object.
-  Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+  Gathering(const PsJob& job, const PsBench& bench, runner::JobListener& listener,
             const PsJobReports& reports);
 
   /// The lines to all ranks, by rank. Blocks until all have joined. Throws Error that names the
@@ -38,11 +38,11 @@ class Gathering {
  private:
   struct Process {
     std::unique_ptr<JsonLine> line;
-    std::optional<KeyHolder> holder;
+    std::optional<runner::KeyHolder> holder;
   };
   /// A second connection that has not shown its ticket.
   struct Unknown {
-    JobConnection connection;
+    runner::JobConnection connection;
     double since = 0;
     std::string said{};
   };
@@ -51,13 +51,13 @@ class Gathering {
   std::vector<std::string> missing() const;
   /// Throws Error if the ranks' second connections cannot come, or do not.
   void check_connecting(const JobStore& store, double waited_s) const;
-  void listen(PendingConnections& newcomers);
-  void admit(PendingConnections& newcomers, AcceptedConnection& newcomer);
+  void listen(runner::PendingConnections& newcomers);
+  void admit(runner::PendingConnections& newcomers, runner::AcceptedConnection& newcomer);
   /// Whether the connection has said enough, and so is no longer unknown.
   bool hear_ticket(Unknown& unknown);
   /// Throws Error if the process was told of another job, or has another's key.
   void check_fits(const nlohmann::json& join, PsRole role,
-                  const std::optional<KeyHolder>& holder) const;
+                  const std::optional<runner::KeyHolder>& holder) const;
   /// Throws Error if the process has come twice, or one too many has come.
   std::size_t place_for(PsRole role, int asked) const;
   void accept_second();
@@ -65,12 +65,12 @@ class Gathering {
 
   const PsJob& job_;
   const PsBench& bench_;
-  JobListener& listener_;
-  Refusals refusals_;
+  runner::JobListener& listener_;
+  runner::Refusals refusals_;
   std::vector<std::string> names_, tickets_;
   std::vector<Process> joined_;
   std::vector<Unknown> unknown_;
   std::vector<int> second_;  // sockets by rank; -1: not yet
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

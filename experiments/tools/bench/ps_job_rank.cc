@@ -18,7 +18,7 @@
 #include "experiments/tools/bench/ps_job.h"
 #include "experiments/tools/bench/ps_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 [[noreturn]] void end(bool well, const std::string& complaint) {
@@ -107,7 +107,8 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
   ps::Reach reach = job.reach;
   if (reach.keys.empty() || job.role != PsRole::server) return reach;
   if (!reach.address.empty()) return reach;
-  reach.address = own_address_towards(job.address, "set DMLC_NODE_HOST to this host's address");
+  reach.address =
+      runner::own_address_towards(job.address, "set DMLC_NODE_HOST to this host's address");
   say(fmt::format(
       "this server listens at {}, by which it reaches the scheduler (DMLC_NODE_HOST sets another)",
       reach.address));
@@ -118,17 +119,17 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
 
 void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
-  LeaderLink first(meeting_of(job), timeout_s, timeout_s);
+  runner::LeaderLink first(meeting_of(job), timeout_s, timeout_s);
   JsonLine line(first.release_socket());
   auto [roles, ticket] = take_place(job, line, timeout_s);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
-  LeaderLink second(meeting_of(job), roles.timeout_s, roles.timeout_s);
+  runner::LeaderLink second(meeting_of(job), roles.timeout_s, roles.timeout_s);
   const int socket = second.release_socket();
   ticket += '\n';
   (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end
   std::optional<PsRank> rank;
-  rank.emplace(roles, find_device("cpu").links, store, std::nullopt);
+  rank.emplace(roles, runner::find_device("cpu").links, store, std::nullopt);
   std::promise<void> over;
   std::thread(receive_answers, std::ref(line), std::ref(store), std::ref(over)).detach();
   if (!serve(socket, roles.rank, *rank)) {
@@ -140,4 +141,4 @@ void join_ps_job(const PsJob& job, double timeout_s,
   end(true, "");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

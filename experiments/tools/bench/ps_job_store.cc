@@ -14,7 +14,7 @@
 #include "core/base/seconds_now.h"
 #include "experiments/runner/hosts/pending_connections.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr int nap_ms = 50;
@@ -82,7 +82,7 @@ void JobStore::run(const std::stop_token& stop) {
   std::vector<int> sockets;
   for (const auto& line : lines_) sockets.push_back(line->socket());
   while (!stop.stop_requested()) {
-    const std::vector<bool> ready = poll_files(sockets);
+    const std::vector<bool> ready = runner::poll_files(sockets);
     for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
       if (!ready[rank] || sockets[rank] < 0) continue;
       try {
@@ -91,7 +91,7 @@ void JobStore::run(const std::stop_token& stop) {
           // A rank that ends once the job is over has heard so. What its end means before that, the
           // bench sees by the rank's other connection.
           if (!has_ended(sockets[rank]))
-            throw Error("a line is longer than {} B", longest_job_line);
+            throw Error("a line is longer than {} B", runner::longest_job_line);
           set_state(rank, over_ ? State::heard : State::gone);
           sockets[rank] = -1;
         }
@@ -131,4 +131,4 @@ void JobStore::answer(std::size_t rank, const std::string& key) {
   if (!lines_[rank]->send({{"value", {key, values_[key]}}})) cut_off(rank, "it does not read");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

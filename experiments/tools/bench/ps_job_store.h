@@ -15,7 +15,7 @@
 #include "core/launch/json_line.h"
 #include "experiments/tools/bench/rank_group.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Serves the store in a thread of its own. A rank that sends invalid requests, stores too much, or
 /// does not read its answers for 1 s, is disconnected.
@@ -54,4 +54,4 @@ class JobStore {
   std::jthread thread_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -17,7 +17,7 @@
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr int group_poll_ms = 100;
@@ -196,4 +196,4 @@ void RankGroup::give_up(const std::string& command, const std::vector<bool>& ans
       command, patience_.timeout_s, fmt::join(missing, ", "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

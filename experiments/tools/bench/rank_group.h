@@ -10,7 +10,7 @@
 
 #include "experiments/tools/bench/rank/operations.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The deadlines of the bench for its ranks.
 struct Patience {
@@ -79,4 +79,4 @@ class RankGroup {
   std::vector<std::string> received_;  // parts of lines
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -21,7 +21,7 @@
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr const char* installed = "installed";
@@ -268,4 +268,4 @@ std::unique_ptr<RankGroup> start_reference_library(const ReferenceLibrary& libra
                                      std::move(processes), std::move(patience));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

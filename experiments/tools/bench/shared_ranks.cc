@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 std::shared_ptr<SharedRanks> make_shared_ranks() {
   void* memory =
@@ -63,4 +63,4 @@ std::optional<std::string> SharedStore::try_get(const std::string& key) {
   return {};
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -8,7 +8,7 @@
 
 #include "core/comm/store.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 inline constexpr int most_processes = 64;
 
@@ -54,4 +54,4 @@ class SharedStore : public Store {
   SharedRanks& shared_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

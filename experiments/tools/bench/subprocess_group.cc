@@ -16,11 +16,11 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/process_end.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr double grace_s = 2;    // from SIGTERM to SIGKILL
@@ -176,4 +176,4 @@ std::string SubprocessGroup::last_words() {
   return "its program says nothing and ends with " + words_for_end(*status_);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -8,7 +8,7 @@
 
 #include "core/launch/rank_output.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// A program of PATH, or a path, and its arguments.
 using CommandLine = std::vector<std::string>;
@@ -40,4 +40,4 @@ class SubprocessGroup {
   std::string said_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -12,7 +12,7 @@
 #include "core/sim/cluster.h"
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 
 /// The trainings that are timed, each several times as rounds that lie apart.
 struct TimedTrainings {
@@ -28,7 +28,7 @@ inline constexpr TimedTrainings trainings_of_gpus{
 
 /// The means by which a calibration makes its runs.
 struct CalibrationSite {
-  RankStart start;
+  runner::RankStart start;
   int hosts = 1;           // how many; ranks of a run are spread evenly over them
   std::int64_t cores = 1;  // of each, for all of its ranks together
   std::int64_t slots = 1;  // of each: the most ranks that it may have at once
@@ -127,4 +127,4 @@ RunRecord timed_run(const RunPlan& training, int ranks, const Repetition& repeti
 /// the run in errors.
 RunRecord made(RunPlan plan, const CalibrationSite& site, const std::string& what);
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

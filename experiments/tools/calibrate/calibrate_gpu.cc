@@ -14,7 +14,7 @@
 #include "experiments/tools/calibrate/calibrate.h"
 #include "experiments/tools/calibrate/curves.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 /// Median seconds of some calls of `work`, after one that does not count. Waits for the device.
@@ -104,7 +104,7 @@ void measure_around(sim::ClusterSpec& cluster, const RunPlan& run, const Calibra
   RunPlan plan = lone_training(run);
   site.place(plan);
   {
-    const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+    const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
     if (const auto memory = device->memory())
       cluster.device.memory_gb = 1e-9 * static_cast<double>(memory->capacity);
     cluster.pcie = measure_host_link(*device);
@@ -135,7 +135,7 @@ std::vector<sim::TimedOperation> time_products(const std::vector<RunPlan>& runs,
   }
   std::vector<sim::TimedOperation> out;
   for (const auto& [precision, plan] : precisions) {
-    const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+    const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
     time_products(out, *device, precision.first, precision.second);
   }
   return out;
@@ -146,7 +146,7 @@ std::vector<sim::TimedOperation> time_products(const std::vector<RunPlan>& runs,
 sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const CalibrationSite& site,
                                const std::optional<sim::ClusterSpec>& around,
                                const std::function<void(const std::string&)>& told) {
-  const DeviceRow& row = find_device(runs.front().device.kind);
+  const runner::DeviceRow& row = runner::find_device(runs.front().device.kind);
   sim::ClusterSpec cluster = around.value_or(sim::ClusterSpec{});
   cluster.name = row.describe();
   cluster.source =
@@ -175,4 +175,4 @@ sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const Calibrati
   return cluster;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

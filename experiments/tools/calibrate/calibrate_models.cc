@@ -11,7 +11,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/calibrate/calibrate.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 double step_of(const RunRecord& row) { return 1e-3 * row.step_ms.median; }
@@ -130,7 +130,7 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
 RunRecord made(RunPlan plan, const CalibrationSite& site, const std::string& what) {
   plan.hosts = {.workers = WorkerPlacement::spread, .between = site.between};
   site.place(plan);
-  RunOutcome outcome = run_plan(plan, site.start, [](const Step&) {});
+  runner::RunOutcome outcome = runner::run_plan(plan, site.start, [](const runner::Step&) {});
   if (outcome.interrupted) throw Error("interrupted");
   if (outcome.row.status != "ok") throw Error("{}: {}", what, outcome.row.error);
   return std::move(outcome.row);
@@ -142,7 +142,7 @@ RunRecord timed_run(const RunPlan& training, int ranks, const Repetition& repeti
   plan.id = "timing";
   plan.purpose = repetition.timed ? Purpose::timing : Purpose::asked;
   plan.scheme = "independent";
-  plan.options = default_options(plan.scheme);
+  plan.options = runner::default_options(plan.scheme);
   plan.promise = Promise::own_algorithm;
   plan.world = ranks * site.hosts;
   plan.repeat = repetition.repeat;
@@ -206,4 +206,4 @@ std::vector<sim::TimedOperation> measure_models(sim::ClusterSpec& cluster,
   return steps;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

@@ -10,7 +10,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/tools/bench/published_collectives.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 
 /// A measured figure, and what simulations make of it.
 struct FittedFigure {
@@ -56,7 +56,7 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
 /// table, its sizes are left out one at a time instead, but for the smallest and the largest.
 /// Blocks, and throws Error as run_comm_bench() does.
 std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
-                                    const std::vector<PublishedCollective>& tables);
+                                    const std::vector<bench::PublishedCollective>& tables);
 
 /// The text of a cluster file `at` that includes `base`, the file from which `before` was read, and
 /// has of `fitted` what differs. `comment` stands at its head.
@@ -67,4 +67,4 @@ std::string fitted_text(const std::filesystem::path& at, const std::filesystem::
 /// A table of the figures, and what was left out.
 std::string fit_text(const std::vector<FittedFigure>& figures);
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

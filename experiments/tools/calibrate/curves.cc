@@ -12,7 +12,7 @@
 #include "core/device/sim/sim_device.h"
 #include "core/sim/cluster_check.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 /// Microseconds of an operation on the roofline, and as it was measured.
@@ -115,4 +115,4 @@ std::vector<std::string> complete_efficiency(sim::DeviceSpec& device) {
   return assumed;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

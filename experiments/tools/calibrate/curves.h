@@ -6,7 +6,7 @@
 
 #include "core/sim/device_spec.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 
 /// Sets the peak of each dtype to that of the fastest product of a layer, and the bandwidth to that
 /// of the elementwise operation that moves the most bytes. Leaves alone what no operation shows.
@@ -26,4 +26,4 @@ void set_efficiency(sim::DeviceSpec& device, const std::vector<sim::TimedOperati
 /// the keys of these, which are assumed.
 std::vector<std::string> complete_efficiency(sim::DeviceSpec& device);
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

@@ -7,7 +7,7 @@
 #include "core/plan/places.h"
 #include "experiments/tools/calibrate/cluster_fit.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 struct Fitted {
@@ -123,4 +123,4 @@ std::optional<double> largest_miss(const std::vector<FittedFigure>& figures) {
   return largest;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

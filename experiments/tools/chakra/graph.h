@@ -7,7 +7,7 @@
 
 #include "experiments/runner/results/read_trace.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 
 /// One operation of a rank. Times are in microseconds.
 struct Node {
@@ -41,6 +41,6 @@ struct Run {
 /// microsecond are carried to the next computation, so that the sum of a rank's times is right.
 /// Throws Error for a run whose ranks also send each other messages, or of whose ranks some are not
 /// traced.
-Run graphs_of(const TracedSpans& trace);
+Run graphs_of(const runner::TracedSpans& trace);
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

@@ -7,7 +7,7 @@
 
 #include "experiments/tools/chakra/graph.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 
 /// Writes NAME.RANK.et for every rank, and NAME.groups.json, which says which ranks each group has.
 /// A file of a rank is a stream of messages of et_def.proto, each behind its length: the metadata,
@@ -25,4 +25,4 @@ namespace ringside::chakra {
 /// program was built without protobuf.
 void write_files(const Run& run, const std::filesystem::path& folder, const std::string& name);
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

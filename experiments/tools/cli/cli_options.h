@@ -11,7 +11,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// An option that was declared, to say more about it.
 class Option {
@@ -85,4 +85,4 @@ class CommandOptions {
   std::vector<std::string>* rest_ = nullptr;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -12,7 +12,7 @@
 #include "experiments/tools/cli/output_stream.h"
 #include "experiments/tools/cli/process.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// The execution of a command whose options have been read. Returns the exit status. A command is
 /// one file, command_NAME.cc, with a struct of its arguments, the function that declares them and
@@ -29,7 +29,7 @@ int complain(int status, const std::string& what);
 void check_readable(const Process& process);
 /// Says how this process starts its ranks. `errors` takes what the ranks write to standard error,
 /// and must outlive them.
-RankStart rank_start(const Process& process, std::ostream& errors);
+runner::RankStart rank_start(const Process& process, std::ostream& errors);
 /// Blocks until the reader of standard output has all of `out`, and returns `status`. If the output
 /// fails, prints the cause and returns the exit status for that failure.
 int finish(OutputStream& out, int status);
@@ -43,7 +43,7 @@ nlohmann::ordered_json environment_of(const Process& process, const std::vector<
 /// `speeds`. `agents` start the ranks of runs on several hosts. Blocks. Returns false if the user
 /// interrupts. Throws Error for speeds that cannot be measured.
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, const Agents& agents,
+                            const Process& process, const runner::Agents& agents,
                             std::vector<MeasuredSpeeds>& speeds);
 /// Says on standard error how many samples each worker has of a step, once for each way in which
 /// the steps of `runs` are divided unequally.
@@ -53,4 +53,4 @@ void say_shares(const std::vector<RunPlan>& runs, const Process& process);
 std::string machine_file(const std::string& results, int hosts = 1,
                          const std::string& device = "cpu");
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

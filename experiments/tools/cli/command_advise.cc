@@ -19,7 +19,7 @@
 #include "experiments/tools/cli/experiment_arguments.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct AdviseArguments {
@@ -122,15 +122,15 @@ sim::ClusterSpec machine_of(const DeviceConfig& device, const std::string& resul
         "{} is not there: run `ringside calibrate EXPERIMENT.toml` first, which measures this "
         "machine, or name a cluster with --cluster, such as experiments/clusters/dgx-a100.toml",
         file);
-  sim::ClusterSpec machine = read_cluster(file);
-  if (const std::string here = calibration_name(device.threads); machine.name != here)
+  sim::ClusterSpec machine = runner::read_cluster(file);
+  if (const std::string here = calibrate::calibration_name(device.threads); machine.name != here)
     throw Error("{} describes '{}', but this machine is '{}'; run `ringside calibrate` here", file,
                 machine.name, here);
   return machine;
 }
 
-Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
-  Question question;
+advise::Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
+  advise::Question question;
   question.seconds = arguments.seconds;
   question.processes = std::max(1, allowed_cores().value_or(1));
   question.worlds = arguments.worlds;
@@ -145,14 +145,14 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
   if (!file && arguments.batch == 0)
     throw Error("--batch: say how many samples a step of {} has", arguments.model);
   if (file) {
-    const Experiment experiment = read_experiment(arguments.model, settings);
+    const runner::Experiment experiment = runner::read_experiment(arguments.model, settings);
     question.training = experiment.common;
     if (!experiment.cases.empty() || !experiment.sweep.empty())
       errors << fmt::format(
           "{}: its cases and its sweep are left out; what its tables say counts\n",
           arguments.model);
   } else {
-    question.training = training_of_preset(arguments.model, settings);
+    question.training = advise::training_of_preset(arguments.model, settings);
   }
   const DeviceConfig& device = question.training.device;
   if (device.kind == "cpu") {
@@ -164,9 +164,9 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
                 device.kind);
   }
   if (!file && question.precisions.empty() && !question.machine)
-    question.precisions = usual_precisions(question);
-  check_config(question.training);
-  complete(question);
+    question.precisions = advise::usual_precisions(question);
+  runner::check_config(question.training);
+  advise::complete(question);
   for (const std::int64_t world : arguments.worlds)
     if (std::find(question.worlds.begin(), question.worlds.end(), world) == question.worlds.end())
       errors << fmt::format("{} workers are left out: a global batch of {} is not divided by {}\n",
@@ -176,7 +176,7 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
 
 /// The file for what is advised, in a folder that can be written. Throws Error if it is the
 /// experiment that is asked about.
-OutputFile output_of(const Question& question, const AdviseArguments& arguments) {
+OutputFile output_of(const advise::Question& question, const AdviseArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -190,24 +190,25 @@ OutputFile output_of(const Question& question, const AdviseArguments& arguments)
 
 /// The advised case as an experiment, whose tables have its settings, and the next best ones as
 /// further cases if more than one is asked for.
-std::string experiment_for(const Question& question, const Advice& advice, std::size_t most) {
-  const Considered& best = advice.ranked.front();
-  Experiment experiment(advised_training(question, best.candidate));
-  ExperimentConfig& common = experiment.common;
+std::string experiment_for(const advise::Question& question, const advise::Advice& advice,
+                           std::size_t most) {
+  const advise::Considered& best = advice.ranked.front();
+  runner::Experiment experiment(advise::advised_training(question, best.candidate));
+  runner::ExperimentConfig& common = experiment.common;
   common.compare = {};
   common.compare.schemes = {};
   common.compare.worlds = {best.candidate.world};
   if (!question.machine) common.compare.repeats = 1;
   for (std::size_t i = 0; i < advice.ranked.size() && i < most; ++i)
-    experiment.cases.push_back(case_of(question, advice.ranked[i].candidate));
-  return experiment_text(
-      experiment, fmt::format("Advised by `ringside advise`: {}\n{}", label_of(best.candidate),
-                              reason_of(question, advice)));
+    experiment.cases.push_back(advise::case_of(question, advice.ranked[i].candidate));
+  return runner::experiment_text(experiment, fmt::format("Advised by `ringside advise`: {}\n{}",
+                                                         advise::label_of(best.candidate),
+                                                         advise::reason_of(question, advice)));
 }
 
 int advise(const AdviseArguments& arguments, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  Question question;
+  advise::Question question;
   OutputFile output;
   try {
     question = question_of(arguments, errors);
@@ -217,19 +218,20 @@ int advise(const AdviseArguments& arguments, const Process& process) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
-  const Simulate simulate = parallel_simulations(rank_start(process, errors), question.processes);
-  const auto say = [&errors](const Considered& one) {
-    errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s", label_of(one.candidate),
-                          one.candidate.world, one.samples_per_s)
+  const runner::Simulate simulate =
+      runner::parallel_simulations(rank_start(process, errors), question.processes);
+  const auto say = [&errors](const advise::Considered& one) {
+    errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s",
+                          advise::label_of(one.candidate), one.candidate.world, one.samples_per_s)
            << std::endl;
   };
   try {
-    const Advice advice = search(question, simulate, seconds_now, say);
+    const advise::Advice advice = advise::search(question, simulate, seconds_now, say);
     errors.finish();
     if (advice.interrupted) return complain(was_interrupted, "interrupted");
     OutputStream out(STDOUT_FILENO, process.interrupted);
-    out << question_text(question) << "\n"
-        << advice_text(question, advice, arguments.shown, arguments.explain);
+    out << advise::question_text(question) << "\n"
+        << advise::advice_text(question, advice, arguments.shown, arguments.explain);
     if (advice.ranked.empty()) return finish(out, run_failed);
     write_whole(output.path, experiment_for(question, advice, arguments.written));
     out << "\nRun it: ringside compare "
@@ -253,4 +255,4 @@ Execute advise_command(CommandOptions& options) {
   return [arguments](const Process& process) { return advise(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

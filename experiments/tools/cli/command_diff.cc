@@ -13,7 +13,7 @@
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 namespace {
 
@@ -36,19 +36,19 @@ std::optional<double> share(std::string_view text) {
 }
 
 int diff(const DiffArguments& arguments, const Process& process) {
-  Diff found;
+  runner::Diff found;
   try {
     check_output("--json", arguments.json);
-    const SavedResults a = read_results(arguments.folder_a);
-    const SavedResults b = read_results(arguments.folder_b);
-    found = make_diff(a, b, {arguments.threshold, arguments.confidence / 100});
+    const runner::SavedResults a = runner::read_results(arguments.folder_a);
+    const runner::SavedResults b = runner::read_results(arguments.folder_b);
+    found = runner::make_diff(a, b, {arguments.threshold, arguments.confidence / 100});
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
   OutputStream out(STDOUT_FILENO, process.interrupted);
-  out << diff_text(found);
+  out << runner::diff_text(found);
   if (!arguments.json.empty()) write_whole(arguments.json, to_json(found).dump(2) + "\n");
-  return finish(out, regressed(found) ? has_regressed : ok);
+  return finish(out, runner::regressed(found) ? has_regressed : ok);
 }
 
 }  // namespace
@@ -89,4 +89,4 @@ Execute diff_command(CommandOptions& options) {
   return [arguments](const Process& process) { return diff(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -14,7 +14,7 @@
 #include "peer/comm/gloo/wire.h"
 #include "peer/comm/nccl/communicator.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 void say(std::string_view what, const std::string& found) {
@@ -95,4 +95,4 @@ Execute doctor_command(CommandOptions& options) {
   return [](const Process&) { return look_at_machine(); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

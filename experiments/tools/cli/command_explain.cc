@@ -17,7 +17,7 @@
 #include "experiments/tools/cli/output_files.h"
 #include "experiments/tools/explain/explanation.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct ExplainArguments {
@@ -38,7 +38,7 @@ std::filesystem::path machine_beside(const std::filesystem::path& results) {
 /// This machine as it was calibrated, for the cases that ran on its CPU; in `ground` stands why
 /// there is none.
 void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::path& results,
-                  WhatIfSetup& ground) {
+                  explain::WhatIfSetup& ground) {
   std::set<std::int64_t> threads;
   for (const RunRecord& row : rows)
     if (!row.plan.cluster && row.plan.device.kind == "cpu") threads.insert(row.plan.device.threads);
@@ -50,9 +50,9 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
         file.string());
     return;
   }
-  sim::ClusterSpec cluster = read_cluster(file);
+  sim::ClusterSpec cluster = runner::read_cluster(file);
   for (const std::int64_t number : threads)
-    if (cluster.name == calibration_name(number)) {
+    if (cluster.name == calibrate::calibration_name(number)) {
       ground.machine = {.cluster = std::move(cluster), .threads = number};
       return;
     }
@@ -65,7 +65,7 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
 /// Says of the failed cases that are asked for why they failed.
 std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArguments& arguments) {
   std::string out;
-  for (const CaseSummary& one : failed_cases(rows))
+  for (const runner::CaseSummary& one : explain::failed_cases(rows))
     if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
         (arguments.only_world == 0 || one.world == arguments.only_world))
       out += fmt::format("{}, world {}\nFAILED: {}\n", one.label, one.world, one.error);
@@ -74,41 +74,42 @@ std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArgum
 
 int explain_results(const ExplainArguments& arguments, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  SavedResults results;
-  std::vector<Evidence> all;
-  std::vector<const Evidence*> chosen;
+  runner::SavedResults results;
+  std::vector<explain::Evidence> all;
+  std::vector<const explain::Evidence*> chosen;
   std::string failures;
   OutputFile json;
-  WhatIfSetup ground;
+  explain::WhatIfSetup ground;
   try {
-    results = read_results(arguments.folder);
+    results = runner::read_results(arguments.folder);
     for (const std::string& complaint : results.complaints) errors << complaint << std::endl;
-    all = evidence_of(results.rows, results.folder);
+    all = explain::evidence_of(results.rows, results.folder);
     failures = failures_text(results.rows, arguments);
     if (failures.empty() || arguments.case_label.empty())
-      chosen = cases_called(all, arguments.case_label, arguments.only_world);
+      chosen = explain::cases_called(all, arguments.case_label, arguments.only_world);
     if (!arguments.json.empty()) json = check_output("--json", arguments.json);
     if (arguments.trials) {
       sim::require_simgrid();
       find_machine(results.rows, results.folder, ground);
-      ground.simulate = parallel_simulations(rank_start(process, errors),
-                                             std::max(1, allowed_cores().value_or(1)));
+      ground.simulate = runner::parallel_simulations(rank_start(process, errors),
+                                                     std::max(1, allowed_cores().value_or(1)));
     }
   } catch (const std::exception& error) {
     errors.finish();
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
-  const Detail detail = arguments.case_label.empty() ? Detail::brief : Detail::full;
+  const explain::Detail detail =
+      arguments.case_label.empty() ? explain::Detail::brief : explain::Detail::full;
   OutputStream out(STDOUT_FILENO, process.interrupted);
   try {
     nlohmann::ordered_json cases = nlohmann::ordered_json::array();
-    for (const Evidence* one : chosen) {
-      const Explanation explanation = explanation_of(*one, all, ground, detail);
+    for (const explain::Evidence* one : chosen) {
+      const explain::Explanation explanation = explain::explanation_of(*one, all, ground, detail);
       if (process.interrupted()) return complain(was_interrupted, "interrupted");
-      out << (one == chosen.front() ? "" : "\n") << explanation_text(explanation, ground, detail)
-          << std::flush;
-      cases.push_back(explanation_json(explanation));
+      out << (one == chosen.front() ? "" : "\n")
+          << explain::explanation_text(explanation, ground, detail) << std::flush;
+      cases.push_back(explain::explanation_json(explanation));
     }
     out << (chosen.empty() || failures.empty() ? "" : "\n") << failures;
     if (!ground.no_machine.empty())
@@ -147,4 +148,4 @@ Execute explain_command(CommandOptions& options) {
   return [arguments](const Process& process) { return explain_results(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

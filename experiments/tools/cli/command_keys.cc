@@ -5,7 +5,7 @@
 #include "experiments/tools/cli/command.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 namespace {
 
@@ -48,4 +48,4 @@ Execute keys_command(CommandOptions& options) {
   return [arguments](const Process&) { return make_keys(*arguments); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

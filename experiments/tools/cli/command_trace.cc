@@ -8,7 +8,7 @@
 #include "experiments/tools/chakra/trace_files.h"
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct TraceArguments {
@@ -16,7 +16,7 @@ struct TraceArguments {
 };
 
 /// The runs that have left a trace, in the order in which they were made.
-std::vector<const RunRecord*> traced_rows(const SavedResults& results) {
+std::vector<const RunRecord*> traced_rows(const runner::SavedResults& results) {
   std::vector<const RunRecord*> out;
   for (const RunRecord& row : results.rows) {
     const bool again = std::any_of(
@@ -30,7 +30,7 @@ std::vector<const RunRecord*> traced_rows(const SavedResults& results) {
 
 /// The run of that id, or the first repeat of the one of that label. Throws Error that lists the
 /// ids from which to choose.
-std::string choose_run(const SavedResults& results, const std::string& asked) {
+std::string choose_run(const runner::SavedResults& results, const std::string& asked) {
   const std::vector<const RunRecord*> rows = traced_rows(results);
   if (rows.empty()) throw Error("{} has no traces", results.folder.string());
   std::vector<std::string> ids, all;
@@ -49,10 +49,10 @@ std::string choose_run(const SavedResults& results, const std::string& asked) {
 }
 
 int write_trace(const TraceArguments& arguments) {
-  SavedResults results;
+  runner::SavedResults results;
   std::string run;
   try {
-    results = read_results(arguments.folder);
+    results = runner::read_results(arguments.folder);
     run = choose_run(results, arguments.run);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
@@ -62,7 +62,7 @@ int write_trace(const TraceArguments& arguments) {
     std::cout << fmt::format("{}: open it in ui.perfetto.dev\n", file.string());
     return ok;
   }
-  const chakra::Run graphs = chakra::graphs_of(read_trace_file(file));
+  const chakra::Run graphs = chakra::graphs_of(runner::read_trace_file(file));
   chakra::write_files(graphs, arguments.chakra, run);
   std::size_t nodes = 0;
   for (const auto& rank : graphs.ranks) nodes += rank.size();
@@ -86,4 +86,4 @@ Execute trace_command(CommandOptions& options) {
   return [arguments](const Process&) { return write_trace(*arguments); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

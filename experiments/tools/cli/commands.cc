@@ -1,6 +1,6 @@
 #include "experiments/tools/cli/commands.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 // Each is defined in a file of its own, command_NAME.cc.
 Execute compare_command(CommandOptions& options);
@@ -64,4 +64,4 @@ std::span<const CommandInfo> commands() { return all_commands; }
 
 std::span<const CommandGroup> command_groups() { return groups; }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -9,10 +9,12 @@
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/experiment_arguments.h"
 
-namespace ringside {
-
+namespace ringside::runner {
 class Job;
 class ResultsFolder;
+}  // namespace ringside::runner
+
+namespace ringside::tools::cli {
 
 /// What a comparison is asked for.
 struct ComparisonArguments {
@@ -28,7 +30,7 @@ struct Compared {
   std::string complaint{};  // why the status is not ok
   std::string note{};       // what is missing of the results, as one line; empty if nothing is
   std::string folder{};     // of the results; empty if nothing was compared
-  std::vector<CaseSummary> cases{};
+  std::vector<runner::CaseSummary> cases{};
 };
 
 /// Makes the comparison of the experiment file, says on standard error how it goes, and
@@ -37,10 +39,10 @@ struct Compared {
 /// processes of this one. `events` also gets the comparison's events as lines of JSON, of which the
 /// last one is its end; null: nobody wants them.
 Compared make_comparison(const ComparisonArguments& arguments, const Process& process,
-                         Job* job = nullptr, std::ostream* events = nullptr);
+                         runner::Job* job = nullptr, std::ostream* events = nullptr);
 
 /// Writes summary.json and summary.md of a comparison that is called `name`.
-void write_summary(ResultsFolder& folder, const std::string& name,
-                   const std::vector<CaseSummary>& cases);
+void write_summary(runner::ResultsFolder& folder, const std::string& name,
+                   const std::vector<runner::CaseSummary>& cases);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

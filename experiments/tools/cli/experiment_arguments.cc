@@ -1,6 +1,6 @@
 #include "experiments/tools/cli/experiment_arguments.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 void add_experiment(CommandOptions& options, ExperimentArguments& experiment) {
   options.add("FILE", experiment.file, "the experiment file (TOML)").required();
@@ -32,4 +32,4 @@ void add_results(CommandOptions& options, std::string& results) {
       .shows_default();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

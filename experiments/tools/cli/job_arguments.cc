@@ -1,6 +1,6 @@
 #include "experiments/tools/cli/job_arguments.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 void add_job(CommandOptions& options, JobArguments& job) {
   options
@@ -40,4 +40,4 @@ Option add_hosts(CommandOptions& options, JobArguments& job) {
       .type("HOST:N,...");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

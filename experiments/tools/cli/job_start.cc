@@ -18,7 +18,7 @@
 #include "experiments/tools/cli/command.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 constexpr const char* keys_from_input = "-";
@@ -26,16 +26,17 @@ constexpr int usual_port = 29500;  // of torchrun and of what follows its exampl
 
 /// A job that this process leads, and the agents that it has started itself, if it has.
 struct LedJob {
-  std::unique_ptr<SshAgents> ssh;
-  std::unique_ptr<Job> job;
+  std::unique_ptr<runner::SshAgents> ssh;
+  std::unique_ptr<runner::Job> job;
   std::string description;  // one line: who is where, and where that is known from
 };
 
 /// The address of the leader as it is known to this process.
-std::string leader_address(const LauncherEnv& seat, const JobArguments& job) {
+std::string leader_address(const runner::LauncherEnv& seat, const JobArguments& job) {
   const std::string first = seat.leader.substr(0, seat.leader.find(','));
-  const std::string address = first.empty() ? "127.0.0.1" : resolved(seat.leader_told_by, first);
-  const bool here = is_own_address(address);
+  const std::string address =
+      first.empty() ? "127.0.0.1" : runner::resolved(seat.leader_told_by, first);
+  const bool here = runner::is_own_address(address);
   if (seat.rank == 0 && !here)
     throw Error(
         "the leader of the job (agent 0) is to listen at {} ({}), which is no address of its host; "
@@ -51,8 +52,8 @@ std::string leader_address(const LauncherEnv& seat, const JobArguments& job) {
       address, seat.leader_told_by, seat.size);
 }
 
-Rendezvous meeting_of(const LauncherEnv& seat, const JobArguments& job) {
-  Rendezvous meeting{
+runner::Rendezvous meeting_of(const runner::LauncherEnv& seat, const JobArguments& job) {
+  runner::Rendezvous meeting{
       .address = leader_address(seat, job),
       .port = seat.port == 0 ? usual_port : seat.port,
       .keys = job.keys,
@@ -75,7 +76,7 @@ Rendezvous meeting_of(const LauncherEnv& seat, const JobArguments& job) {
 }
 
 /// How many ranks this process may start at once.
-int slots_of(const LauncherEnv& seat, const JobArguments& job) {
+int slots_of(const runner::LauncherEnv& seat, const JobArguments& job) {
   if (job.slots > 0) return job.slots;
   if (seat.slots_as.empty()) return seat.slots;
   const auto gpus = seat.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
@@ -84,15 +85,16 @@ int slots_of(const LauncherEnv& seat, const JobArguments& job) {
   return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
 }
 
-AgentFacts facts_of(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
-                    const Process& process) {
-  AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
+runner::AgentFacts facts_of(const runner::LauncherEnv& seat, const JobTask& task,
+                            const JobArguments& job, const Process& process) {
+  runner::AgentFacts facts =
+      runner::facts_of_this_process(std::filesystem::canonical(process.program));
   facts.agent = seat.rank;
   facts.agents = seat.size;
   facts.slots = slots_of(seat, job);
   facts.commit = process.built_commit;
-  if (!job.advertise.empty()) facts.address = address_given("--advertise", job.advertise);
-  facts.experiment = digest_of(task.files, task.settings);
+  if (!job.advertise.empty()) facts.address = runner::address_given("--advertise", job.advertise);
+  facts.experiment = runner::digest_of(task.files, task.settings);
   return facts;
 }
 
@@ -100,10 +102,10 @@ RankProgram rank_program(const Process& process) {
   return {process.program, {"rank"}, process.environment};
 }
 
-JobStart job_start(Rendezvous meeting, AgentFacts facts, const JobArguments& job,
-                   const Process& process) {
+runner::JobStart job_start(runner::Rendezvous meeting, runner::AgentFacts facts,
+                           const JobArguments& job, const Process& process) {
   if (facts.address.empty()) facts.address = meeting.address;
-  facts.interface = interface_of(facts.address);
+  facts.interface = runner::interface_of(facts.address);
   return {.meeting = std::move(meeting),
           .facts = std::move(facts),
           .join_timeout_s = job.join_timeout_s,
@@ -116,21 +118,21 @@ JobStart job_start(Rendezvous meeting, AgentFacts facts, const JobArguments& job
 
 /// A job whose agents this process starts by ssh. It leads them and starts no ranks itself.
 LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& process) {
-  const std::vector<SshHost> hosts = hosts_given(job.hosts);
+  const std::vector<runner::SshHost> hosts = runner::hosts_given(job.hosts);
   const auto size = static_cast<int>(hosts.size()) + 1;
-  AgentFacts facts = facts_of({.rank = 0, .size = size}, task, job, process);
+  runner::AgentFacts facts = facts_of({.rank = 0, .size = size}, task, job, process);
   facts.slots = 0;
   if (facts.address.empty())
-    facts.address = own_address_towards(resolved("--hosts", hosts.front().name),
-                                        "set --advertise to an address of this host");
+    facts.address = runner::own_address_towards(runner::resolved("--hosts", hosts.front().name),
+                                                "set --advertise to an address of this host");
   const std::string keys = ps::draw_keys(size);
-  JobStart start = job_start({.address = facts.address,
-                              .key = ps::server_key,
-                              .drawn_keys = keys,
-                              .leader = "leader of the job",
-                              .address_option = "--advertise",
-                              .other_address = "--advertise"},
-                             facts, job, process);
+  runner::JobStart start = job_start({.address = facts.address,
+                                      .key = ps::server_key,
+                                      .drawn_keys = keys,
+                                      .leader = "leader of the job",
+                                      .address_option = "--advertise",
+                                      .other_address = "--advertise"},
+                                     facts, job, process);
   LedJob out;
   int port = 0;
   const auto command = [&](std::size_t host) {
@@ -157,26 +159,27 @@ LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& p
   if (words.empty()) throw Error("--ssh names no program");
   start.on_listening = [&](int listened) {
     port = listened;
-    out.ssh = std::make_unique<SshAgents>(SshStart{.hosts = hosts,
-                                                   .ssh = words,
-                                                   .command = command,
-                                                   .input = keys,
-                                                   .environment = process.environment});
+    out.ssh =
+        std::make_unique<runner::SshAgents>(runner::SshStart{.hosts = hosts,
+                                                             .ssh = words,
+                                                             .command = command,
+                                                             .input = keys,
+                                                             .environment = process.environment});
   };
   start.check = [&] { out.ssh->check(); };
-  out.job = std::make_unique<Job>(start);
+  out.job = std::make_unique<runner::Job>(start);
   out.description = fmt::format("Job of {} hosts (--hosts), led at {}:{}: {}", hosts.size(),
                                 facts.address, port, text_of(out.job->agents()));
   return out;
 }
 
 /// A job whose processes a launcher has started.
-LedJob join_as_leader(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
+LedJob join_as_leader(const runner::LauncherEnv& seat, const JobTask& task, const JobArguments& job,
                       const Process& process) {
-  const JobStart start =
+  const runner::JobStart start =
       job_start(meeting_of(seat, job), facts_of(seat, task, job, process), job, process);
   LedJob out;
-  out.job = std::make_unique<Job>(start);
+  out.job = std::make_unique<runner::Job>(start);
   out.description = fmt::format(
       "Job of {} processes ({}), led at {}:{} ({}): {}", seat.size, seat.told_by,
       start.meeting.address, start.meeting.port,
@@ -187,7 +190,7 @@ LedJob join_as_leader(const LauncherEnv& seat, const JobTask& task, const JobArg
 
 /// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
 /// process is alone. Blocks until all agents have come. Throws Error.
-std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& seat, const JobTask& task,
+std::optional<LedJob> lead_job(const std::optional<runner::LauncherEnv>& seat, const JobTask& task,
                                const JobArguments& job, const Process& process) {
   if (!job.hosts.empty()) {
     process.catch_interrupts();
@@ -199,15 +202,15 @@ std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& seat, const Job
 }
 
 /// Runs this process as an agent, and returns its exit status.
-int follow(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
+int follow(const runner::LauncherEnv& seat, const JobTask& task, const JobArguments& job,
            const Process& process) {
   try {
     process.catch_interrupts();
-    run_agent({.meeting = meeting_of(seat, job),
-               .facts = facts_of(seat, task, job, process),
-               .join_timeout_s = job.join_timeout_s,
-               .program = rank_program(process),
-               .interrupted = process.interrupted});
+    runner::run_agent({.meeting = meeting_of(seat, job),
+                       .facts = facts_of(seat, task, job, process),
+                       .join_timeout_s = job.join_timeout_s,
+                       .program = rank_program(process),
+                       .interrupted = process.interrupted});
     return ok;
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : run_failed,
@@ -218,7 +221,7 @@ int follow(const LauncherEnv& seat, const JobTask& task, const JobArguments& job
 }  // namespace
 
 void check_alone(const std::string& command, const std::string& instead, const Process& process) {
-  if (const auto seat = launcher_env_of(process.environment))
+  if (const auto seat = runner::launcher_env_of(process.environment))
     throw Error(
         "{}: {} say that a launcher has started this process as one of {}, and each would make the "
         "whole run by itself; {}",
@@ -226,10 +229,11 @@ void check_alone(const std::string& command, const std::string& instead, const P
 }
 
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
-           const std::function<int(Job*)>& lead) {
+           const std::function<int(runner::Job*)>& lead) {
   std::optional<LedJob> led;
   try {
-    const auto seat = job.hosts.empty() ? launcher_env_of(process.environment) : std::nullopt;
+    const auto seat =
+        job.hosts.empty() ? runner::launcher_env_of(process.environment) : std::nullopt;
     if (seat && seat->rank > 0) return follow(*seat, task, job, process);
     led = lead_job(seat, task, job, process);
   } catch (const std::exception& error) {
@@ -243,4 +247,4 @@ int in_job(const JobTask& task, const JobArguments& job, const Process& process,
   return status;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -8,7 +8,7 @@
 #include "experiments/runner/hosts/job.h"
 #include "experiments/tools/cli/job_arguments.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 struct Process;
 
@@ -24,10 +24,10 @@ struct JobTask {
 /// come; or a process alone, which calls `lead` with null. `job.hosts` asks for a job whose agents
 /// this process starts by ssh. Complains on standard error.
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
-           const std::function<int(Job*)>& lead);
+           const std::function<int(runner::Job*)>& lead);
 
 /// Throws Error if a launcher has started this process as one of several: each of them would do all
 /// of a command that takes no part in a job. `instead` says what to start in its place.
 void check_alone(const std::string& command, const std::string& instead, const Process& process);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

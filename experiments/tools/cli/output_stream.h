@@ -8,7 +8,7 @@
 
 #include "experiments/tools/cli/waiting_text.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// A stream into an open file. A thread writes the text, which waits in memory until the reader
 /// takes it (a pager may not be scrolled, or a terminal may be stopped by Ctrl-S). So printing
@@ -40,4 +40,4 @@ class OutputStream : public std::ostream {
 /// number of the system.
 std::string not_shown(int cause);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// Runs the Python program with the text `text`, which also finds modules in those of `folders`
 /// that are there; the variables of the environment are `environment` ("NAME=value"). What the
@@ -16,4 +16,4 @@ int run_python(const std::string& text, const std::vector<std::string>& argument
                const std::vector<std::filesystem::path>& folders,
                const std::vector<std::string>& environment);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -9,7 +9,7 @@
 
 #include "core/base/utf8.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 /// GNU's library obeys the first three, LLVM's and Intel's, which programs of ranks may load
@@ -48,4 +48,4 @@ std::string thread_binding_text(const std::vector<std::string>& taken, int cores
       fmt::join(shown, ", "), cores, cores == 1 ? "" : "s");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -8,7 +8,7 @@
 
 #include "experiments/tools/explain/evidence.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// Something to try against a cause: other values of keys, another scheme, another world.
 struct Remedy {
@@ -78,4 +78,4 @@ bool share_a_memory(const RunPlan& plan);
 /// The number with at most three significant digits: "0.83", "12.5", "250".
 std::string short_number(double value);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -6,7 +6,7 @@
 #include "experiments/runner/config/toml.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 const std::vector<Cause>& causes() {
   static const std::vector<Cause> list = {
@@ -51,7 +51,7 @@ std::vector<Finding> findings_of(const Evidence& evidence) {
 std::optional<std::string> option_of(const RunPlan& plan, std::string_view name) {
   for (const Field& field : plan.options.fields()) {
     if (field.name != name) continue;
-    std::string text = toml_text(field.value);
+    std::string text = runner::toml_text(field.value);
     std::erase(text, '"');
     return text;
   }
@@ -86,4 +86,4 @@ bool share_a_memory(const RunPlan& plan) {
 
 std::string short_number(double value) { return fmt::format("{:.3g}", value); }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

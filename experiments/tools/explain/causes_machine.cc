@@ -9,7 +9,7 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 /// Two ranks that do the same count as equally fast if their times differ by less. A trace has four
@@ -75,8 +75,8 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
       others_sample.push_back(others.back() / samples);
     }
   }
-  out.others_ms = median(others);
-  out.others_sample_ms = median(others_sample);
+  out.others_ms = runner::median(others);
+  out.others_sample_ms = runner::median(others_sample);
   out.waited_ms = e.of_exposed([&](const Wait& wait) {
     return wait.last && wait.last->rank == out.rank ? wait.for_last_rank_ms() : 0;
   });
@@ -91,7 +91,7 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
 std::string waits_of_others(const Slowest& one) {
   return one.waited_ms > 0
              ? fmt::format(" An average worker waits {} ms of a step for rank {} to come.",
-                           milliseconds(one.waited_ms), one.rank)
+                           runner::milliseconds(one.waited_ms), one.rank)
              : "";
 }
 
@@ -127,14 +127,14 @@ std::optional<Finding> more_threads_than_cores(const Evidence& e, const std::vec
     // A simulated operation takes its own time, and waits for a core before that.
     out.ms = std::min(std::max(0.0, e.ms.idle), e.ms.mean() * (1 - share));
     out.sentence = fmt::format("{}, so {} ms of a step pass while a worker waits for a core.", who,
-                               milliseconds(out.ms));
+                               runner::milliseconds(out.ms));
   } else {
     const double worked = e.ms.compute + e.ms.optimizer + e.ms.encoding;
     out.ms = worked * (1 - share);
     out.sentence = fmt::format(
         "{}, so compute and optimizer take {} ms, and would take about {} ms with a core for each "
         "thread.",
-        who, milliseconds(worked), milliseconds(worked * share));
+        who, runner::milliseconds(worked), runner::milliseconds(worked * share));
   }
   const std::int64_t own_threads = plan.cluster ? 1 : plan.device.threads;
   const auto fitting = static_cast<int>(cores) / static_cast<int>(own_threads);
@@ -154,8 +154,8 @@ std::optional<Finding> slow_rank(const Evidence& e, const std::vector<Finding>&)
       .ms = one->ms - one->others_ms,
       .sentence = fmt::format("Rank {} is slow: its compute takes {} ms of a step, {:.2f} times as "
                               "long as that of the other ranks ({} ms in the median).{}",
-                              one->rank, milliseconds(one->ms), one->ms / one->others_ms,
-                              milliseconds(one->others_ms), waits_of_others(*one))};
+                              one->rank, runner::milliseconds(one->ms), one->ms / one->others_ms,
+                              runner::milliseconds(one->others_ms), waits_of_others(*one))};
   const RunPlan& plan = e.plan();
   // Cores of one machine are equal. Which worker is slow there is up to the system, and is another
   // one in the next run, so shares by speed would follow a chance.
@@ -180,14 +180,14 @@ std::optional<Finding> uneven_shares(const Evidence& e, const std::vector<Findin
   std::vector<double> others;
   for (const RankTime& rank : e.ranks)
     if (rank.rank != one->rank) others.push_back(samples_of_rank(e.plan(), rank.rank));
-  if (own <= median(others)) return {};
+  if (own <= runner::median(others)) return {};
   return Finding{.ms = one->ms - one->others_ms,
                  .sentence = fmt::format(
                      "Rank {} has {:.0f} samples of a step, and the other ranks {:g} in the "
                      "median, though a sample takes all of them about as long: it computes "
                      "for {} ms, and they for {} ms.{}",
-                     one->rank, own, median(others), milliseconds(one->ms),
-                     milliseconds(one->others_ms), waits_of_others(*one)),
+                     one->rank, own, runner::median(others), runner::milliseconds(one->ms),
+                     runner::milliseconds(one->others_ms), waits_of_others(*one)),
                  .remedies = {{.words = "equal shares", .settings = {{"train.shares", "equal"}}}}};
 }
 
@@ -195,9 +195,9 @@ std::optional<Finding> reading_samples(const Evidence& e, const std::vector<Find
   return Finding{
       .ms = e.ms.data,
       .sentence = fmt::format("Workers wait {} ms of a step for their samples to be read.",
-                              milliseconds(e.ms.data)),
+                              runner::milliseconds(e.ms.data)),
       .remedies = {
           {.words = "data that are read faster, such as a file of tokens on a local disk"}}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

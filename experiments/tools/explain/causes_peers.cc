@@ -8,7 +8,7 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 bool reduces(const std::string& name) {
@@ -102,7 +102,8 @@ std::optional<Finding> one_bucket(const Evidence& e, const std::vector<Finding>&
       .sentence = fmt::format(
           "All gradients ({} MB) are one bucket, so nothing is reduced before backward ends: {} ms "
           "of communication stand behind {} ms of backward in place of beside it.",
-          short_number(all_mb), milliseconds(exposed), milliseconds(e.backward_ms())),
+          short_number(all_mb), runner::milliseconds(exposed),
+          runner::milliseconds(e.backward_ms())),
       .remedies = {bucket_remedy(e, "four buckets", all_mb / 4),
                    bucket_remedy(e, "sixteen buckets", all_mb / 16)}};
 }
@@ -114,7 +115,7 @@ std::optional<Finding> no_overlap(const Evidence& e, const std::vector<Finding>&
                  .sentence = fmt::format(
                      "overlap = false: no bucket is reduced before backward ends, so {} ms of "
                      "communication stand behind {} ms of backward in place of beside it.",
-                     milliseconds(exposed), milliseconds(e.backward_ms())),
+                     runner::milliseconds(exposed), runner::milliseconds(e.backward_ms())),
                  .remedies = {{.words = "reducing buckets while backward goes on",
                                .settings = {{key_of(e.plan(), "overlap"), "true"}}}}};
 }
@@ -128,7 +129,7 @@ std::optional<Finding> last_bucket(const Evidence& e, const std::vector<Finding>
               .sentence = fmt::format(
                   "The last of {} reductions begins when backward is over, so nothing hides it: "
                   "workers wait {} ms for it alone.",
-                  reductions(e), milliseconds(last))};
+                  reductions(e), runner::milliseconds(last))};
   if (*bucket_mb > 0)
     out.remedies.push_back(bucket_remedy(e, "a quarter of the bucket", *bucket_mb / 4));
   return out;
@@ -139,14 +140,14 @@ std::optional<Finding> prefetch_off(const Evidence& e, const std::vector<Finding
   if (!prefetch || *prefetch > 0 || !e.traced() || !gathers_units(e.plan())) return {};
   const Gathers gathers = gathers_of(e);
   const std::string key = key_of(e.plan(), "prefetch");
-  return Finding{
-      .ms = std::min(gathers.exposed_ms, e.ms.compute),
-      .sentence = fmt::format("prefetch = 0: a unit is gathered when it is needed and not before, "
-                              "so {} ms of gathering "
-                              "are exposed, and {} ms of compute hide none of it.",
-                              milliseconds(gathers.exposed_ms), milliseconds(e.ms.compute)),
-      .remedies = {{.words = "gathering one unit ahead", .settings = {{key, "1"}}},
-                   {.words = "gathering two units ahead", .settings = {{key, "2"}}}}};
+  return Finding{.ms = std::min(gathers.exposed_ms, e.ms.compute),
+                 .sentence = fmt::format(
+                     "prefetch = 0: a unit is gathered when it is needed and not before, "
+                     "so {} ms of gathering "
+                     "are exposed, and {} ms of compute hide none of it.",
+                     runner::milliseconds(gathers.exposed_ms), runner::milliseconds(e.ms.compute)),
+                 .remedies = {{.words = "gathering one unit ahead", .settings = {{key, "1"}}},
+                              {.words = "gathering two units ahead", .settings = {{key, "2"}}}}};
 }
 
 std::optional<Finding> prefetch_late(const Evidence& e, const std::vector<Finding>&) {
@@ -160,8 +161,9 @@ std::optional<Finding> prefetch_late(const Evidence& e, const std::vector<Findin
       .sentence = fmt::format(
           "Units are gathered too late: workers wait {} ms of a step for gathers that were begun "
           "{:g} unit{} ahead. '{}' takes {} ms, but began only {} ms before it was needed.",
-          milliseconds(gathers.exposed_ms), *prefetch, *prefetch == 1 ? "" : "s", gathers.worst,
-          milliseconds(gathers.worst_taken_ms), milliseconds(gathers.worst_ahead_ms)),
+          runner::milliseconds(gathers.exposed_ms), *prefetch, *prefetch == 1 ? "" : "s",
+          gathers.worst, runner::milliseconds(gathers.worst_taken_ms),
+          runner::milliseconds(gathers.worst_ahead_ms)),
       .remedies = {
           {.words = "gathering one unit further ahead",
            .settings = {{key_of(e.plan(), "prefetch"), fmt::format("{:g}", *prefetch + 1)}},
@@ -177,7 +179,7 @@ std::optional<Finding> reduced_too_often(const Evidence& e, const std::vector<Fi
       .ms = exposed * (1 - 1 / times),
       .sentence = fmt::format("Gradients are reduced after every one of {} micro-batches, though "
                               "once a step would do: workers wait {} ms for these reductions.",
-                              train.accumulation, milliseconds(exposed)),
+                              train.accumulation, runner::milliseconds(exposed)),
       .remedies = {{.words = "reducing after the last micro-batch alone",
                     .settings = {{"train.reduce", "last"}},
                     .caveat = e.plan().scheme == "ddp" ? "" : "which holds whole gradients"}}};
@@ -192,7 +194,7 @@ std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&
               .sentence = fmt::format(
                   "The busiest rank sends {} MB a step, {:.2f} times the {} MB that the scheme "
                   "needs at least.",
-                  megabytes(sent), sent / least, megabytes(least))};
+                  runner::megabytes(sent), sent / least, runner::megabytes(least))};
   const auto algorithm = option_of(e.plan(), "algorithm");
   if (algorithm && *algorithm != "native")
     out.remedies.push_back({.words = "the library's own algorithm",
@@ -200,4 +202,4 @@ std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

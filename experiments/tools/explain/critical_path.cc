@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 constexpr double nothing_ms = 1e-6;
@@ -141,4 +141,4 @@ std::vector<PathPart> added_up(const std::vector<PathPart>& path) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -7,7 +7,7 @@
 #include "experiments/tools/explain/traced_steps.h"
 #include "experiments/tools/explain/waits.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// A part of the chain. The parts follow each other without gaps.
 struct PathPart {
@@ -29,4 +29,4 @@ std::vector<PathPart> critical_path(const TracedRun& run, const Collectives& col
 /// operation ("all-reduce"), are added up; the longest first.
 std::vector<PathPart> added_up(const std::vector<PathPart>& path);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

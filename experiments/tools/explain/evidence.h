@@ -11,7 +11,7 @@
 #include "experiments/tools/explain/traced_steps.h"
 #include "experiments/tools/explain/waits.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// Milliseconds of a step, as RunRecord::time_ms: medians over the repeats of the case.
 struct StepParts {
@@ -30,7 +30,7 @@ struct RankTime {
 };
 
 struct Evidence {
-  CaseSummary summary{};
+  runner::CaseSummary summary{};
   /// The repeat whose step is nearest to the median. Points into the rows.
   const RunRecord* row = nullptr;
   StepParts ms{};
@@ -70,11 +70,12 @@ struct Evidence {
 std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
                                   const std::filesystem::path& folder);
 /// The cases that were asked for and have no repeat that finished.
-std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
+std::vector<runner::CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
 /// The evidence of one case. `repeats` are its rows, which finished; at least one.
-Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const RunRecord*>& repeats,
+Evidence evidence_of_case(const runner::CaseSummary& summary,
+                          const std::vector<const RunRecord*>& repeats,
                           const std::filesystem::path& folder);
 /// Adds what a trace tells.
 void add_trace(Evidence& evidence, TracedRun trace);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -10,7 +10,7 @@
 #include "core/base/nearest.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 /// Whether both compute the same samples with the same model on the same devices. (Orders of sums
@@ -169,4 +169,4 @@ Bounds bounds_of(const Evidence& e, const std::vector<Evidence>& all) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

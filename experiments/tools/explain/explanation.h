@@ -10,7 +10,7 @@
 #include "experiments/tools/explain/evidence.h"
 #include "experiments/tools/explain/what_if.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 struct Bounds {
   double sent_bytes = 0, least_bytes = 0;  // of the busiest rank, in a step
@@ -66,4 +66,4 @@ Fields fields_of(WhatIf& trial);
 Fields fields_of(Finding& finding);
 Fields fields_of(Bounds& bounds);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

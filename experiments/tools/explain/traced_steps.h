@@ -8,7 +8,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/results/read_trace.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// A span of time on one rank, in milliseconds since the first span of the trace.
 struct TraceSlice {
@@ -57,6 +57,6 @@ bool within(double begin_ms, double end_ms, const TracedStep& step);
 
 /// Takes the workers' steps out of what a trace shows of a run of `plan`. Spans whose category is
 /// no Activity are left out, as are lines of servers, and what lies outside of steps.
-TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan);
+TracedRun traced_run(const runner::TracedSpans& trace, const RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 /// The names of slices of waits are those that core/scheme/exposed.h, peer/, ps/protocol/client.cc
@@ -112,4 +112,4 @@ std::vector<Wait> waits_of(const TracedRun& run, const Collectives& collectives)
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -9,7 +9,7 @@
 
 #include "experiments/tools/explain/traced_steps.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// The causes for which a worker's main thread waits.
 enum class WaitFor : std::uint8_t {
@@ -71,4 +71,4 @@ std::string awaited_name(const TraceSlice& slice);
 /// had begun; none if it was begun before the traced steps.
 const TraceSlice* awaited_by(const TracedWorker& worker, const TraceSlice& wait);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

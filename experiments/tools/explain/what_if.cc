@@ -8,7 +8,7 @@
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/plan/planner.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 // As predictions have; see experiments/runner/run/predict.cc.
@@ -16,8 +16,8 @@ constexpr std::int64_t most_steps = 11, most_warmup = 2;
 
 /// The configuration from which the planner makes `plan`. What the planner has settled stands in it
 /// as it was settled, so that planning again changes nothing.
-ExperimentConfig config_of(const RunPlan& plan) {
-  ExperimentConfig config;
+runner::ExperimentConfig config_of(const RunPlan& plan) {
+  runner::ExperimentConfig config;
   config.name = plan.experiment;
   config.model = plan.model;
   config.data = plan.data;
@@ -65,7 +65,7 @@ bool same_change(const Remedy& a, const Remedy& b) {
 }
 
 /// Puts the figures of a simulated run into a trial, or why there are none.
-bool take(const RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
+bool take(const runner::RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
   if (outcome.interrupted) {
     why_not = "interrupted";
     return false;
@@ -85,23 +85,23 @@ RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetu
   if (const std::string why = not_simulated(plan, ground); !why.empty()) throw Error("{}", why);
   const std::string scheme = remedy.scheme.empty() ? plan.scheme : remedy.scheme;
   const int world = remedy.world == 0 ? plan.world : remedy.world;
-  ExperimentConfig config = config_of(plan);
-  std::vector<Assignment> settings;
+  runner::ExperimentConfig config = config_of(plan);
+  std::vector<runner::Assignment> settings;
   for (const Setting& one : remedy.settings) {
     const std::string text = fmt::format("{}={}", one.key, one.value);
-    settings.push_back(parse_assignment(text, text));
+    settings.push_back(runner::parse_assignment(text, text));
   }
   // A list of shares is one of the case's world.
   if (world != plan.world) {
     config.train.shares = Shares::equal;
     config.train.weights.clear();
   }
-  config = bind_line(config, settings, {}, plan.label);
-  RunPlan out = plan_training(config, scheme, world);
+  config = runner::bind_line(config, settings, {}, plan.label);
+  RunPlan out = runner::plan_training(config, scheme, world);
   if (plan.cluster)
     out.sim.numerics = false;
   else
-    out = prediction_plan(out, ground.machine->cluster);
+    out = runner::prediction_plan(out, ground.machine->cluster);
   out.id = "trial";
   return out;
 }
@@ -129,7 +129,7 @@ std::vector<WhatIf> what_ifs_of(const RunPlan& plan, const std::vector<Remedy>& 
     }
   }
   if (of_trial.empty()) return out;
-  const std::vector<RunOutcome> outcomes = ground.simulate(plans, ground.seconds);
+  const std::vector<runner::RunOutcome> outcomes = ground.simulate(plans, ground.seconds);
   for (std::size_t i = 0; i < of_trial.size(); ++i) {
     WhatIf& trial = out[of_trial[i]];
     if (take(outcomes[0], trial.before_ms, trial.before_rate, trial.why_not) &&
@@ -146,4 +146,4 @@ std::vector<WhatIf> what_ifs_of(const RunPlan& plan, const std::vector<Remedy>& 
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -9,7 +9,7 @@
 #include "experiments/runner/run/predict.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// The effect of a remedy that the simulator predicts. Both runs are simulated, so that what the
 /// simulator gets wrong of the case is wrong in both.
@@ -27,10 +27,10 @@ struct WhatIf {
 struct WhatIfSetup {
   /// This machine as `ringside calibrate` measured it, for cases that were measured on its CPU;
   /// cases that were simulated are simulated on their own cluster.
-  std::optional<CalibratedMachine> machine{};
-  std::string no_machine{};  // why there is none: a clause
-  Simulate simulate{};       // if empty, nothing is simulated
-  double seconds = 60;       // for the simulations of one case
+  std::optional<runner::CalibratedMachine> machine{};
+  std::string no_machine{};     // why there is none: a clause
+  runner::Simulate simulate{};  // if empty, nothing is simulated
+  double seconds = 60;          // for the simulations of one case
 };
 
 /// The plan with which the run of `plan` is simulated with other settings, with few steps. Throws
@@ -42,4 +42,4 @@ RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetu
 std::vector<WhatIf> what_ifs_of(const RunPlan& plan, const std::vector<Remedy>& remedies,
                                 const WhatIfSetup& ground);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

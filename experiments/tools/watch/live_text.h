@@ -7,7 +7,7 @@
 #include "experiments/tools/watch/standing.h"
 #include "experiments/tools/watch/terminal.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 
 /// "45 s", "3:07 min", "1:02 h".
 std::string duration_text(double seconds);
@@ -16,7 +16,7 @@ std::string duration_text(double seconds);
 /// samples/s loss 2.3456". Empty if no run is being made.
 std::string present_text(const Standing& standing, double time);
 /// The result of a run that has just ended, in the same form.
-std::string ended_text(const Standing& standing, const RunEnded& run);
+std::string ended_text(const Standing& standing, const runner::RunEnded& run);
 /// The progress of the comparison, or its end: "quickstart: 5 of 12 runs, 1 failed".
 std::string comparison_text(const Standing& standing);
 
@@ -30,4 +30,4 @@ std::vector<std::string> case_lines(const Standing& standing, int columns, int m
 /// Table and present run, or the comparison if no run is being made, for a terminal of this size.
 std::vector<std::string> live_lines(const Standing& standing, double time, TerminalSize size);
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -9,12 +9,13 @@
 #include "experiments/runner/run/events.h"
 #include "experiments/tools/watch/standing.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 
 /// A line of a file of events.
 struct FollowedLine {
-  std::string line;                    // with its line feed
-  std::optional<ProgressEvent> event;  // nothing if this program does not know such an event
+  std::string line;  // with its line feed
+  std::optional<runner::ProgressEvent>
+      event;  // nothing if this program does not know such an event
 };
 
 /// Reads a file of events (EventFile) while another process adds to it. For one thread.
@@ -80,4 +81,4 @@ class Watch {
   bool end_was_there_ = false;  // before the first look
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -13,10 +13,10 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// The stream to the bench, whose lines are short: one at a time is under way.
@@ -102,7 +102,7 @@ bool serve(int socket, int rank, BenchRank& served) {
       if (!lines.receive(line)) return true;
     }
   } catch (const std::exception& error) {
-    lines.send("error " + explain(error));
+    lines.send("error " + error_text(error));
     return false;
   }
 }
@@ -120,4 +120,4 @@ int connect_to_bench(const std::string& name) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

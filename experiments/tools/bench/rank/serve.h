@@ -22,7 +22,7 @@
 
 #include "experiments/tools/bench/rank/operations.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// One rank of a group that is measured. All functions may block until the other ranks come.
 class BenchRank {
@@ -69,4 +69,4 @@ bool serve(int socket, int rank, BenchRank& served);
 /// Throws Error.
 int connect_to_bench(const std::string& name);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -11,7 +11,7 @@
 #include "core/base/whole_file.h"
 #include "et_def.pb.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 namespace {
 
 proto::CollectiveCommType type_of(const std::string& operation) {
@@ -86,4 +86,4 @@ void write_files(const Run& run, const std::filesystem::path& folder, const std:
   write_whole(files, fmt::format("{}.groups.json", name), groups.dump(2) + "\n");
 }
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra
