@@ -34,7 +34,7 @@ struct HeldByPlace {
   }
 };
 
-/// How many times as long as its figures say the operations of a device take.
+/// The factor by which operations of a device take longer than the device's figures say.
 struct Slowdown {
   double slowness = 1, jitter = 0;
   std::uint64_t seed = 0;

@@ -1,4 +1,4 @@
-// Copies from and to pinned memory. Each direction has a stream of its own beside the compute
+// Copies from and to pinned memory. Each direction has a stream of its own, other than the compute
 // stream.
 #pragma once
 
