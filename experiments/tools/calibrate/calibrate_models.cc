@@ -94,9 +94,9 @@ OpTimes times_of(const Rounds& all) {
   return out;
 }
 
-/// For each operation, the part of its time `alone` in which it needs all of the memory's width:
-/// what `ranks` ranks take longer `together`, where cores that are all busy have `busy_share` of
-/// their speed without that.
+/// For each operation, the part of its time `alone` in which it needs all of the memory's
+/// bandwidth: what `ranks` ranks take longer `together`, where cores that are all busy have
+/// `busy_share` of their speed without that.
 std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& together, int ranks,
                                      double busy_share) {
   const double each = ranks - 1 / busy_share;  // how much longer for a microsecond of memory
