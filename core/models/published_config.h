@@ -26,7 +26,7 @@ struct StatedModel {
 
 /// Reads an object of a config.json into the keys of [model]. Where the object lacks a key or has
 /// null, `otherwise` is the value of Hugging Face's class. Each member throws Error that names the
-/// file, the key and its value if the value is none that the model can have.
+/// file, the key and its value if the model cannot have this value.
 class PublishedConfig {
  public:
   using Json = nlohmann::json;
