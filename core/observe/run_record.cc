@@ -224,8 +224,8 @@ RunRecord failed_row(const RunPlan& plan, const std::string& error) {
   return row;
 }
 
-/// The fields of a row without those of its plan. The row's JSON has both, and figures derived from
-/// them.
+/// The fields of a record without those of its plan. The record's JSON has both, and figures
+/// derived from them.
 static Fields fields_of(RunRecord& row) {
   auto& time = row.time_ms;
   return {{"attempt", &row.attempt},
