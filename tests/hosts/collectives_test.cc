@@ -491,7 +491,7 @@ TEST(HostsFail, WhenAStrangerTakesThePlaceOfARankAndSaySo) {
       }};
   for (const auto& act : acts)
     for (const std::string& error : errors_beside_a_stranger(act))
-      EXPECT_THAT(error, HasSubstr("somebody else has connected in its place"));
+      EXPECT_THAT(error, HasSubstr("another process has connected in its place"));
 }
 
 TEST(HostsOfOneGroup, MayAllBeOne) {
