@@ -28,7 +28,7 @@ std::int64_t replicas_of(const RunPlan& plan) {
   return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
 }
 
-/// The training of `ranks` ranks: says what their global batch is.
+/// The training of `ranks` ranks, with their global batch.
 TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const std::string& who) {
   TrainConfig train = config.train;
   if (train.batch_per_rank == 0) return train;
@@ -108,7 +108,7 @@ SumTree sum_tree(const RunPlan& plan, const SchemeInfo& row) {
   return tree;
 }
 
-/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+/// Checks that the scheme can convert gradients; a precision that converts nothing becomes `same`.
 void check_reduce_precision(TrainConfig& train, const SchemeInfo& row) {
   if (!converts_gradients(train)) {
     train.reduce_precision = ReducePrecision::same;
