@@ -11,11 +11,11 @@
 namespace ringside {
 namespace {
 
-// As predictions have; see experiments/runner/run/predict.cc.
+// The same numbers as in experiments/runner/run/predict.cc.
 constexpr std::int64_t most_steps = 11, most_warmup = 2;
 
-/// The configuration from which the planner makes `plan`. What the planner has settled stands in it
-/// as it was settled, so that planning again changes nothing.
+/// The configuration from which the planner makes `plan`. It has the values that the planner has
+/// settled, so that planning again changes nothing.
 ExperimentConfig config_of(const RunPlan& plan) {
   ExperimentConfig config;
   config.name = plan.experiment;
@@ -40,7 +40,7 @@ ExperimentConfig config_of(const RunPlan& plan) {
   return config;
 }
 
-/// Why a run cannot be simulated; empty if it can be.
+/// The reason why a run cannot be simulated; empty if it can be.
 std::string not_simulated(const RunPlan& plan, const WhatIfSetup& ground) {
   if (plan.program) return "another program ran it, of which the simulator knows nothing";
   if (plan.cluster) return {};
@@ -64,7 +64,7 @@ bool same_change(const Remedy& a, const Remedy& b) {
   return a.settings == b.settings && a.scheme == b.scheme && a.world == b.world;
 }
 
-/// Puts the figures of a simulated run into a trial, or why there are none.
+/// Puts the figures of a simulated run into a trial, or the reason why there are none.
 bool take(const RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
   if (outcome.interrupted) {
     why_not = "interrupted";
