@@ -37,10 +37,9 @@ const std::string processor_kind = "cpu";
 void declare_calibration(CommandOptions& options, CalibrateArguments& arguments) {
   const Option timed =
       options
-          .add(
-              "files", arguments.files,
-              "experiment files that are to be predicted: the operations of their models are timed "
-              "as they are, instead of being told from those of other models")
+          .add("files", arguments.files,
+               "experiment files that are to be predicted: the operations of their models are "
+               "timed themselves, instead of estimated from those of other models")
           .type("FILES");
   const Option threads =
       options.add("--threads", arguments.threads, "threads of a rank (device.threads)")
@@ -49,9 +48,9 @@ void declare_calibration(CommandOptions& options, CalibrateArguments& arguments)
   const Option from =
       options
           .add("--from", arguments.from.files,
-               "fit the cluster that these files name: experiment files whose cases say what was "
-               "published of one device, and files of collectives, whose tables may be the output "
-               "of nccl-tests (as `validate` reads them)")
+               "fit the cluster that these files name: experiment files whose cases have "
+               "published figures of one device, and files of collectives, whose tables may "
+               "be the output of nccl-tests (as `validate` reads them)")
           .type("FILES")
           .excludes(threads)
           .excludes(timed);

@@ -128,9 +128,10 @@ int explain_results(const ExplainArguments& arguments, const Process& process) {
 
 Execute explain_command(CommandOptions& options) {
   options.summary(
-      "say where the steps of a comparison went: the critical path, which communication was hidden "
-      "and which was not and why, how far a case is from the least bytes and from computing alone, "
-      "what to try, and what the simulator expects of that");
+      "explain the time of a comparison's steps: the critical path, hidden and "
+      "exposed communication with its causes, the distance of a case from the least "
+      "bytes and from compute alone, remedies, and the simulator's predictions for "
+      "them");
   const auto arguments = std::make_shared<ExplainArguments>();
   options.add("RESULTS", arguments->folder, "the folder of the results, as results/quickstart")
       .required();
@@ -140,9 +141,8 @@ Execute explain_command(CommandOptions& options) {
   options.add("--world", arguments->only_world, "only cases with this number of workers")
       .positive()
       .type("N");
-  options.clearing_flag("--no-trials", arguments->trials,
-                        "simulate nothing of what is to be tried");
-  options.add("--json", arguments->json, "also write what is said to this file, as JSON")
+  options.clearing_flag("--no-trials", arguments->trials, "do not simulate the remedies");
+  options.add("--json", arguments->json, "also write the explanations to this file, as JSON")
       .type("FILE");
   return [arguments](const Process& process) { return explain_results(*arguments, process); };
 }

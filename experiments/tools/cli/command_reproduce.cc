@@ -221,15 +221,15 @@ int reproduce(const ReproduceArguments& arguments, const Process& process) {
 
 Execute reproduce_command(CommandOptions& options) {
   options.summary(
-      "make published tables anew: print what was published, what came out of simulated clusters "
-      "or of this machine, how far they are apart, and what each table assumes");
+      "recompute published tables: print the published figures, those of simulated "
+      "clusters or of this machine, the deviations, and the assumptions of each table");
   options.uses_cores();
   const auto arguments = std::make_shared<ReproduceArguments>();
   options.add("TABLES", arguments->tables,
               "names of tables, as in T3 V6, or all; without a name the tables are listed");
   add_settings(options, arguments->settings);
   add_resume(options, arguments->resume,
-             "keep what is in the results folder, and make only the missing runs");
+             "keep the rows of the results folder, and make only the missing runs");
   options
       .add("--results", arguments->results,
            "write results to DIR/reproduce, with these tables in tables.md and tables.json")
@@ -237,7 +237,8 @@ Execute reproduce_command(CommandOptions& options) {
       .shows_default();
   options
       .add("--tables", arguments->index,
-           "the index of the tables (TOML): for each its experiment files and what it assumes")
+           "the index of the tables (TOML): the experiment files and the assumptions of "
+           "each")
       .type("FILE")
       .shows_default();
   return [arguments](const Process& process) { return reproduce(*arguments, process); };

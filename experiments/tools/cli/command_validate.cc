@@ -81,8 +81,8 @@ int validate(const ValidateArguments& arguments, const Process& process) {
 
 Execute validate_command(CommandOptions& options) {
   options.summary(
-      "compare what several experiments ask for, and print one table: what was published of their "
-      "cases, and what came out");
+      "make the comparisons of several experiments, and print one table of the "
+      "published figures of their cases next to the new ones");
   options.uses_cores();
   const auto arguments = std::make_shared<ValidateArguments>();
   options

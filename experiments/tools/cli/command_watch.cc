@@ -123,7 +123,7 @@ Execute watch_command(CommandOptions& options) {
       "follow a comparison that runs in another terminal, by its folder of results, until it ends");
   const auto arguments = std::make_shared<WatchArguments>();
   options.add("RESULTS", arguments->folder, "the folder, as in results/quickstart").required();
-  options.flag("--once", arguments->once, "print how the comparison stands now, and end");
+  options.flag("--once", arguments->once, "print the present state of the comparison, and end");
   options.flag("--json", arguments->events, "print its events, one a line, in JSON");
   return [arguments](const Process& process) { return watch_folder(*arguments, process); };
 }
