@@ -174,8 +174,8 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
   return question;
 }
 
-/// The file for what is advised, in a folder that can be written. Throws Error if it is the
-/// experiment that is asked about.
+/// The output file for the advice, in a folder that can be written. Throws Error if it is the
+/// experiment in question.
 OutputFile output_of(const Question& question, const AdviseArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
   std::error_code failed;

@@ -107,7 +107,7 @@ std::vector<RunPlan> runs_of(const CalibrateArguments& arguments, bool in_job) {
   return out;
 }
 
-/// Checks what a calibration of another device than the processor needs besides.
+/// Checks the additional needs of a calibration of another device than the processor.
 void check_device(const CalibrateArguments& arguments, const Job* job) {
   const DeviceRow& row = find_device(arguments.device);
   if (!row.describe)
@@ -121,7 +121,7 @@ void check_device(const CalibrateArguments& arguments, const Job* job) {
     throw Error("--device {}: calibrate runs on one host; leave --host and --hosts out", row.name);
   if (arguments.files.empty())
     throw Error("--device {}: name the experiment files whose models are to be timed", row.name);
-  row.describe();  // that there is one
+  row.describe();  // throws if there is no such device
 }
 
 /// This host for ranks on its devices of this kind.
@@ -136,7 +136,7 @@ CalibrationSite site_of_devices(const std::string& kind, RankStart start) {
   return site;
 }
 
-/// The hosts of the job, or this one. `runs` say what moves values between hosts.
+/// The hosts of the job, or this one. `runs` decide the library between hosts.
 CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart start) {
   CalibrationSite site{.start = std::move(start)};
   if (!runs.empty()) site.between = runs.front().hosts.between;

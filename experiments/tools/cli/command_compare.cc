@@ -17,7 +17,7 @@ struct CompareArguments {
   bool events = false;  // print events as lines of JSON in place of tables
 };
 
-/// Declares what `compare` and `launch` have in common.
+/// Declares the options that `compare` and `launch` share.
 void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
   ComparisonArguments& comparison = arguments.comparison;
   options.uses_cores();

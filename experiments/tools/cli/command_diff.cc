@@ -23,7 +23,7 @@ struct DiffArguments {
   std::string json;
 };
 
-/// The share that "3%" or "0.03" says; none for any other text.
+/// The share of "3%" or "0.03"; none for any other text.
 std::optional<double> share(std::string_view text) {
   const bool percent = text.ends_with('%');
   if (percent) text.remove_suffix(1);

@@ -28,15 +28,16 @@ struct ExplainArguments {
   std::string json;
 };
 
-/// Where `calibrate` leaves its file if it is called as `compare` was whose results these are.
+/// The file that `calibrate` writes if it has the same --results as the `compare` that made these
+/// results.
 std::filesystem::path machine_beside(const std::filesystem::path& results) {
   const std::filesystem::path parent =
       std::filesystem::absolute(results / "").parent_path().parent_path();
   return machine_file(parent.string());
 }
 
-/// This machine as it was calibrated, for the cases that ran on its CPU; in `ground` stands why
-/// there is none.
+/// Finds the calibration of this machine, for the cases that ran on its CPU; if there is none,
+/// `ground` gets the reason.
 void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::path& results,
                   WhatIfSetup& ground) {
   std::set<std::int64_t> threads;
@@ -62,7 +63,7 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
       file.string(), cluster.name);
 }
 
-/// Says of the failed cases that are asked for why they failed.
+/// The causes of the failed cases that are asked for.
 std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArguments& arguments) {
   std::string out;
   for (const CaseSummary& one : failed_cases(rows))

@@ -28,7 +28,7 @@ struct ReproduceArguments {
   std::string results = "results";
 };
 
-/// What came out of one file.
+/// The results of one file.
 struct Outcome {
   std::vector<PublishedFigure> figures{};
   std::vector<ReproducedChoice> choices{};
@@ -64,7 +64,7 @@ std::vector<Part> parts_of(const std::vector<PublishedTable>& tables) {
   return parts;
 }
 
-/// The tables as far as they are made; prints and writes each as soon as all its files are done.
+/// The tables that are done so far; prints and writes each as soon as all its files are done.
 class Reproduction {
  public:
   Reproduction(const std::vector<PublishedTable>& tables, std::filesystem::path folder,
@@ -148,7 +148,7 @@ Outcome choose(const std::string& file, const Process& process) {
   return outcome;
 }
 
-/// How the work on one file ended.
+/// The end of the work on one file.
 struct Ended {
   int status = ok;  // wrong_input and was_interrupted end the command
   std::string complaint{};
@@ -171,8 +171,8 @@ Ended compare(const ComparisonArguments& arguments, const Process& process,
   return {compared.status, compared.complaint, {.figures = published_figures(compared.cases)}};
 }
 
-/// Makes the tables anew, and prints each beside what was published; says on standard error how it
-/// goes.
+/// Recomputes the tables, and prints each next to the published one, with progress on standard
+/// error.
 int reproduce(const ReproduceArguments& arguments, const Process& process) {
   std::vector<PublishedTable> tables;
   std::vector<Part> parts;

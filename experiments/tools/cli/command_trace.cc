@@ -12,7 +12,7 @@ namespace ringside {
 namespace {
 
 struct TraceArguments {
-  std::string folder, run, chakra;  // of results; of which run; where Chakra's traces go
+  std::string folder, run, chakra;  // the folder of results; the run; the folder of Chakra's traces
 };
 
 /// The runs that have left a trace, in the order in which they were made.

@@ -20,7 +20,7 @@ struct ValidateArguments {
   std::string results = "results";
 };
 
-/// Throws Error unless a case of the experiment says what was published of it.
+/// Throws Error unless a case of the experiment has a published figure.
 void check_published(const std::string& file, const ValidateArguments& arguments) {
   const Experiment experiment = read_experiment(file, arguments.settings);
   for (const CaseConfig& one : experiment.cases)
@@ -32,7 +32,7 @@ void check_published(const std::string& file, const ValidateArguments& arguments
       file);
 }
 
-/// Compares what the files ask for, and prints what of it was published.
+/// Makes the comparisons of the files, and prints their published figures.
 int validate(const ValidateArguments& arguments, const Process& process) {
   std::map<std::string, std::vector<PublishedCollective>> collectives;  // by file
   try {

@@ -23,7 +23,7 @@ struct WatchArguments {
 constexpr int look_interval_ms = 200;
 constexpr int columns_of_a_file = 120;
 
-/// What the command prints: the events, or what the comparison itself shows.
+/// The output of the command: events, or the display of the comparison itself.
 class Shown {
  public:
   Shown(const WatchArguments& arguments, const Process& process)
@@ -73,7 +73,7 @@ class Shown {
   ProgressDisplay display_;
 };
 
-/// How the command ends when the comparison's state is `state`.
+/// Ends the command when the comparison's state is `state`.
 int conclude(Shown& shown, const Standing& standing, Watched state, const std::string& folder) {
   shown.conclude(standing);
   const int status = finish(shown.out(), ok);

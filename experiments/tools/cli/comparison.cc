@@ -46,7 +46,7 @@ struct Comparison {
   int most_attempts = 1;
   std::optional<CalibratedMachine> machine;  // predicts the runs
   std::optional<ResultsFolder> folder;
-  Job* job = nullptr;  // of whose processes the ranks of real devices are started; none: here
+  Job* job = nullptr;  // its processes start the ranks of real devices; none: this process does
 
   Agents agents() const {
     if (!job) return {};
@@ -102,8 +102,7 @@ void plan(Comparison& comparison) {
                    [job](const std::string& kind) { return job->devices(kind); });
 }
 
-/// Finds everything that can be wrong about the input before any file is touched and any speed is
-/// measured.
+/// Checks all of the input before any file is touched and any speed is measured.
 void prepare(Comparison& comparison, const ComparisonArguments& arguments, const Process& process) {
   Experiment& experiment = comparison.experiment;
   experiment =
@@ -136,10 +135,10 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
       throw Error(
           "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
           changed);
-    // The rows that are there were made with shares that follow from the speeds that are there.
+    // The existing rows were made with shares that follow from the stored speeds.
     if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
     if (!comparison.speeds.empty()) plan(comparison);
-    // Runs that wait for speeds, and rows without a run, are looked at in settle().
+    // Runs that wait for speeds, and records without a run, are handled in settle().
     std::vector<RunPlan> known;
     std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
                  [](const RunPlan& run) { return !waits_for_speeds(run); });
@@ -153,8 +152,8 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
   }
 }
 
-/// Plans the runs anew if some have waited for speeds, which are known by now, and finds those that
-/// are still to be made.
+/// Plans the runs again if some have waited for speeds, which are known by now, and finds the runs
+/// that are still to be made.
 void settle(Comparison& comparison) {
   if (!comparison.speeds.empty()) plan(comparison);
   check_same_experiment(comparison.rows, comparison.runs);
@@ -162,7 +161,7 @@ void settle(Comparison& comparison) {
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
-/// Writes report.html. Returns one line that says why there is none; empty if there is one.
+/// Writes report.html. Returns one line with the reason why there is none; empty if there is one.
 std::string write_report(ResultsFolder& folder, const std::vector<RunRecord>& rows,
                          const std::vector<CaseSummary>& cases, const Process& process) {
   const PageParts parts = built_in_page();

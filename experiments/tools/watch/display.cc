@@ -26,7 +26,7 @@ void ProgressDisplay::hear(const ProgressEvent& event) {
   } else if (std::holds_alternative<RunBegan>(event.what)) {
     last_line_ = event.time;
   } else if (std::holds_alternative<StepDone>(event.what) && !is_terminal) {
-    // The time of day may be set back.
+    // The absolute value, because the time of day may be set back.
     if (std::abs(event.time - last_line_) < plain_interval_s || !standing_.present()) return;
     last_line_ = event.time;
     block_.print(present_text(standing_, event.time) + "\n");
