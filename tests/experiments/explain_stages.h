@@ -23,7 +23,7 @@ struct Staged {
   Evidence evidence;
 };
 
-/// Simulates in this thread; a run that fails is a row that says why.
+/// Simulates in this thread; a run that fails is a record with the cause.
 inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
   std::vector<RunOutcome> out;
   for (const RunPlan& plan : plans) {

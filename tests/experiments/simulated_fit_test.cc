@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 const std::string a100 = RINGSIDE_CLUSTERS "/dgx-a100.toml";
 
-/// What all-reduces of 4 and 8 devices reach on a cluster with other latencies and a curve.
+/// The rates of all-reduces of 4 and 8 devices on a cluster with other latencies and a curve.
 std::vector<PublishedCollective> tables_of(const sim::ClusterSpec& cluster,
                                            std::initializer_list<int> worlds) {
   std::vector<PublishedCollective> tables;

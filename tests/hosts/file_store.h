@@ -17,7 +17,7 @@
 
 namespace ringside::testing {
 
-/// A file for each key. Whoever made the folder removes it.
+/// A file for each key. The maker of the folder removes it.
 class FileStore : public Store {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -65,7 +65,7 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
 void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
   if (servers.colocated == servers.count && !servers.device.empty())
     throw Error(
-        "scheme {}: servers beside workers use the device of their worker; leave server_device "
+        "scheme {}: colocated servers use the device of their worker; leave server_device "
         "out, or set placement to 'dedicated'",
         plan.scheme);
   if (plan.cluster && !servers.device.empty())

@@ -1,4 +1,4 @@
-// What channels through shared memory do beyond what every transport does.
+// Behaviour of channels through shared memory besides that of every transport.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -198,7 +198,7 @@ TEST(ShmChannel, MemoryThatHasGrownIsReadToo) {
   EXPECT_TRUE(reads(old, before)) << "the mapping of then shows the same memory";
 }
 
-/// Who reads beyond the end of a mapped file is killed by SIGBUS.
+/// A process that reads beyond the end of a mapped file is killed by SIGBUS.
 TEST(ShmChannel, NobodyCanCutTheMemoryThatAPeerReads) {
   Pair pair;
   const Tensor frame = counting(*pair.worker_device, {100});

@@ -1,4 +1,4 @@
-// What a server does about strangers that speak ZeroMQ's language.
+// A server and strangers that speak ZeroMQ's protocol.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using testing::message_of;
 using testing::patience_s;
 using testing::run;
 
-/// A socket of somebody who has only ZeroMQ and the server's address. `prepare` sets its
+/// A socket of a stranger that has only ZeroMQ and the server's address. `prepare` sets its
 /// credentials.
 class Stranger {
  public:
