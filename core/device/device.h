@@ -40,10 +40,10 @@ struct DeviceMemory {
   std::int64_t reserved = 0, outside = 0, capacity = 0;
 };
 
-/// What a rank computes on. Operations that are enqueued through kernels() run in order; on the CPU
-/// an operation has run when the call returns. Flat operations, cross_entropy (see ops.h),
-/// allocate(), write(), read() and the clock are thread-safe. All other operations may need the
-/// device's scratch memory: only one thread at a time may enqueue them.
+/// The device on which a rank computes. Operations that are enqueued through kernels() run in
+/// order; on the CPU an operation has run when the call returns. Flat operations, cross_entropy
+/// (see ops.h), allocate(), write(), read() and the clock are thread-safe. All other operations may
+/// need the device's scratch memory: only one thread at a time may enqueue them.
 class Device {
  public:
   virtual ~Device() = default;

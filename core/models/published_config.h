@@ -30,7 +30,7 @@ struct StatedModel {
 class PublishedConfig {
  public:
   using Json = nlohmann::json;
-  /// What is read goes to `out`, which must outlive this object. `name` precedes the names of keys
+  /// Values are written to `out`, which must outlive this object. `name` precedes the names of keys
   /// in messages: "text_config." within the file, empty for the whole file.
   PublishedConfig(StatedModel& out, Json object, std::string name = "");
 

@@ -57,7 +57,7 @@ void add_times(RunRecord& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data - time.encoding;
 }
 
-/// How many steps a rank trained.
+/// The number of steps that a rank trained.
 std::int64_t trained_steps(const RankRecord& rank) {
   return std::max(static_cast<std::int64_t>(rank.steps.size()), rank.lost_after);
 }

@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// Which parameters of the model an optimizer's own flat range holds.
+/// The parameters of the model that an optimizer's own flat range holds.
 struct ParameterMap {
   /// Elements [begin, begin + count) of the range: a stretch that belongs to one parameter.
   struct Stretch {
@@ -25,7 +25,7 @@ struct ParameterMap {
   std::size_t parameters = 0;      // number of parameters of the whole model
 };
 
-/// Tells an optimizer which update it does.
+/// The number and the factors of an optimizer's update.
 struct StepInfo {
   std::int64_t step = 0;  // counted from 0
   float loss_scale = 1;   // factor by which the gradients have been multiplied

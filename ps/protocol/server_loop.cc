@@ -169,7 +169,7 @@ bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   return channel.try_send(static_cast<int>(worker), std::move(message));
 }
 
-/// Tells every worker the cause. Waits up to `moment_s` for workers that have not connected yet: no
+/// Sends every worker the cause. Waits up to `moment_s` for workers that have not connected yet: no
 /// other rank could send them the cause, and without it they would wait for their whole deadline.
 void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
                   const std::string& cause) {
@@ -200,7 +200,7 @@ void reassure(Channel& channel, const Server& server) {
   }
 }
 
-/// Tells a worker why its message is refused.
+/// Sends a worker the reason for which its message is refused.
 void refuse(Channel& channel, const Received& received, std::string cause) {
   Message message{reply_to(received.message.header), {}};
   message.header.kind = Kind::error;

@@ -29,7 +29,7 @@ struct OpTime {
 /// Answers from ClusterSpec::timed. For use by one thread.
 class TimedOperations {
  public:
-  /// Where an operation was timed several times, the mean counts. Throws Error if an entry names no
+  /// If an operation was timed several times, the mean counts. Throws Error if an entry names no
   /// class of operations.
   explicit TimedOperations(const std::vector<TimedOperation>& timed);
 

@@ -13,10 +13,11 @@ namespace ringside {
 namespace {
 
 /// The run with which a record is compared; null if no such run has finished. For a scheme with an
-/// algorithm of its own this is the run of the scheme's definition for the row's world. For the
+/// algorithm of its own this is the run of the scheme's definition for the record's world. For the
 /// others it is a run of `single` that trains the same, best one that adds up in the same order;
-/// with any other order the row can agree to rounding only, not bit for bit. A run of `single` on
-/// all cores is never a reference, because kernels of several threads may add up in another order.
+/// with any other order the record can agree to rounding only, not bit for bit. A run of `single`
+/// on all cores is never a reference, because kernels of several threads may add up in another
+/// order.
 struct Reference {
   const RunRecord* row = nullptr;
   bool same_sums = false;

@@ -112,7 +112,7 @@ void keep_members(nlohmann::json& from, const nlohmann::json& other, bool same) 
   }
 }
 
-/// What all runs that are asked for have in common.
+/// The common part of all runs that are asked for.
 nlohmann::json common_part(const std::vector<RunPlan>& runs, bool asked) {
   std::optional<nlohmann::json> common;
   for (const RunPlan& run : runs) {
@@ -180,7 +180,7 @@ void check_sharing(const RunPlan& before, const RunPlan& now) {
         before.id, there, here);
 }
 
-/// Throws Error if rows were made with other seeds than those of the runs.
+/// Throws Error if records were made with other seeds than those of the runs.
 void check_seeds(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) {
   const bool seeds =
       std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.seeded; });
@@ -314,7 +314,7 @@ fs::path ResultsFolder::start(const std::vector<RunRecord>& rows, const std::str
   write("rows.jsonl", lines);
   for (const char* of_the_end : {"summary.json", "summary.md", "report.html"})
     fs::remove(folder_ / of_the_end);
-  if (rows.empty())  // of a comparison that made no row
+  if (rows.empty())  // of a comparison that made no record
     for (const char* of_the_way : {events_file, metrics_file}) fs::remove(folder_ / of_the_way);
   return before;
 }

@@ -13,7 +13,7 @@ namespace ringside {
 /// be running.
 struct SavedResults {
   std::filesystem::path folder;
-  std::string name;  // the experiment's name; that of the folder if no row can be read
+  std::string name;  // the experiment's name; that of the folder if no record can be read
   /// All records that can be read, in the order in which they were made, with those of failed runs
   /// and of attempts that do not count.
   std::vector<RunRecord> rows;

@@ -34,7 +34,7 @@ struct RankSite {
 /// record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
 /// simulated world. Throws Error; if training or serving failed, the listener already has the
 /// cause. `row` is the scheme that runs; if it is null, the scheme of the registry that the plan
-/// names. Tests give a row of their own, which takes the options of the plan's scheme.
+/// names. Tests give a SchemeInfo of their own, which takes the options of the plan's scheme.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener, const SchemeInfo* row = nullptr);
 

@@ -58,7 +58,7 @@ struct Slowest {
 };
 
 std::optional<Slowest> slowest_of(const Evidence& e) {
-  // Where threads outnumber cores, the system's scheduler decides which rank is slow.
+  // If threads outnumber cores, the system's scheduler decides which rank is slow.
   if (e.ranks.size() < 2 || too_many_threads(*e.row)) return {};
   const auto longest = std::max_element(
       e.ranks.begin(), e.ranks.end(),

@@ -73,7 +73,7 @@ class Parts {
   std::size_t bytes_of(const Part& part, std::size_t k) const {
     return count_of(part, k) * size_of(sums_.dtype);
   }
-  /// Where segment k of a part begins in an array, in bytes.
+  /// The begin of segment k of a part in an array, in bytes.
   std::size_t offset_of(const Part& part, std::size_t k) const {
     return (part.begin + k * count_) * size_of(sums_.dtype);
   }

@@ -69,7 +69,7 @@ class ServerChannel : public ShmChannel {
     }
   }
 
-  /// Tells a worker why its message is refused.
+  /// Sends a worker the reason for which its message is refused.
   void reject(int worker, const std::string& cause) {
     Message message;
     message.header.kind = Kind::error;

@@ -11,8 +11,8 @@
 
 namespace ringside::cuda {
 
-/// What staging uses of its device. The device must outlive the staging and the tensors of all
-/// copies.
+/// The parts of a device that staging uses. The device must outlive the staging and the tensors of
+/// all copies.
 struct StagingParts {
   const CudaDevice& device;
   EventPool& events;
