@@ -212,7 +212,7 @@ TEST(FeedTest, SamplesOfDifferentLengthsAreRefused) {
   config.data.kind = "synthetic-lengths";
   const RunPlan plan = plan_training(config, "torch-ddp", 2);
   EXPECT_THAT(testing::complaint([&] { messages_of(plan, 0); }),
-              HasSubstr("samples differ in length, which scheme torch-ddp does not know"));
+              HasSubstr("samples differ in length, which scheme torch-ddp does not support"));
 }
 
 // ---- the whole program, with ranks of tests/experiments/other_program.py

@@ -66,7 +66,7 @@ Rendezvous rendezvous_of(const LauncherEnv& launched, const JobArguments& job) {
       .remedy = launched.leader_told_by.empty()
                     ? "the launcher does not say where the leader is: set MASTER_ADDR to its "
                       "address for all processes"
-                    : fmt::format("{} says that the leader is there; look whether it has begun, "
+                    : fmt::format("{} names this address; check that the leader has started, "
                                   "or set MASTER_ADDR to an address of its host, and MASTER_PORT, "
                                   "for all processes",
                                   launched.leader_told_by)};

@@ -42,16 +42,16 @@ ExperimentConfig config_of(const RunPlan& plan) {
 
 /// The reason why a run cannot be simulated; empty if it can be.
 std::string not_simulated(const RunPlan& plan, const WhatIfSetup& ground) {
-  if (plan.program) return "another program ran it, of which the simulator knows nothing";
+  if (plan.program) return "another program ran it, which the simulator does not model";
   if (plan.cluster) return {};
   if (plan.device.kind != "cpu")
     return fmt::format("runs on device '{}' of this machine cannot be simulated", plan.device.kind);
   if (!plan.device.slow.empty() || plan.device.jitter > 0)
-    return "the simulator does not know workers that are slowed for a trial (device.slow)";
+    return "the simulator does not model workers that are slowed for a trial (device.slow)";
   if (plan.sums.unknown_order)
-    return "the simulator does not know what a library between hosts does by itself";
+    return "the simulator does not model the all-reduce of a library between hosts";
   if (plan.train.offload != Offload::none)
-    return "the host of a CPU is the processor that computes, of which the simulator knows nothing";
+    return "the host of a CPU is the processor that computes, which the simulator does not model";
   if (!ground.machine) return ground.no_machine;
   if (ground.machine->threads != plan.device.threads)
     return fmt::format("this machine is calibrated for ranks with {} thread{}, but these have {}",
