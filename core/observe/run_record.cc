@@ -57,7 +57,7 @@ void add_times(RunRecord& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data - time.encoding;
 }
 
-/// How many steps a rank trained.
+/// The number of steps that a rank trained.
 std::int64_t trained_steps(const RankRecord& rank) {
   return std::max(static_cast<std::int64_t>(rank.steps.size()), rank.lost_after);
 }
@@ -224,8 +224,8 @@ RunRecord failed_row(const RunPlan& plan, const std::string& error) {
   return row;
 }
 
-/// The fields of a row without those of its plan. The row's JSON has both, and figures derived from
-/// them.
+/// The fields of a record without those of its plan. The record's JSON has both, and figures
+/// derived from them.
 static Fields fields_of(RunRecord& row) {
   auto& time = row.time_ms;
   return {{"attempt", &row.attempt},

@@ -20,8 +20,8 @@
 namespace ringside::ps {
 namespace {
 
-/// Bulk synchronous: with what a worker begins a step, all workers' gradients of the step before
-/// have been applied.
+/// Bulk synchronous: when a worker begins a step, its values have all workers' gradients of the
+/// step before.
 class Ps : public ReplicaScheme {
  public:
   Ps(const RankContext& context, const PsOptions& options)
@@ -77,8 +77,8 @@ class Ps : public ReplicaScheme {
 /// Bulk synchronous, with workers that push in groups. All members of a group begin sums and
 /// gatherings in one order, because a step's sums, from the last unit to the first, have all begun
 /// before the values of the first unit can come, and values are gathered from the first unit on.
-/// What the workers of a group wait for within it never waits for what they wait for at servers
-/// later on, so whoever is furthest behind can always go on.
+/// An exchange within a group never depends on a later reply of a server, so the worker that is
+/// furthest behind can always go on.
 class GroupedPs final : public Ps {
  public:
   using Ps::Ps;
@@ -121,15 +121,16 @@ class GroupedPs final : public Ps {
   }
 
  private:
-  /// A gradient that is being added up, and what is pushed of it then.
+  /// A gradient that is being added up, and the push that follows.
   struct AddedUp {
     std::size_t unit = 0;
     std::int64_t step = 0;
     std::optional<std::int64_t> micro_batch;  // none: the last one of the step
     SumGroup::Exchange exchange;
   };
-  /// So many sums of units may be under way in backward before a worker waits for the oldest. A
-  /// host that runs ahead of its device would see none of them end before the end of backward.
+  /// The number of sums of units that may be under way in backward before a worker waits for the
+  /// oldest. A host that runs ahead of its device would see none of them end before the end of
+  /// backward.
   static constexpr std::size_t most_sums = 2;
 
   void push(std::size_t unit, std::int64_t step) override { add_up(unit, step, {}); }
@@ -282,8 +283,8 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
   const double within = (g - 1) * pushed * (r + 1);
   if (options.placement == Placement::dedicated)
     return std::max(within + r * pushed, n * pushed / s);
-  // What the rank of a worker sends whose server keeps `kept` bytes, if it pushes as many of them
-  // itself as it can.
+  // The bytes that a rank sends whose server keeps `kept` bytes and whose worker pushes as many of
+  // them as possible.
   const auto worker_and_server = [&](double kept) {
     const double own = std::min(kept, pushed);
     return within + r * (pushed - own) + n / g * kept - own;

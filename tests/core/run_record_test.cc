@@ -83,7 +83,7 @@ TEST(RunRecord, AddsTheLossesOfTheWorkersUp) {
   EXPECT_EQ(make_row(plan(), records()).loss, (std::vector<double>{3.5, 2.25, 1.125}));
 }
 
-/// A sum of doubles depends on the order of its terms. Row adds losses in the order of the
+/// A sum of doubles depends on the order of its terms. make_row() adds losses in the order of the
 /// micro-batches, whichever worker computed them.
 TEST(RunRecord, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
   const auto loss_of = [](int world, std::vector<RankRecord> records) {

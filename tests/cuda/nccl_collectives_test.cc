@@ -1,4 +1,4 @@
-// The communicator over NCCL: the suite of all communicators, and what only this one does.
+// The communicator over NCCL: the suite of all communicators, and its particular behaviour.
 
 #include "core/base/error.h"
 #include "tests/cuda/nccl_ranks.h"

@@ -1,4 +1,4 @@
-// What ranks of NCCL are told when others do not do their part; and that nobody waits for ever.
+// Errors of NCCL ranks when other ranks do not do their part. No rank waits for ever.
 #include <gmock/gmock.h>
 
 #include <latch>

@@ -48,7 +48,7 @@ Question question(double memory_gb, double states_gb = 8) {
 
 /// Each sample takes a device 10 ms in bf16 and 20 in fp32, a third more with recomputation, and
 /// each micro-batch 2 ms more. A sample has 1 GB of activations, a quarter of it with
-/// recomputation. What a step waits for others says `exposed_ms`.
+/// recomputation. `exposed_ms` is the time of a step that waits for others.
 struct Devices {
   const Question& asked;
   std::function<double(const RunPlan&)> exposed_ms = [](const RunPlan&) { return 1.0; };
@@ -118,7 +118,7 @@ TEST(Advise, AFasterSchemeOverASimplerOne) {
   EXPECT_THAT(reason_of(asked, advice), HasSubstr("'ddp, bf16' is 19% slower"));
 }
 
-/// What is plainest is the answer to two questions: without recomputation, and without offload.
+/// The simplest candidate is the best in two respects: without recomputation, and without offload.
 TEST(Advise, NamesACaseOnce) {
   const Question asked = question(100);
   Considered advised, plain;

@@ -1,5 +1,5 @@
-// A library that does not exist, for tests of `ringside bench comm --beside`: its ranks know what
-// the results have to be, and fail in the way that the first argument says.
+// A library that does not exist, for tests of `ringside bench comm --beside`: its ranks compute the
+// expected results, and fail in the way that the first argument names.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ class MadeUp : public tools::bench::HostRank {
   }
 
  private:
-  /// Leaves a file and a process that nobody waits for, says where, and never comes back.
+  /// Leaves a file and a process that is never waited for, prints where, and never returns.
   void litter() const {
     std::ofstream(folder_ + "/litter") << "litter";
     if (rank() == 0 && fork() == 0) {

@@ -1,4 +1,4 @@
-// What `ringside bench ps` counts if servers err.
+// The wrong values that `ringside bench ps` counts if servers err.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -131,7 +131,7 @@ TEST(BenchPsValues, AreCountedIfAServerErrs) {
   EXPECT_EQ(wrong_with(one, 1, 1, 1 << 19), 1) << "an array of several ranges";
 }
 
-/// What a range holds after updates, from element `first` of the array on.
+/// The values of a range after updates, from element `first` of the array on.
 class Range {
  public:
   /// Elements [begin, end) are of an update with these workers' gradients of a round.

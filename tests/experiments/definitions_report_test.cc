@@ -1,4 +1,4 @@
-// What a report says about schemes with an algorithm of their own.
+// Reports about schemes with an algorithm of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What `ringside diff` says of two folders.
+// The output of `ringside diff` for two folders.
 #include "experiments/runner/report/diff.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What listeners are told of a comparison, and the events as lines of JSON.
+// The events of a comparison for listeners, and as lines of JSON.
 #include "experiments/runner/run/event_feed.h"
 
 #include <gmock/gmock.h>

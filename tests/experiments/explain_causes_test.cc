@@ -1,4 +1,4 @@
-// Which causes `explain` names, on both sides of what it takes to name them.
+// The causes that `explain` names, on both sides of their thresholds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

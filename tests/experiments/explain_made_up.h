@@ -1,4 +1,4 @@
-// Runs for tests of `explain` that are made up, so that each figure is known.
+// Invented runs for tests of `explain`, in which each figure is known.
 #pragma once
 
 #include <algorithm>

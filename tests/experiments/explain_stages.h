@@ -23,9 +23,9 @@ struct Staged {
   tools::explain::Evidence evidence;
 };
 
-/// Simulates in this thread; a run that fails is a row that says why.
-inline std::vector<runner::RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
-  std::vector<runner::RunOutcome> out;
+/// Simulates in this thread; a run that fails is a record with the cause.
+inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
+  std::vector<RunOutcome> out;
   for (const RunPlan& plan : plans) {
     runner::RunOutcome& outcome = out.emplace_back();
     try {

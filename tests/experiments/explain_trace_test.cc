@@ -1,4 +1,4 @@
-// What `explain` reads in traces: steps, waits, and the critical path.
+// The evidence that `explain` takes from traces: steps, waits, and the critical path.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -31,7 +31,7 @@ struct Family {
 };
 using Families = std::map<std::string, Family>;
 
-/// Reads Prometheus' text format 0.0.4, and refuses whatever it does not allow.
+/// Reads Prometheus' text format 0.0.4, and refuses text that the format does not allow.
 class Reader {
  public:
   static Families read(const std::string& text) {

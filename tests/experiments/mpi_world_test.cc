@@ -13,7 +13,7 @@
 namespace ringside::runner {
 namespace {
 
-/// Starts nothing, and says that what it is told to end has ended.
+/// Starts nothing, and reports that the processes that it is told to end have ended.
 class ObedientHost : public RankHost {
  public:
   void start(const RunPlan&, int) override {}

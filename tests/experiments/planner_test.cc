@@ -404,7 +404,7 @@ TEST(Planner, PlacesAServerBesideEveryWorkerAndDedicatedOnesAfterThem) {
               HasSubstr("scheme.dp.placement = 'mixed': there is one master"));
 }
 
-/// Which machine each dedicated server of a simulated run lives on.
+/// The machines of the dedicated servers of a simulated run.
 std::vector<int> machines_of_servers(const ExperimentConfig& config, int world) {
   const RunPlan plan = plan_training(config, "ps", world);
   std::vector<int> machines;
@@ -687,7 +687,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
                                                        .placement = ps::Placement::colocated,
                                                        .server_device = ps::ServerDevice::cpu};
               }),
-              HasSubstr("servers beside workers use the device of their worker"));
+              HasSubstr("colocated servers use the device of their worker"));
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.seed = -1; }), HasSubstr("train.seed = -1"));
   EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 0; }), HasSubstr("train.timeout_s"));

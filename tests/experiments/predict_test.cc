@@ -1,4 +1,4 @@
-// Which runs are predicted.
+// The runs that are predicted.
 #include "experiments/runner/run/predict.h"
 
 #include <gtest/gtest.h>

@@ -268,7 +268,7 @@ TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   };
   EXPECT_EQ(threaded([&](RunRecord& row) { row.loss[1] = next_to_1; }), Proof::to_rounding);
   EXPECT_EQ(threaded([](RunRecord& row) { row.parameter_hashes = {"b"}; }), Proof::different);
-  // A library between ranks adds up in an order that nobody knows, so bits may differ.
+  // A library between ranks adds up in an unknown order, so bits may differ.
   const auto rounded = [&](const std::function<void(RunRecord&)>& change) {
     return proof_of([&](RunRecord& row) {
       row.plan.sums.unknown_order = true;

@@ -1,4 +1,4 @@
-// Runs that something disturbed are made again.
+// Disturbed runs are made again.
 #include "experiments/runner/run/runner.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// When runs reach a held-out loss, and what they paid until then.
+// The time at which runs reach a held-out loss, and their cost until then.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Events that a test listens to, and a scripted comparison that tells some.
+// Events that a test listens to, and a scripted comparison that produces some.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a sample computes, and how much of the devices' peak a run makes use of.
+// The operations of a sample, and the share of the devices' peak that a run uses.
 #include "experiments/runner/report/utilization.h"
 
 #include <gmock/gmock.h>

@@ -121,7 +121,7 @@ TEST_F(Watching, ALineThatIsBeingWrittenIsReadOnceItIsWhole) {
   add(line.substr(20));
   EXPECT_THAT(names(watch.look()), ElementsAre("run_began"));
   EXPECT_TRUE(watch.standing().present());
-  // What will never become an event is told once, with its place.
+  // A line that will never become an event is reported once, with its place.
   add("{\"event\": 7}\n" + line);
   look = watch.look();
   EXPECT_THAT(names(look), ElementsAre("run_began"));

@@ -1,5 +1,5 @@
-// What ddp gains on a real device by reducing gradients while backward goes on, over a link that is
-// slowed until communication takes a third of the step. Needs two quiet cores.
+// The gain of ddp on a real device from reducing gradients while backward goes on, over a link that
+// is slowed until communication takes a third of the step. Needs two quiet cores.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -14,7 +14,7 @@ constexpr std::uint64_t schedules = 200;
 /// the workers exchange values now and then alone (easgd).
 constexpr std::size_t least_different = 8;
 
-class Schedules : public ::testing::TestWithParam<std::tuple<testing::ShardedStorage, int>> {
+class Schedules : public ::testing::TestWithParam<std::tuple<testing::FreeConsistency, int>> {
  protected:
   static ExperimentConfig config(std::uint64_t seed) {
     auto config = testing::tiny("mlp");

@@ -1,4 +1,4 @@
-// What ranks are told when others do not do their part.
+// Errors of ranks when others do not do their part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What evaluations between the steps do to the figures of the steps: nothing.
+// Evaluations between the steps do not change the figures of the steps.
 #include <gtest/gtest.h>
 
 #include "experiments/runner/run/simulation.h"

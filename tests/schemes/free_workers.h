@@ -19,13 +19,13 @@
 
 namespace ringside::testing {
 
-/// What keeps the workers of a run in step, by a name for tests.
-struct ShardedStorage {
+/// Options under which workers do not wait for each other at every step, by a name for tests.
+struct FreeConsistency {
   std::string name;
   ps::PsOptions options;
 };
-inline void PrintTo(const ShardedStorage& kept, std::ostream* out) { *out << kept.name; }
-inline std::vector<ShardedStorage> ways_to_keep_in_step() {
+inline void PrintTo(const FreeConsistency& one, std::ostream* out) { *out << one.name; }
+inline std::vector<FreeConsistency> ways_to_keep_in_step() {
   using ps::Consistency;
   return {{"asp", {.consistency = Consistency::asp}},
           {"asp_compensated", {.consistency = Consistency::asp, .delay_compensation = 2}},

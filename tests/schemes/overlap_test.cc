@@ -1,4 +1,4 @@
-// What ddp gains by reducing gradients while backward goes on, on a simulated link that keeps
+// The gain of ddp from reducing gradients while backward goes on, on a simulated link that keeps
 // communication busy for a third of the step.
 #include <gtest/gtest.h>
 

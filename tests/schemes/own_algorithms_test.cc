@@ -1,4 +1,4 @@
-// Schemes with an algorithm of their own: what sets them apart from the training run of `single`.
+// Schemes with an algorithm of their own: the differences from the training run of `single`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -14,16 +14,16 @@
 namespace ringside::runner {
 namespace {
 
+using testing::FreeConsistency;
 using ::testing::HasSubstr;
 using testing::plan_of;
 using testing::run_hindered;
-using testing::ShardedStorage;
 using ::testing::SizeIs;
 using testing::tiny;
 using testing::verdict_of;
 using testing::with_replay;
 
-class Replays : public ::testing::TestWithParam<std::tuple<ShardedStorage, int>> {
+class Replays : public ::testing::TestWithParam<std::tuple<FreeConsistency, int>> {
  protected:
   const ps::PsOptions& options() const { return std::get<0>(GetParam()).options; }
   int world() const { return std::get<1>(GetParam()); }
@@ -62,7 +62,7 @@ TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
 }
 
 TEST_P(Replays, WithServersOfBothKinds) {
-  // With as many dedicated servers as workers, server 0 beside worker 0 keeps nothing.
+  // With as many dedicated servers as workers, the colocated server 0 keeps nothing.
   for (const int dedicated : {1, world()}) {
     ps::PsOptions mixed = options();
     mixed.placement = ps::Placement::mixed;

@@ -175,8 +175,8 @@ TEST(SumGroupOptions, ThatMeanNothingAreRefused) {
               HasSubstr("at most one dedicated server for each of 2 groups"));
 }
 
-/// What each rank of a role sends or receives, which is equally much but for headers and for chunks
-/// that are not divided.
+/// The bytes that each rank of a role sends or receives, which is equally much but for headers and
+/// for chunks that are not divided.
 double mean_bytes(const RunRecord& row, std::string_view role, double RankRecord::*bytes) {
   double sum = 0, count = 0;
   for (const RankRecord& rank : row.ranks)

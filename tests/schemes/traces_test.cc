@@ -1,4 +1,4 @@
-// What traces of runs show: read from their JSON alone, and held against the row of the run.
+// The content of traces: read from their JSON alone, and compared with the record of the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ Text evaluation_after(int step) {
   return StartsWith(fmt::format("the evaluation after step {} differs: its loss is ", step));
 }
 
-/// What is found about a run.
+/// The findings about a run.
 struct Findings {
   Violations violations;
   Proof proof;

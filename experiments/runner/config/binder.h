@@ -13,7 +13,7 @@
 namespace ringside::runner {
 
 /// Whether the path is model.preset or model.from. Each sets keys of [model] that are not named, so
-/// it is applied before the other keys that are given beside it.
+/// it is applied before the other keys that are given with it.
 bool is_model_source(const std::vector<std::string>& path);
 
 /// "scheme.ps.servers"

@@ -18,7 +18,7 @@ struct ClusterTable {
   TomlPath name;      // {"cluster"}, {"device", "t4"}
   std::string place;  // where the table begins
   std::map<TomlPath, TomlValue> values{};
-  /// Which of the values are assumed: those that a list `assumed` of their table names.
+  /// The values that are assumed: those that a list `assumed` of their table names.
   std::map<TomlPath, std::string> assumed{};  // and the place of the list
   std::string title() const;                  // "[device.t4]"
 };

@@ -1,4 +1,4 @@
-// Writes the text that experiments/runner/config/cluster_file.cc reads.
+// The text of a cluster file, which experiments/runner/config/cluster_file.cc reads.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -95,7 +95,7 @@ bool take(const nlohmann::json&, const Other&) {
   return false;
 }
 
-/// Says which data a field takes, or that it takes none.
+/// The description of the data that a field takes; empty if it takes none.
 struct Wanted {
   std::string operator()(std::string*) const { return "a string"; }
   std::string operator()(bool*) const { return "true or false"; }

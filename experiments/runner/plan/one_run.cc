@@ -28,7 +28,7 @@ std::int64_t replicas_of(const RunPlan& plan) {
   return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
 }
 
-/// The training of `ranks` ranks: says what their global batch is.
+/// The training of `ranks` ranks, with their global batch.
 TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const std::string& who) {
   TrainConfig train = config.train;
   if (train.batch_per_rank == 0) return train;
@@ -65,7 +65,7 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
 void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
   if (servers.colocated == servers.count && !servers.device.empty())
     throw Error(
-        "scheme {}: servers beside workers use the device of their worker; leave server_device "
+        "scheme {}: colocated servers use the device of their worker; leave server_device "
         "out, or set placement to 'dedicated'",
         plan.scheme);
   if (plan.cluster && !servers.device.empty())
@@ -108,7 +108,7 @@ SumTree sum_tree(const RunPlan& plan, const SchemeInfo& row) {
   return tree;
 }
 
-/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+/// Checks that the scheme can convert gradients; a precision that converts nothing becomes `same`.
 void check_reduce_precision(TrainConfig& train, const SchemeInfo& row) {
   if (!converts_gradients(train)) {
     train.reduce_precision = ReducePrecision::same;

@@ -34,7 +34,7 @@ bool gives(const CaseFigures& published, Measure measure) {
   return !published.figures[static_cast<std::size_t>(measure)].empty();
 }
 
-/// Throws Error for keys that only say something together.
+/// Throws Error for keys that have a meaning only together.
 void check_together(const CaseConfig& one) {
   const CaseFigures& published = one.published;
   const bool times = gives(published, Measure::times);
@@ -51,7 +51,7 @@ void check_together(const CaseConfig& one) {
                 one.place);
 }
 
-/// The figures that somebody published of a case, by world.
+/// The published figures of a case, by world.
 std::map<int, std::vector<Published>> published_of(const CaseConfig& one,
                                                    const std::vector<int>& worlds) {
   const CaseFigures& published = one.published;
@@ -90,7 +90,7 @@ std::map<int, std::vector<Published>> published_of(const CaseConfig& one,
   return out;
 }
 
-/// A line before the sweep.
+/// A case before the sweep.
 struct Start {
   PlannedCase line;
   std::vector<Assignment> set;

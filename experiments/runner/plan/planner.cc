@@ -17,7 +17,7 @@
 namespace ringside::runner {
 namespace {
 
-/// Whether the plans differ at most in how they are called.
+/// Whether the plans differ at most in their names.
 bool same_but_named(const RunPlan& a, const RunPlan& b) {
   RunPlan renamed = b;
   renamed.label = a.label;
@@ -28,7 +28,7 @@ bool same_but_named(const RunPlan& a, const RunPlan& b) {
   return same_case(a, renamed);
 }
 
-/// Does what plan_run() does, and says in errors which line is meant.
+/// Does what plan_run() does; errors begin with the case.
 RunPlan plan_line(const PlannedCase& line, int world, const std::vector<MeasuredSpeeds>& measured) {
   try {
     check_config(line.config);
@@ -41,10 +41,10 @@ RunPlan plan_line(const PlannedCase& line, int world, const std::vector<Measured
   }
 }
 
-/// Plans every line at each of its worlds, once. Lines whose plans are equal become one, which has
-/// the label that a case gives it, if one does. Throws Error if two cases give it two labels. A
-/// line whose shares follow from a measurement stays apart from lines that merely turn out to have
-/// the same shares: nobody could know. Ids have no world, seed and repeat yet.
+/// Plans every case at each of its worlds, once. Cases whose plans are equal become one, with the
+/// label that one of them gives. Throws Error if two of them give different labels. A case whose
+/// shares follow from a measurement stays separate from cases that happen to get the same shares,
+/// because this cannot be known beforehand. Ids have no world, seed and repeat yet.
 std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
                                  const std::vector<MeasuredSpeeds>& measured) {
   std::vector<AskedRun> asked;
@@ -83,7 +83,7 @@ std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
   return asked;
 }
 
-/// Whether the configuration is the one that the comparison's lines have in common.
+/// Whether the configuration is the one that the comparison's cases have in common.
 bool is_common(const ExperimentConfig& config, const ExperimentConfig& common) {
   return config.model == common.model && config.data == common.data &&
          config.train == common.train && config.optimizer == common.optimizer &&
@@ -116,7 +116,7 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   return plan;
 }
 
-/// Makes the runs of a comparison out of one plan for each line and world.
+/// Makes the runs of a comparison from one plan for each case and world.
 class Repeater {
  public:
   explicit Repeater(const ExperimentConfig& common)
@@ -134,7 +134,7 @@ class Repeater {
     }
   }
 
-  /// Adds one repeat of all lines, in a random order.
+  /// Adds one repeat of all cases, in a random order.
   void add_repeat(const std::vector<RunPlan>& lines, int repeat) {
     std::vector<RunPlan> of_repeat;
     for (std::size_t line = 0; line < lines.size(); ++line)
@@ -182,7 +182,7 @@ void check_losses(const std::vector<AskedRun>& asked, const CompareConfig& compa
         "set that, or leave compare.target_loss out");
 }
 
-/// Throws Error if compare.seeds is set and a line sets a seed of its own.
+/// Throws Error if compare.seeds is set and a case sets a seed of its own.
 void check_seeds(const std::vector<PlannedCase>& lines, const CompareConfig& compare) {
   const auto is_seed = [](const Setting& one) { return one.key == "train.seed"; };
   for (const PlannedCase& line : lines)
@@ -192,8 +192,8 @@ void check_seeds(const std::vector<PlannedCase>& lines, const CompareConfig& com
                   describe(line));
 }
 
-/// Throws Error if two runs have the same id, because files and rows are found by the id of their
-/// run.
+/// Throws Error if two runs have the same id, because files and records are found by the id of
+/// their run.
 void check_ids(const std::vector<RunPlan>& runs) {
   std::set<std::string> ids;
   for (const RunPlan& run : runs)

@@ -13,7 +13,7 @@
 namespace ringside::runner {
 namespace {
 
-/// What the case and the sweep set for the run: options of its scheme, or everything else but
+/// The settings of the run's case and of the sweep: options of its scheme, or all others but
 /// train.offload, which references leave out.
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
   std::vector<Setting> out = run.set;
@@ -35,7 +35,7 @@ void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& oth
 
 RunPlan plan_definition(const RunPlan& run) {
   RunPlan plan = definition_of(run);
-  if (run.program)  // it says what the environment of its ranks is
+  if (run.program)  // the program needs the environment of its ranks
     plan.ranks[0].environment = find_device(plan.device.kind).environment(plan, 0);
   plan.published.clear();
   plan.swept.clear();  // runs at other points of the sweep may have the same definition
@@ -110,8 +110,8 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
       plan.set = first;
       label = label_with(plan.label, first);
     }
-    // Whoever sets many keys gives the case a label. A label of all settings would make a table too
-    // wide to read.
+    // A case that sets many keys is named by its label. A label of all settings would make a table
+    // too wide to read.
     constexpr std::size_t longest = 60;
     const std::string of_case = fmt::format("{} (of {})", plan.label, of);
     if (characters_of(label) > longest && characters_of(of_case) < characters_of(label)) {

@@ -17,8 +17,8 @@
 namespace ringside::runner {
 namespace {
 
-/// The factor on the speed of all operations that the cluster gives the plan's model, and, if it
-/// was fitted to this model, how far off its step may be.
+/// The cluster's factor on the speed of all operations of the plan's model, and, if it was fitted
+/// to this model, the error of its step.
 struct KnownSpeed {
   double factor = 1;
   std::optional<double> error{};
@@ -38,8 +38,8 @@ KnownSpeed known_speed(const RunPlan& plan) {
   return {count == 0 ? 1 : std::exp(logarithms / count)};
 }
 
-/// What [device] and the cluster's known speeds say of how fast devices are. A device whose step
-/// for this model is known has the error of that step.
+/// Applies the efficiency of [device] and the cluster's known speed of the model. A device whose
+/// step for this model is known has the error of that step.
 void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config,
                       const KnownSpeed& known) {
   if (known.error || config.efficiency != 1)
@@ -86,7 +86,7 @@ void replace_figures(sim::ClusterSpec& cluster, const SimConfig& sim) {
   }
 }
 
-/// Returns what `ask` says of the plan's model.
+/// Returns the result of `ask` for the plan's model.
 template <class Ask>
 auto ask_model(const RunPlan& plan, const Ask& ask) {
   ModelConfig config = plan.model;
@@ -95,7 +95,7 @@ auto ask_model(const RunPlan& plan, const Ask& ask) {
   return ask(make_model(config, *device));
 }
 
-/// The number of tensors of which the model has gradients.
+/// The number of tensors of the model that have gradients.
 std::int64_t gradient_tensors(const Model& model) {
   std::int64_t count = 0;
   for (const auto& unit : model.units)

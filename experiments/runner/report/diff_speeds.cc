@@ -1,4 +1,4 @@
-// How the speeds of a diff are compared.
+// The comparison of speeds in a diff.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -97,7 +97,7 @@ std::string value_table(const Diff& diff) {
   return text_table(lines);
 }
 
-/// What the columns of the table of speeds mean.
+/// The meaning of the columns in the table of speeds.
 std::string legend(const Diff& diff) {
   const auto any = [&](auto which) {
     return std::any_of(diff.speeds.begin(), diff.speeds.end(), which);

@@ -1,4 +1,4 @@
-// Tables of held-out losses, and of what they cost.
+// Tables of held-out losses, and of the cost to reach them.
 #include <fmt/ranges.h>
 
 #include "experiments/runner/report/report_tables.h"

@@ -14,7 +14,7 @@ struct PageParts {
   std::string_view figures_program;  // scripts/report-figures
 };
 
-/// Views of what is part of the program.
+/// The parts that are built into the program.
 PageParts built_in_page();
 
 }  // namespace ringside::runner

@@ -5,8 +5,8 @@
 
 namespace ringside::runner {
 
-/// Whether a comparison tells which of two cases is the faster one: their intervals have no value
-/// in common, as those of ties() have. These are the intervals of their speed-ups if both have the
+/// Whether a comparison can tell which of two cases is faster: their intervals have no value in
+/// common, as those of ties() have. These are the intervals of their speed-ups if both have the
 /// same baseline, and otherwise of their samples/s, half of the range to each side. Those of
 /// simulated cases follow from CaseSummary::simulated_ms; a simulation without stated errors is
 /// exact. A measured figure of one repeat has no interval, so it tells nothing.

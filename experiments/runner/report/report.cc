@@ -37,7 +37,7 @@ CaseTimes times_of(const RunRecord& row) {
           .communication = ms.communication};
 }
 
-/// The median of each time over the rows.
+/// The median of each time over the records.
 CaseTimes median_times(const std::vector<const RunRecord*>& rows) {
   CaseTimes out;
   const Fields fields = fields_of(out);
@@ -54,8 +54,8 @@ double overlap(const RunRecord& row) {
   return times.communication > 0 ? times.hidden / times.communication : 0;
 }
 
-/// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
-/// row that counts, with the smallest seed first.
+/// The records of one case. `attempts` has all of them; `repeats` has, for each repeat, the one
+/// record that counts, with the smallest seed first.
 struct Case {
   std::vector<const RunRecord*> repeats, attempts;
 };
@@ -209,7 +209,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   if (good[0]->cores)
     out.cores = median(each(good, [](const RunRecord& row) { return row.cores.value_or(0); }));
   if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
-  // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
+  // The verdict is over all attempts: a disturbed run was slow, but its results count.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
 }

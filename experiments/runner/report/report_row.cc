@@ -17,7 +17,7 @@ std::string resident_text(const RankRecord& rank) {
                      megabytes(static_cast<double>(rank.rss - rank.rss_of_peers)));
 }
 
-/// Says of which workers a hash of parameters is.
+/// Names the workers to which a hash of parameters belongs.
 std::string shown_text(const RunRecord& row) {
   const RunParameters& at_end = row.at_end;
   if (!at_end.differing.empty())

@@ -24,8 +24,8 @@ bool own_algorithm(const CaseSummary& one) { return one.promise != Promise::same
 
 bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
 
-/// What is known about the case, for instance "bit-identical to single; 1 of 2 repeats disturbed".
-/// A note below the table says what disturbed the repeats.
+/// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A
+/// note below the table names the disturbances.
 std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
   const Proof proof = one.verdict.proof;

@@ -23,8 +23,8 @@ struct CaseSetup {
   std::vector<std::int64_t> seeds{};
 };
 
-/// `repeats` are all repeats of a case, with the smallest seed first; the first one that has
-/// finished says what plans do not.
+/// `repeats` are all repeats of a case, with the smallest seed first; figures that plans lack come
+/// from the first one that has finished.
 CaseSetup setup_of(const std::vector<const RunRecord*>& repeats);
 
 nlohmann::ordered_json to_json(const CaseSetup& setup);

@@ -103,7 +103,8 @@ std::map<std::string, json> files_of(const SavedResults& results) {
     for (const DataState::File& file : data_state_from_json(plan.at("data")).files)
       out["file " + file.path] = fmt::format("{} bytes", file.bytes);
   } catch (const json::exception&) {
-    return {};  // written by a program that knew other files; the keys of the plans are compared
+    return {};  // written by a program with another list of files; the keys of the plans are
+                // compared
   }
   return out;
 }

@@ -15,8 +15,8 @@ namespace ringside::runner {
 struct SweepTable {
   int number = 1;   // counted over the tables of a comparison
   std::string key;  // the swept key
-  /// Of the keys with the most values the key is the first. Texts have the tables of that key
-  /// alone: those of the others say the same again, and are drawn.
+  /// Whether the key is the first of the keys with the most values. Texts have the tables of that
+  /// key alone; the tables of other keys hold the same figures and are only drawn.
   bool longest = true;
   std::string fixed;  // the other swept keys with their values, and the world: "world 8"
   int world = 1;

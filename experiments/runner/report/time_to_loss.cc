@@ -37,7 +37,7 @@ const RunRecord* single_of(const RunRecord& row, const std::vector<const RunReco
   return found;
 }
 
-/// The loss that `row` has to reach; nothing if `single` has to say and has not finished.
+/// The loss that `row` has to reach; none if `single` decides it and has not finished.
 std::optional<double> target_of(const RunRecord& row, const RunRecord* single) {
   if (row.plan.target_kind == TargetKind::number) return row.plan.target_loss;
   return single ? final_loss(*single) : std::nullopt;

@@ -21,7 +21,7 @@ namespace {
 
 using Files = std::vector<std::filesystem::path>;
 
-/// What a run reads: names of its data set and its weights.
+/// The source of a run's data, by name: the data set or the weights.
 std::string source_of(const DataConfig& data) {
   return utf8_text(fmt::format("{}: {}", data.kind, fmt::join(data.path, ", ")));
 }

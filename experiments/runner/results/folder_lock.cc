@@ -30,7 +30,7 @@ void FolderLock::take(const std::filesystem::path& folder) {
   for (int i = 0; i < tries && folder_ >= 0; ++i) {
     if (flock(folder_, LOCK_EX | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK) break;
-    // Those who only ask is_held() share the lock, and give it back at once.
+    // Callers of is_held() share the lock, and release it at once.
     if (flock(folder_, LOCK_SH | LOCK_NB) != 0) break;
     flock(folder_, LOCK_UN);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -5,8 +5,8 @@
 
 namespace ringside::runner {
 
-/// A lock on the folder itself, so it needs no file of its own, and ends with its process whatever
-/// ends that. One process at a time has it.
+/// A lock on the folder itself, so it needs no file of its own, and ends with its process even if
+/// that is killed. One process at a time has it.
 class FolderLock {
  public:
   FolderLock() = default;

@@ -67,7 +67,7 @@ std::vector<std::byte> file_of(const Batch& batch, Device& device) {
 
 void refuse_lengths(const Dataset& data, const RunPlan& plan) {
   if (data.length(0))
-    throw Error("data.kind = '{}': samples differ in length, which scheme {} does not know",
+    throw Error("data.kind = '{}': samples differ in length, which scheme {} does not support",
                 plan.data.kind, plan.scheme);
 }
 

@@ -10,10 +10,9 @@
 
 namespace ringside::runner {
 
-/// Makes what a rank of the run starts and computes with, so that another program need not make it:
-/// initial values, batches and learning rates. Calls `write` with a stream of messages. A message
-/// is a line of JSON that says its "kind" and how many "bytes" follow it; these are a file of
-/// safetensors:
+/// Makes the inputs of a rank, so that another program need not make them: initial values, batches
+/// and learning rates. Calls `write` with a stream of messages. A message is a line of JSON that
+/// says its "kind" and how many "bytes" follow it; these are a file of safetensors:
 ///
 ///   "start"     the initial values and running statistics, by the names of
 ///   core/models/tensor_names.h.
@@ -25,7 +24,7 @@ namespace ringside::runner {
 ///
 /// Held-out micro-batches come once, batch by batch; then come those of training, step by step. If
 /// one process runs all ranks, every micro-batch comes as one message for each worker. Throws Error
-/// for data that such a program cannot have, and whatever `write` throws. Blocks until all is
+/// for data that such a program cannot use, and every exception of `write`. Blocks until all is
 /// written.
 void feed(const RunPlan& plan, int rank,
           const std::function<void(std::span<const std::byte>)>& write);

@@ -1,4 +1,4 @@
-// The measurement of how fast the workers of a run compute.
+// The measurement of the speeds at which the workers of a run compute.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace ringside::runner {
 
 struct SpeedMeasurement {
   MeasuredSpeeds speeds;
-  std::string disturbance;  // what else the machine did meanwhile; empty if nothing disturbed
+  std::string disturbance;  // the cause of a disturbance; empty if there was none
 };
 
 /// Makes the run of a plan of plan_measurement(), and makes it again while other work disturbs it,

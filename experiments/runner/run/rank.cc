@@ -47,7 +47,7 @@ void save_weights(const RunPlan& plan, int worker, const Model& model, SyncSchem
   if (file) file->finish(plan.train.steps);
 }
 
-/// Does `work`. If it throws, tells the listener at once, and throws again.
+/// Does `work`. If it throws, reports the error to the listener at once, and throws again.
 RankRecord heard(const RankListener& listener, const std::function<RankRecord()>& work) {
   try {
     return work();
@@ -57,8 +57,8 @@ RankRecord heard(const RankListener& listener, const std::function<RankRecord()>
   }
 }
 
-/// A server beside a worker, on the same device. It runs in a thread of its own, or, in a simulated
-/// world, as an actor of its own.
+/// A server colocated with a worker, on the same device. It runs in a thread of its own, or, in a
+/// simulated world, as an actor of its own.
 class Companion {
  public:
   Companion(sim::World* world, sim::Place place, const std::string& name,

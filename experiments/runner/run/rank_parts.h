@@ -1,4 +1,4 @@
-// The parts of a rank that follow from its plan alone, whichever program runs the rank.
+// The parts of a rank that follow from its plan alone, for ranks of this program and of others.
 #pragma once
 
 #include <memory>

@@ -11,8 +11,8 @@
 namespace ringside::runner {
 namespace {
 
-/// What a rank keeps of a model: parameters, gradients, their sums, and what an optimizer
-/// remembers.
+/// The flat arrays that a rank keeps of a model: parameters, gradients, their sums, and optimizer
+/// state.
 class Flats {
  public:
   Flats(const RunPlan& plan, TimedDevice& device, std::int64_t count)

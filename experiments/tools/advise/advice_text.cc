@@ -76,7 +76,8 @@ std::string nothing_fits(const Question& question, const Advice& advice) {
     return fmt::format("Nothing could be simulated: {}.\n",
                        advice.others.empty() ? "there is no candidate" : advice.others.front().why);
   return fmt::format(
-      "NOTHING FITS. What needs least, '{}', takes {:.1f} GB of a device with {:.1f} GB, of which "
+      "NOTHING FITS. The smallest candidate, '{}', takes {:.1f} GB of a device with {:.1f} GB, of "
+      "which "
       "{:.1f} GB stay free; use more devices, a smaller model or shorter samples.\n",
       label_of(least->candidate), least->needs_gb, question.memory_gb(), question.reserve_gb);
 }
@@ -99,8 +100,8 @@ std::string_view word_of(Outcome outcome) {
   return {};
 }
 
-/// Those that lose for the same kind of reason are one line for each family and precision, with the
-/// reason of the least bad one.
+/// Candidates that are not advised for the same kind of reason are one line for each family and
+/// precision, with the reason of the best of them.
 std::string explanation(const Advice& advice) {
   struct Group {
     const Considered* best = nullptr;
@@ -122,7 +123,7 @@ std::string explanation(const Advice& advice) {
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.best->candidate.simplicity < b.second.best->candidate.simplicity;
   });
-  std::vector<runner::TableLine> lines = {{"case", "world", "and like it", "this", "why"}};
+  std::vector<TableLine> lines = {{"case", "world", "and like it", "outcome", "why"}};
   for (const auto& [key, group] : groups)
     lines.push_back({label_of(group.best->candidate), std::to_string(group.best->candidate.world),
                      group.count == 1 ? "-" : std::to_string(group.count - 1),

@@ -13,10 +13,10 @@
 namespace ringside::tools::advise {
 namespace {
 
-/// One process with one master for more GPUs than these is nothing that anybody runs.
+/// The most GPUs of one process with one master; more are not used in practice.
 constexpr std::int64_t most_under_a_master = 16;
 
-// The first step fills what later steps find: the second one is timed.
+// The first step allocates memory and fills caches; the second one is timed.
 constexpr int warmup = 1, steps = 2;
 
 /// Settings as `bind_line` takes them.
@@ -65,8 +65,8 @@ std::int64_t machines_of(const Question& question, std::int64_t world) {
   return (world + ranks - 1) / ranks;
 }
 
-/// Parts of a model that servers get: 1 MB, and larger ones where a step would be very many
-/// messages, which cost servers and the simulation alike.
+/// Size of the parts that servers get: 1 MB, and more if a step would take very many messages,
+/// which slow down servers and the simulation.
 std::int64_t partition_mb(const Question& question, std::int64_t world) {
   constexpr std::int64_t most_messages = 50'000, mb = 1'000'000, largest = 1024;
   return std::clamp<std::int64_t>(4 * question.parameters / mb * world / most_messages, 1, largest);
@@ -87,7 +87,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
   };
   if (world == 1) {
     add("single", "single", {});
-    // What a lone rank keeps of itself it can still keep on its host.
+    // A single rank can still offload its state to its host.
     if (!question.on_cpus()) add("fsdp", "fsdp", {});
     return all;
   }
@@ -101,7 +101,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
          {"scheme.fsdp.shard_group", std::to_string(of_machine)}});
   const std::int64_t machines = machines_of(question, world);
   const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
-  add("ps", "ps beside workers",
+  add("ps", "ps colocated",
       {{"scheme.ps.placement", "colocated"}, {"scheme.ps.servers", std::to_string(world)}, part});
   add("ps", "ps on hosts",
       {{"scheme.ps.placement", "dedicated"},
@@ -181,9 +181,9 @@ double network_ms(const Question& question, const Candidate& candidate) {
   const sim::ClusterSpec& cluster = question.cluster();
   const bool half = candidate.precision == "bf16" || candidate.precision == "fp16";
   const double model_gb = 1e-9 * static_cast<double>(question.parameters) * (half ? 2 : 4);
-  // Of what a machine's workers push, all goes out but what its own servers keep; servers beside
-  // workers send as much to the workers of other machines, through the same cards.
-  const double directions = candidate.family.label == "ps beside workers" ? 2 : 1;
+  // All that a machine's workers push leaves the machine, except the parts of its own servers.
+  // Colocated servers send as much to the workers of other machines, through the same cards.
+  const double directions = candidate.family.label == "ps colocated" ? 2 : 1;
   const double out_gb = directions * static_cast<double>(candidate.world) / machines * model_gb *
                         (machines - 1) / machines;
   return 1e3 * out_gb / (static_cast<double>(cluster.nics) * cluster.nic.gbs);

@@ -7,11 +7,11 @@
 namespace ringside::tools::advise {
 namespace {
 
-/// What is to be small: the time of a sample, or the hours of devices where a deadline is met.
+/// The cost to minimise: the time of a sample, or the hours of devices where a deadline is met.
 double cost(const Question& question, const Considered& one) {
   if (question.deadline_h == 0) return 1 / one.samples_per_s;
   if (hours(question, one) <= question.deadline_h) return device_hours_per_million(one);
-  // Who is late comes after all who are not, by speed.
+  // Candidates that miss the deadline come after all others, by speed.
   return std::sqrt(std::numeric_limits<double>::max()) / one.samples_per_s;
 }
 

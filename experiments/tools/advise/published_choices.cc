@@ -95,7 +95,7 @@ Question question_of(const PublishedChoice& choice, int processes) {
   return question;
 }
 
-/// The word for how well a kind of schemes does, and what it stands on.
+/// The word for the fitness of a kind of schemes, and the figures on which it rests.
 std::pair<std::string, std::string> fitness_of(const Advice& advice, const Is& is) {
   std::optional<Considered> plain, any;
   for (const Considered& one : advice.ranked) {
@@ -103,7 +103,7 @@ std::pair<std::string, std::string> fitness_of(const Advice& advice, const Is& i
     auto& best = is_plain(one.candidate) ? plain : any;
     if (!best || one.samples_per_s > best->samples_per_s) best = one;
   }
-  // What compute alone rules out would still run.
+  // A candidate that compute alone rules out would still run.
   const auto slow =
       std::find_if(advice.others.begin(), advice.others.end(), [&](const Considered& one) {
         return is(one.candidate) &&

@@ -56,7 +56,7 @@ std::vector<std::int64_t> default_worlds(const Question& question) {
   return worlds;
 }
 
-/// Candidates set these keys.
+/// Resets the keys that candidates set.
 void reset_what_is_chosen(TrainConfig& train) {
   const TrainConfig defaults;
   train.micro_batch = defaults.micro_batch;

@@ -59,7 +59,7 @@ bool same_line(const Candidate& a, const Candidate& b) {
   return a.world == b.world && a.family.label == b.family.label && a.precision == b.precision;
 }
 
-/// Whether `b` does the same as `a` with less work: with no more micro-batches, and less of
+/// Whether `b` does the same as `a` with less work: with no more micro-batches, and with less
 /// recomputation or offload.
 bool spares(const Candidate& b, const Candidate& a) {
   return same_line(a, b) && b.recompute <= a.recompute && b.offload <= a.offload &&
@@ -89,7 +89,7 @@ class Search {
  private:
   bool goes_on() const { return !interrupted_ && now_() < end_; }
 
-  // ---- what there is to consider
+  // ---- the candidates
 
   void list_candidates() {
     const ModelInfo& model = find_model(question_.training.model.kind);
@@ -115,8 +115,8 @@ class Search {
     }
   }
 
-  /// Gives every candidate the fewest micro-batches with which a device holds it, and what they
-  /// take to compute. Returns false if the user interrupts.
+  /// Gives every candidate the fewest micro-batches with which it fits a device, and their compute
+  /// time. Returns false if the user interrupts.
   bool fit_all() {
     std::vector<MicroBatch> small;
     for (const Considered& one : all_)
@@ -127,7 +127,7 @@ class Search {
     return bound_all();
   }
 
-  /// Looks for the fewest micro-batches, at least so many, with which the candidate fits.
+  /// Finds the fewest micro-batches, but at least `at_least`, with which the candidate fits.
   void fit(Considered& one, std::int64_t at_least) {
     Candidate& candidate = one.candidate;
     const double room = gb * (question_.memory_gb() - question_.reserve_gb);
@@ -158,7 +158,7 @@ class Search {
             : "with one sample at a time a device has no memory left");
   }
 
-  /// Finds out what compute alone takes of a step of each candidate.
+  /// Finds the time of compute alone in a step of each candidate.
   bool bound_all() {
     std::vector<MicroBatch> all;
     for (const Considered& one : all_)
@@ -195,8 +195,8 @@ class Search {
     return best;
   }
 
-  /// Drops those whose compute alone takes longer than a whole step of another one, and so much
-  /// longer that a simpler one would not be advised either.
+  /// Drops candidates whose compute alone takes longer than a whole step of another one, by so much
+  /// that they would not be advised even if they were simpler.
   void prune() {
     for (Considered& one : all_) {
       const Considered* best = pending(one) ? fastest(one.candidate.world) : nullptr;

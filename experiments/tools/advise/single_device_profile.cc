@@ -7,7 +7,7 @@
 namespace ringside::tools::advise {
 namespace {
 
-/// Of the rank's peak, what is not parameters, gradients or optimizer state.
+/// The bytes of the rank's peak other than parameters, gradients and optimizer state.
 double activations_at_peak(const RunRecord& row) {
   const MemoryUse& use = row.ranks.at(0).at_peak;
   return static_cast<double>(use.total() - use[MemoryKind::parameter] - use[MemoryKind::gradient] -

@@ -11,7 +11,7 @@
 namespace ringside::tools::calibrate {
 namespace {
 
-/// What was measured: the operations, and the mean time between two of them.
+/// The measured operations, and the mean time between two of them.
 struct Measurements {
   std::vector<sim::TimedOperation> ops;
   std::vector<double> gaps;  // seconds; one value for each plan

@@ -66,7 +66,7 @@ sim::LinkSpec measure_host_link(Device& device) {
 }
 
 /// The shortest operation is hardly more than the gap between two kernels, which all others have
-/// too. Takes this gap off all of them; of the short ones a tenth is left.
+/// too. Subtracts this gap from all operations; at least a tenth of a short one is left.
 double take_off_launches(std::vector<sim::TimedOperation>& ops) {
   constexpr double least_own = 0.1;
   double launch = ops.front().us;
@@ -75,7 +75,7 @@ double take_off_launches(std::vector<sim::TimedOperation>& ops) {
   return launch;
 }
 
-/// What is assumed of the device, without what `ops` show, and with `more`.
+/// Notes the assumed figures of the device: without those that `ops` show, and with `more`.
 void note_assumed(sim::ClusterSpec& cluster, const std::vector<sim::TimedOperation>& ops,
                   std::vector<std::string> more) {
   std::set<std::string> measured = {"launch_us"};
@@ -109,7 +109,7 @@ void measure_around(sim::ClusterSpec& cluster, const RunPlan& run, const Calibra
       cluster.device.memory_gb = 1e-9 * static_cast<double>(memory->capacity);
     cluster.pcie = measure_host_link(*device);
   }
-  cluster.peer = cluster.nic = cluster.pcie;  // the only GPU sends nothing over them
+  cluster.peer = cluster.nic = cluster.pcie;  // unused, because there is only one GPU
   told("messages");
   const double latency = cluster.pcie.latency_us;
   measure_messages(cluster, plan.device.kind);

@@ -93,9 +93,9 @@ struct EchoRank {
   RankContext context;
 };
 
-/// Returns the medians of several tries: waking the other end up costs a few microseconds or
-/// several times as many, as the system finds its core asleep, for as long as a try lasts.
-runner::EchoTimes echo(const runner::EchoSeries& series, const Links& links) {
+/// Returns the medians of several tries: waking the other end up takes a few microseconds, or
+/// several times as long for a whole try if its core sleeps.
+EchoTimes echo(const EchoSeries& series, const Links& links) {
   constexpr int tries = 9;
   const RunPlan plan = echo_plan();
   std::vector<double> wall, sending;
@@ -173,8 +173,8 @@ void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const Cali
   cluster.collective.network_us_per_mb = times.collective_us_per_mb;
   cluster.message.network_us = times.message_us;
   cluster.message.network_us_per_mb = times.message_us_per_mb;
-  // What is left of a message's way when both ends have done their work, and without the latency
-  // that messages within a host have too.
+  // The rest of a message's time, without the work of both ends and without the latency of messages
+  // within a host.
   cluster.nic.latency_us =
       std::max(0.0, times.message_wall_us - 2 * times.message_us - 2 * cluster.pcie.latency_us);
 }

@@ -13,8 +13,8 @@ namespace {
 
 /// Cluster files allow no other shares.
 constexpr double smallest_share = 1e-9;
-/// The smallest arrays give the latency. They say something about the share, too, if moving their
-/// bytes takes at least this part of their time.
+/// The smallest arrays give the latency. They also count for the share if moving their bytes takes
+/// at least this part of their time.
 constexpr double least_part = 0.1;
 
 using Tables = std::vector<const bench::PublishedCollective*>;
@@ -45,7 +45,7 @@ std::vector<double> simulated_us(const sim::ClusterSpec& cluster,
   return us;
 }
 
-/// Sets the latency that stands for the link's: that of the smallest arrays.
+/// Sets the link's latency to that of the smallest arrays.
 void fit_latency(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
   double& latency = machines ? cluster.nic.step_us : cluster.collective.base_us;
   const double before = latency, more = 10;
@@ -86,7 +86,7 @@ void fit_curve(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
 }
 
 sim::ClusterSpec fitted(sim::ClusterSpec cluster, const Tables& tables, bool machines) {
-  // The curve says what arrays of each size take, by whichever algorithm and protocol.
+  // The curve has the time of arrays of each size, whatever the algorithm and protocol were.
   cluster.collective.tuning = sim::CollectiveTuning::rings;
   // The two depend on each other a little: the smallest arrays move bytes, too.
   for (int round = 0; round < 2; ++round) {

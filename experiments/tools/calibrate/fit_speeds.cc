@@ -29,7 +29,7 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-/// The larger one divided by the smaller one, minus 1; misses that only digits make are none.
+/// The larger one divided by the smaller one, minus 1; deviations within rounding count as none.
 double miss(double here, double measured) {
   const double miss = std::max(here / measured, measured / here) - 1;
   return miss < 1e-3 ? 0 : miss;

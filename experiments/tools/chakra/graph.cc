@@ -16,15 +16,15 @@ namespace {
 constexpr std::array<std::string_view, 5> collectives = {"all_reduce", "reduce_scatter",
                                                          "all_gather", "broadcast", "all_to_all"};
 
-/// What a span means for the order of operations. Of what begins at one moment, the first kind
+/// The role of a span in the order of operations. Of spans that begin at one moment, the first kind
 /// comes first.
 enum class Role { collective, wait, compute };
 
 /// A span of one rank that has a role.
 struct Operation {
   Role role{};
-  const runner::TracedSpan* span = nullptr;
-  std::int64_t within_ns = 0;  // the time of what is nested in it
+  const TracedSpan* span = nullptr;
+  std::int64_t within_ns = 0;  // the time of the spans nested in it
 };
 
 /// The role of a span in the graph; none if it has none.
@@ -64,11 +64,11 @@ void check(const runner::TracedSpan& span, int rank) {
     return;
   throw Error(
       "rank {} moves data by '{}', which is no collective; Chakra traces are written of runs whose "
-      "ranks speak by collectives alone, such as those of ddp and fsdp",
+      "ranks use collectives alone, such as those of ddp and fsdp",
       rank, span.name);
 }
 
-/// Whole microseconds of operations in their order; what is cut off comes back with a later one.
+/// Whole microseconds of operations in their order; the fractions are added to later ones.
 class Microseconds {
  public:
   std::int64_t of(std::int64_t ns) {

@@ -18,7 +18,7 @@
 namespace ringside::tools::cli {
 namespace {
 
-/// What the files of the command line say, and where the result goes.
+/// The figures in the files of the command line, and the place of the result.
 struct Figures {
   std::vector<RunPlan> steps;  // of one device
   std::vector<bench::PublishedCollective> collectives;

@@ -38,8 +38,8 @@ struct AdviseArguments {
 void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
   options
       .add("MODEL", arguments.model,
-           "a preset (see `ringside list models`), or an experiment file, whose training stays as "
-           "it is but for what is chosen")
+           "a preset (see `ringside list models`), or an experiment file, whose training "
+           "stays as it is except for the advised settings")
       .required();
   add_settings(options, arguments.settings);
   options
@@ -63,16 +63,14 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
            "for presets bf16 or fp16, and tf32 or fp32")
       .list()
       .type("A,B");
-  options.add("--price", arguments.price, "of a device and hour, in any currency")
+  options.add("--price", arguments.price, "price of a device for an hour, in any currency")
       .positive()
       .type("P");
-  options.add("--samples", arguments.samples, "samples that are to be trained")
-      .positive()
-      .type("N");
+  options.add("--samples", arguments.samples, "number of samples to train").positive().type("N");
   options
       .add("--deadline", arguments.deadline_h,
-           "hours within which they are to be trained: the fewest hours of devices win that meet "
-           "it")
+           "hours within which to train them; of the cases that meet this, the one with "
+           "the fewest hours of devices is best")
       .positive()
       .type("HOURS");
   options
@@ -81,7 +79,7 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
       .not_negative()
       .type("GB")
       .shows_default();
-  options.add("--seconds", arguments.seconds, "for which candidates are simulated")
+  options.add("--seconds", arguments.seconds, "seconds for which candidates are simulated")
       .positive()
       .type("S")
       .shows_default();
@@ -91,11 +89,13 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
       .shows_default();
   options
       .add("--cases", arguments.written,
-           "how many of the best become cases of the experiment file that is written to DIR/advise")
+           "number of the best candidates that become cases of the experiment file in "
+           "DIR/advise")
       .between(1, 100)
       .type("N")
       .shows_default();
-  options.flag("--explain", arguments.explain, "say of every other candidate why it loses");
+  options.flag("--explain", arguments.explain,
+               "for every other candidate, print the reason why it is not advised");
   add_results(options, arguments.results);
 }
 
@@ -174,9 +174,9 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
   return question;
 }
 
-/// The file for what is advised, in a folder that can be written. Throws Error if it is the
-/// experiment that is asked about.
-OutputFile output_of(const advise::Question& question, const AdviseArguments& arguments) {
+/// The output file for the advice, in a folder that can be written. Throws Error if it is the
+/// experiment in question.
+OutputFile output_of(const Question& question, const AdviseArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -247,8 +247,9 @@ int advise(const AdviseArguments& arguments, const Process& process) {
 
 Execute advise_command(CommandOptions& options) {
   options.summary(
-      "simulate the ways of training a model on a cluster, and say which is best and why: scheme, "
-      "degree of sharding, precision, recomputation, offload, micro-batches, buckets");
+      "simulate the ways of training a model on a cluster, and name the best one "
+      "with the reason: scheme, degree of sharding, precision, recomputation, "
+      "offload, micro-batches, buckets");
   options.uses_cores();
   const auto arguments = std::make_shared<AdviseArguments>();
   declare_advice(options, *arguments);

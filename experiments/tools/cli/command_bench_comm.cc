@@ -79,7 +79,7 @@ bench::CommBench comm_bench_of(const BenchCommArguments& arguments, const Proces
       throw Error("--algorithms: {} is named twice; leave one out", name);
     bench.algorithms.push_back(algorithm);
   }
-  // Beside other libraries: what schemes take by default. NCCL has nothing else.
+  // Next to other libraries, the algorithm that schemes use by default. NCCL has no other.
   if (bench.algorithms.empty() && (!arguments.beside.empty() || arguments.device == "cuda"))
     bench.algorithms = {Algorithm::native};
   if (bench.algorithms.empty())
@@ -121,9 +121,9 @@ int bench_comm(const BenchCommArguments& arguments, const Process& process) {
   } catch (const std::exception& error) {
     return complain(wrong_input, error_text(error));
   }
-  std::vector<bench::CommRow> rows;
-  std::cout << bench::heading_of_rows() << std::flush;
-  // A simulation asks nobody whether it should end, and has nothing to clean.
+  std::vector<CommRow> rows;
+  std::cout << heading_of_rows() << std::flush;
+  // A simulation does not test for interrupts, and leaves nothing to clean up.
   if (!bench.cluster) process.catch_interrupts();
   try {
     bench::run_comm_bench(bench, [&](const bench::CommRow& row) {

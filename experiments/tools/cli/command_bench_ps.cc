@@ -56,7 +56,7 @@ void declare_bench_ps(CommandOptions& options, BenchPsArguments& arguments) {
       .shows_default();
   options
       .add("--partition", arguments.partition,
-           "the most bytes of the array that travel in one message, as in 256KB; default: 1MB")
+           "the most bytes of the array in one message, as in 256KB; default: 1MB")
       .sizes()
       .type("SIZE");
   options

@@ -37,10 +37,9 @@ const std::string processor_kind = "cpu";
 void declare_calibration(CommandOptions& options, CalibrateArguments& arguments) {
   const Option timed =
       options
-          .add(
-              "files", arguments.files,
-              "experiment files that are to be predicted: the operations of their models are timed "
-              "as they are, instead of being told from those of other models")
+          .add("files", arguments.files,
+               "experiment files that are to be predicted: the operations of their models are "
+               "timed themselves, instead of estimated from those of other models")
           .type("FILES");
   const Option threads =
       options.add("--threads", arguments.threads, "threads of a rank (device.threads)")
@@ -49,9 +48,9 @@ void declare_calibration(CommandOptions& options, CalibrateArguments& arguments)
   const Option from =
       options
           .add("--from", arguments.from.files,
-               "fit the cluster that these files name: experiment files whose cases say what was "
-               "published of one device, and files of collectives, whose tables may be the output "
-               "of nccl-tests (as `validate` reads them)")
+               "fit the cluster that these files name: experiment files whose cases have "
+               "published figures of one device, and files of collectives, whose tables may "
+               "be the output of nccl-tests (as `validate` reads them)")
           .type("FILES")
           .excludes(threads)
           .excludes(timed);
@@ -108,9 +107,9 @@ std::vector<RunPlan> runs_of(const CalibrateArguments& arguments, bool in_job) {
   return out;
 }
 
-/// Checks what a calibration of another device than the processor needs besides.
-void check_device(const CalibrateArguments& arguments, const runner::Job* job) {
-  const runner::DeviceRow& row = runner::find_device(arguments.device);
+/// Checks the additional needs of a calibration of another device than the processor.
+void check_device(const CalibrateArguments& arguments, const Job* job) {
+  const DeviceRow& row = find_device(arguments.device);
   if (!row.describe)
     throw Error("--device {}: such devices cannot be measured; choose cpu or cuda", row.name);
   if (arguments.device == processor_kind) {
@@ -122,7 +121,7 @@ void check_device(const CalibrateArguments& arguments, const runner::Job* job) {
     throw Error("--device {}: calibrate runs on one host; leave --host and --hosts out", row.name);
   if (arguments.files.empty())
     throw Error("--device {}: name the experiment files whose models are to be timed", row.name);
-  row.describe();  // that there is one
+  row.describe();  // throws if there is no such device
 }
 
 /// This host for ranks on its devices of this kind.
@@ -138,10 +137,9 @@ calibrate::CalibrationSite site_of_devices(const std::string& kind, runner::Rank
   return site;
 }
 
-/// The hosts of the job, or this one. `runs` say what moves values between hosts.
-calibrate::CalibrationSite site_of(runner::Job* job, const std::vector<RunPlan>& runs,
-                                   runner::RankStart start) {
-  calibrate::CalibrationSite site{.start = std::move(start)};
+/// The hosts of the job, or this one. `runs` decide the library between hosts.
+CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart start) {
+  CalibrationSite site{.start = std::move(start)};
   if (!runs.empty()) site.between = runs.front().hosts.between;
   if (!job) {
     site.cores = site.slots = allowed_cores().value_or(1);

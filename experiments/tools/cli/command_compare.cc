@@ -17,7 +17,7 @@ struct CompareArguments {
   bool events = false;  // print events as lines of JSON in place of tables
 };
 
-/// Declares what `compare` and `launch` have in common.
+/// Declares the options that `compare` and `launch` share.
 void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
   ComparisonArguments& comparison = arguments.comparison;
   options.uses_cores();
@@ -46,8 +46,8 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
              "keep the rows of the results folder, and make only the missing runs; without "
              "--resume, earlier results are moved to its subfolders before-1, before-2, ...");
   options.flag("--json", arguments.events,
-               "print one event a line, in JSON, in place of the tables: what is planned, and "
-               "every run as it goes and as it ends");
+               "print one event a line, in JSON, in place of the tables: the plan, and the "
+               "progress and end of every run");
   add_results(options, comparison.results);
 }
 

@@ -23,7 +23,7 @@ struct DiffArguments {
   std::string json;
 };
 
-/// The share that "3%" or "0.03" says; none for any other text.
+/// The share of "3%" or "0.03"; none for any other text.
 std::optional<double> share(std::string_view text) {
   const bool percent = text.ends_with('%');
   if (percent) text.remove_suffix(1);
@@ -55,8 +55,9 @@ int diff(const DiffArguments& arguments, const Process& process) {
 
 Execute diff_command(CommandOptions& options) {
   options.summary(
-      "compare two results folders row by row: what differs in environment and configuration, "
-      "what became slower or faster, and what has changed of memory, bytes, losses and proofs");
+      "compare two results folders row by row: differences of environment and "
+      "configuration, changes of speed, and changes of memory, bytes, losses and "
+      "proofs");
   options.footer(
       "Ends with status 3 if something became worse (a regression), 0 if nothing did, 2 if the "
       "folders cannot be compared.\n"
@@ -85,7 +86,7 @@ Execute diff_command(CommandOptions& options) {
       .between(50.0, 99.99)
       .type("PERCENT")
       .shows_default();
-  options.add("--json", arguments->json, "also write what was found to this file").type("FILE");
+  options.add("--json", arguments->json, "also write the differences to this file").type("FILE");
   return [arguments](const Process& process) { return diff(*arguments, process); };
 }
 

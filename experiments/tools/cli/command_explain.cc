@@ -28,15 +28,16 @@ struct ExplainArguments {
   std::string json;
 };
 
-/// Where `calibrate` leaves its file if it is called as `compare` was whose results these are.
+/// The file that `calibrate` writes if it has the same --results as the `compare` that made these
+/// results.
 std::filesystem::path machine_beside(const std::filesystem::path& results) {
   const std::filesystem::path parent =
       std::filesystem::absolute(results / "").parent_path().parent_path();
   return machine_file(parent.string());
 }
 
-/// This machine as it was calibrated, for the cases that ran on its CPU; in `ground` stands why
-/// there is none.
+/// Finds the calibration of this machine, for the cases that ran on its CPU; if there is none,
+/// `ground` gets the reason.
 void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::path& results,
                   explain::WhatIfSetup& ground) {
   std::set<std::int64_t> threads;
@@ -62,7 +63,7 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
       file.string(), cluster.name);
 }
 
-/// Says of the failed cases that are asked for why they failed.
+/// The causes of the failed cases that are asked for.
 std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArguments& arguments) {
   std::string out;
   for (const runner::CaseSummary& one : explain::failed_cases(rows))
@@ -129,9 +130,10 @@ int explain_results(const ExplainArguments& arguments, const Process& process) {
 
 Execute explain_command(CommandOptions& options) {
   options.summary(
-      "say where the steps of a comparison went: the critical path, which communication was hidden "
-      "and which was not and why, how far a case is from the least bytes and from computing alone, "
-      "what to try, and what the simulator expects of that");
+      "explain the time of a comparison's steps: the critical path, hidden and "
+      "exposed communication with its causes, the distance of a case from the least "
+      "bytes and from compute alone, remedies, and the simulator's predictions for "
+      "them");
   const auto arguments = std::make_shared<ExplainArguments>();
   options.add("RESULTS", arguments->folder, "the folder of the results, as results/quickstart")
       .required();
@@ -141,9 +143,8 @@ Execute explain_command(CommandOptions& options) {
   options.add("--world", arguments->only_world, "only cases with this number of workers")
       .positive()
       .type("N");
-  options.clearing_flag("--no-trials", arguments->trials,
-                        "simulate nothing of what is to be tried");
-  options.add("--json", arguments->json, "also write what is said to this file, as JSON")
+  options.clearing_flag("--no-trials", arguments->trials, "do not simulate the remedies");
+  options.add("--json", arguments->json, "also write the explanations to this file, as JSON")
       .type("FILE");
   return [arguments](const Process& process) { return explain_results(*arguments, process); };
 }

@@ -24,8 +24,8 @@ void write_to_standard_output(std::span<const std::byte> bytes) {
   }
 }
 
-/// Reads from standard input what launch() tells a rank first, and writes to standard output what
-/// this rank of another program computes with (experiments/runner/run/feed.h). That program starts
+/// Reads from standard input the first message of launch() to a rank, and writes to standard output
+/// the inputs of this rank of another program (experiments/runner/run/feed.h). That program starts
 /// this command.
 int feed_rank() {
   try {
@@ -41,7 +41,7 @@ int feed_rank() {
     const std::string text = said.dump() + '\n';
     try {
       write_to_standard_output(std::as_bytes(std::span(text)));
-    } catch (const Error&) {  // nobody reads any more
+    } catch (const Error&) {  // the reader has ended
     }
     return run_failed;
   }

@@ -33,8 +33,9 @@ int make_keys(const KeysArguments& arguments) {
 
 Execute keys_command(CommandOptions& options) {
   options.summary(
-      "write the keys by which the servers and workers of several machines know each other (see "
-      "scheme.ps.keys, scheme.dp.keys and bench ps --keys)");
+      "write the keys by which the servers and workers of several machines "
+      "authenticate each other (see scheme.ps.keys, scheme.dp.keys and bench ps "
+      "--keys)");
   const auto arguments = std::make_shared<KeysArguments>();
   options
       .add("DIR", arguments->folder,

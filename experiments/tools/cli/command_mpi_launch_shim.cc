@@ -22,7 +22,7 @@ struct OnArguments {
   std::vector<std::string> words;  // options of ssh, the host, the command
 };
 
-/// Has the leader of a job run a command on another host.
+/// Asks the leader of a job to run a command on another host.
 int run_on_host(const OnArguments& arguments) {
   // MPICH gives options of ssh before the host.
   const auto& words = arguments.words;

@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 
 struct Reports {
   std::vector<nlohmann::ordered_json> of_folders;
-  std::vector<std::string> not_read;  // folders without a row that can be shown, and why
+  std::vector<std::string> not_read;  // folders without a record that can be shown, with the cause
 };
 
-/// Reads the folder, and says on standard error what of it cannot be read. With `beside`, the page
-/// will stand in the folder, and the summary there is written anew if all rows can be read and no
-/// comparison goes on.
+/// Reads the folder, and prints on standard error the parts that cannot be read. With `beside`, the
+/// page will stand in the folder, and the summary there is written anew if all records can be read
+/// and no comparison is running.
 void add_folder(Reports& reports, const std::string& folder, bool beside) {
   const auto refuse = [&](const std::string& why) {
     reports.not_read.push_back(why);

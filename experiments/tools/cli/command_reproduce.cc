@@ -28,7 +28,7 @@ struct ReproduceArguments {
   std::string results = "results";
 };
 
-/// What came out of one file.
+/// The results of one file.
 struct Outcome {
   std::vector<runner::PublishedFigure> figures{};
   std::vector<runner::ReproducedChoice> choices{};
@@ -64,7 +64,7 @@ std::vector<Part> parts_of(const std::vector<runner::PublishedTable>& tables) {
   return parts;
 }
 
-/// The tables as far as they are made; prints and writes each as soon as all its files are done.
+/// The tables that are done so far; prints and writes each as soon as all its files are done.
 class Reproduction {
  public:
   Reproduction(const std::vector<runner::PublishedTable>& tables, std::filesystem::path folder,
@@ -149,7 +149,7 @@ Outcome choose(const std::string& file, const Process& process) {
   return outcome;
 }
 
-/// How the work on one file ended.
+/// The end of the work on one file.
 struct Ended {
   int status = ok;  // wrong_input and was_interrupted end the command
   std::string complaint{};
@@ -173,8 +173,8 @@ Ended compare(const ComparisonArguments& arguments, const Process& process,
       compared.status, compared.complaint, {.figures = runner::published_figures(compared.cases)}};
 }
 
-/// Makes the tables anew, and prints each beside what was published; says on standard error how it
-/// goes.
+/// Recomputes the tables, and prints each next to the published one, with progress on standard
+/// error.
 int reproduce(const ReproduceArguments& arguments, const Process& process) {
   std::vector<runner::PublishedTable> tables;
   std::vector<Part> parts;
@@ -223,15 +223,15 @@ int reproduce(const ReproduceArguments& arguments, const Process& process) {
 
 Execute reproduce_command(CommandOptions& options) {
   options.summary(
-      "make published tables anew: print what was published, what came out of simulated clusters "
-      "or of this machine, how far they are apart, and what each table assumes");
+      "recompute published tables: print the published figures, those of simulated "
+      "clusters or of this machine, the deviations, and the assumptions of each table");
   options.uses_cores();
   const auto arguments = std::make_shared<ReproduceArguments>();
   options.add("TABLES", arguments->tables,
               "names of tables, as in T3 V6, or all; without a name the tables are listed");
   add_settings(options, arguments->settings);
   add_resume(options, arguments->resume,
-             "keep what is in the results folder, and make only the missing runs");
+             "keep the rows of the results folder, and make only the missing runs");
   options
       .add("--results", arguments->results,
            "write results to DIR/reproduce, with these tables in tables.md and tables.json")
@@ -239,7 +239,8 @@ Execute reproduce_command(CommandOptions& options) {
       .shows_default();
   options
       .add("--tables", arguments->index,
-           "the index of the tables (TOML): for each its experiment files and what it assumes")
+           "the index of the tables (TOML): the experiment files and the assumptions of "
+           "each")
       .type("FILE")
       .shows_default();
   return [arguments](const Process& process) { return reproduce(*arguments, process); };

@@ -12,7 +12,7 @@ namespace ringside::tools::cli {
 namespace {
 
 struct TraceArguments {
-  std::string folder, run, chakra;  // of results; of which run; where Chakra's traces go
+  std::string folder, run, chakra;  // the folder of results; the run; the folder of Chakra's traces
 };
 
 /// The runs that have left a trace, in the order in which they were made.
@@ -74,7 +74,9 @@ int write_trace(const TraceArguments& arguments) {
 }  // namespace
 
 Execute trace_command(CommandOptions& options) {
-  options.summary("say where the trace of a run is, or write it in another program's format");
+  options.summary(
+      "print the path of a run's trace, or write the trace in another program's "
+      "format");
   const auto arguments = std::make_shared<TraceArguments>();
   options.add("RESULTS", arguments->folder, "the folder of a comparison").required();
   options.add("RUN", arguments->run, "the run: its id, or its label, which means the first repeat");

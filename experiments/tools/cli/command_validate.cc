@@ -20,7 +20,7 @@ struct ValidateArguments {
   std::string results = "results";
 };
 
-/// Throws Error unless a case of the experiment says what was published of it.
+/// Throws Error unless a case of the experiment has a published figure.
 void check_published(const std::string& file, const ValidateArguments& arguments) {
   const runner::Experiment experiment = runner::read_experiment(file, arguments.settings);
   for (const runner::CaseConfig& one : experiment.cases)
@@ -32,7 +32,7 @@ void check_published(const std::string& file, const ValidateArguments& arguments
       file);
 }
 
-/// Compares what the files ask for, and prints what of it was published.
+/// Makes the comparisons of the files, and prints their published figures.
 int validate(const ValidateArguments& arguments, const Process& process) {
   std::map<std::string, std::vector<bench::PublishedCollective>> collectives;  // by file
   try {
@@ -81,8 +81,8 @@ int validate(const ValidateArguments& arguments, const Process& process) {
 
 Execute validate_command(CommandOptions& options) {
   options.summary(
-      "compare what several experiments ask for, and print one table: what was published of their "
-      "cases, and what came out");
+      "make the comparisons of several experiments, and print one table of the "
+      "published figures of their cases next to the new ones");
   options.uses_cores();
   const auto arguments = std::make_shared<ValidateArguments>();
   options

@@ -23,7 +23,7 @@ struct WatchArguments {
 constexpr int look_interval_ms = 200;
 constexpr int columns_of_a_file = 120;
 
-/// What the command prints: the events, or what the comparison itself shows.
+/// The output of the command: events, or the display of the comparison itself.
 class Shown {
  public:
   Shown(const WatchArguments& arguments, const Process& process)
@@ -73,9 +73,8 @@ class Shown {
   watch::ProgressDisplay display_;
 };
 
-/// How the command ends when the comparison's state is `state`.
-int conclude(Shown& shown, const watch::Standing& standing, watch::Watched state,
-             const std::string& folder) {
+/// Ends the command when the comparison's state is `state`.
+int conclude(Shown& shown, const Standing& standing, Watched state, const std::string& folder) {
   shown.conclude(standing);
   const int status = finish(shown.out(), ok);
   if (state == watch::Watched::died)
@@ -125,7 +124,7 @@ Execute watch_command(CommandOptions& options) {
       "follow a comparison that runs in another terminal, by its folder of results, until it ends");
   const auto arguments = std::make_shared<WatchArguments>();
   options.add("RESULTS", arguments->folder, "the folder, as in results/quickstart").required();
-  options.flag("--once", arguments->once, "print how the comparison stands now, and end");
+  options.flag("--once", arguments->once, "print the present state of the comparison, and end");
   options.flag("--json", arguments->events, "print its events, one a line, in JSON");
   return [arguments](const Process& process) { return watch_folder(*arguments, process); };
 }

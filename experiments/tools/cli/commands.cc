@@ -51,7 +51,7 @@ constexpr CommandInfo all_commands[] = {
     {"keys", "", keys_command},
     {"list", "", list_command},
     {"doctor", "", doctor_command},
-    // what other processes start
+    // commands that other processes start
     {"rank", "", rank_command},
     {"stand-in", "", stand_in_command},
     {"on", "", on_command},

@@ -44,10 +44,9 @@ struct Comparison {
   std::vector<RunRecord> rows;  // of earlier runs that need not be repeated
   runner::DataState data;
   int most_attempts = 1;
-  std::optional<runner::CalibratedMachine> machine;  // predicts the runs
-  std::optional<runner::ResultsFolder> folder;
-  runner::Job* job =
-      nullptr;  // of whose processes the ranks of real devices are started; none: here
+  std::optional<CalibratedMachine> machine;  // predicts the runs
+  std::optional<ResultsFolder> folder;
+  Job* job = nullptr;  // its processes start the ranks of real devices; none: this process does
 
   runner::Agents agents() const {
     if (!job) return {};
@@ -104,8 +103,7 @@ void plan(Comparison& comparison) {
                            [job](const std::string& kind) { return job->devices(kind); });
 }
 
-/// Finds everything that can be wrong about the input before any file is touched and any speed is
-/// measured.
+/// Checks all of the input before any file is touched and any speed is measured.
 void prepare(Comparison& comparison, const ComparisonArguments& arguments, const Process& process) {
   runner::Experiment& experiment = comparison.experiment;
   experiment = runner::read_experiment(arguments.experiment.file, arguments.experiment.settings,
@@ -138,10 +136,10 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
       throw Error(
           "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
           changed);
-    // The rows that are there were made with shares that follow from the speeds that are there.
+    // The existing rows were made with shares that follow from the stored speeds.
     if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
     if (!comparison.speeds.empty()) plan(comparison);
-    // Runs that wait for speeds, and rows without a run, are looked at in settle().
+    // Runs that wait for speeds, and records without a run, are handled in settle().
     std::vector<RunPlan> known;
     std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
                  [](const RunPlan& run) { return !waits_for_speeds(run); });
@@ -155,8 +153,8 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
   }
 }
 
-/// Plans the runs anew if some have waited for speeds, which are known by now, and finds those that
-/// are still to be made.
+/// Plans the runs again if some have waited for speeds, which are known by now, and finds the runs
+/// that are still to be made.
 void settle(Comparison& comparison) {
   if (!comparison.speeds.empty()) plan(comparison);
   runner::check_same_experiment(comparison.rows, comparison.runs);
@@ -165,11 +163,11 @@ void settle(Comparison& comparison) {
       runner::remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
-/// Writes report.html. Returns one line that says why there is none; empty if there is one.
-std::string write_report(runner::ResultsFolder& folder, const std::vector<RunRecord>& rows,
-                         const std::vector<runner::CaseSummary>& cases, const Process& process) {
-  const runner::PageParts parts = runner::built_in_page();
-  if (!runner::can_draw(parts)) return "No report.html: " + runner::how_to_get_reports();
+/// Writes report.html. Returns one line with the reason why there is none; empty if there is one.
+std::string write_report(ResultsFolder& folder, const std::vector<RunRecord>& rows,
+                         const std::vector<CaseSummary>& cases, const Process& process) {
+  const PageParts parts = built_in_page();
+  if (!can_draw(parts)) return "No report.html: " + how_to_get_reports();
   const auto environment = folder.read_environment().value_or(nlohmann::json());
   const auto report = runner::report_of(
       {.folder = folder.path().string(), .rows = rows, .cases = cases, .environment = environment});

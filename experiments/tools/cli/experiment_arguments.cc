@@ -20,8 +20,8 @@ void add_resume(CommandOptions& options, ResumeArguments& resume, const std::str
   const Option kept = options.flag("--resume", resume.resume, text);
   options
       .flag("--mixed", resume.mixed,
-            "keep rows that another program, or a machine with another processor or GPUs, has "
-            "made; environment.json says which")
+            "keep rows that another program, or a machine with another processor or GPUs, "
+            "has made; environment.json lists them")
       .needs(kept);
 }
 

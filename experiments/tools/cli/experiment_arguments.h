@@ -14,7 +14,7 @@ struct ExperimentArguments {
   std::vector<std::string> settings;
 };
 
-/// What to keep of a results folder that is there already.
+/// The parts of an existing results folder to keep.
 struct ResumeArguments {
   bool resume = false;
   bool mixed = false;  // keep rows of another program or machine

@@ -22,76 +22,77 @@ namespace ringside::tools::cli {
 namespace {
 
 constexpr const char* keys_from_input = "-";
-constexpr int usual_port = 29500;  // of torchrun and of what follows its example
+constexpr int usual_port = 29500;  // of torchrun and of programs that follow its example
 
 /// A job that this process leads, and the agents that it has started itself, if it has.
 struct LedJob {
-  std::unique_ptr<runner::SshAgents> ssh;
-  std::unique_ptr<runner::Job> job;
-  std::string description;  // one line: who is where, and where that is known from
+  std::unique_ptr<SshAgents> ssh;
+  std::unique_ptr<Job> job;
+  std::string
+      description;  // one line: the hosts of all processes, and the source of this knowledge
 };
 
-/// The address of the leader as it is known to this process.
-std::string leader_address(const runner::LauncherEnv& seat, const JobArguments& job) {
-  const std::string first = seat.leader.substr(0, seat.leader.find(','));
+/// The address of the leader, as this process knows it.
+std::string leader_address(const LauncherEnv& launched, const JobArguments& job) {
+  const std::string first = launched.leader.substr(0, launched.leader.find(','));
   const std::string address =
-      first.empty() ? "127.0.0.1" : runner::resolved(seat.leader_told_by, first);
-  const bool here = runner::is_own_address(address);
-  if (seat.rank == 0 && !here)
+      first.empty() ? "127.0.0.1" : resolved(launched.leader_told_by, first);
+  const bool here = is_own_address(address);
+  if (launched.rank == 0 && !here)
     throw Error(
         "the leader of the job (agent 0) is to listen at {} ({}), which is no address of its host; "
         "set MASTER_ADDR to an address of that host for all processes",
-        address, seat.leader_told_by);
+        address, launched.leader_told_by);
   if (!job.keys.empty()) return address;
-  // Without keys a job is of one host: then the loopback interface does, which nobody else reaches.
+  // Without keys a job has one host, so the loopback interface is enough, which no other host
+  // reaches.
   if (here) return "127.0.0.1";
   throw Error(
       "the leader of the job (agent 0) is on another host, at {} ({}), and hosts trust each other "
       "by keys alone: make some with `ringside keys DIR --workers {}` in a folder that all hosts "
       "see, and start all processes with --keys DIR",
-      address, seat.leader_told_by, seat.size);
+      address, launched.leader_told_by, launched.size);
 }
 
-runner::Rendezvous meeting_of(const runner::LauncherEnv& seat, const JobArguments& job) {
-  runner::Rendezvous meeting{
-      .address = leader_address(seat, job),
-      .port = seat.port == 0 ? usual_port : seat.port,
+Rendezvous rendezvous_of(const LauncherEnv& launched, const JobArguments& job) {
+  Rendezvous rendezvous{
+      .address = leader_address(launched, job),
+      .port = launched.port == 0 ? usual_port : launched.port,
       .keys = job.keys,
-      .key = seat.rank == 0 ? std::string(ps::server_key) : ps::worker_key(seat.rank),
+      .key = launched.rank == 0 ? std::string(ps::server_key) : ps::worker_key(launched.rank),
       .leader = "leader of the job (agent 0)",
-      .address_option = seat.leader_told_by.empty() ? "MASTER_ADDR" : seat.leader_told_by,
+      .address_option = launched.leader_told_by.empty() ? "MASTER_ADDR" : launched.leader_told_by,
       .port_option = "MASTER_PORT",
-      .remedy = seat.leader_told_by.empty()
+      .remedy = launched.leader_told_by.empty()
                     ? "the launcher does not say where the leader is: set MASTER_ADDR to its "
                       "address for all processes"
-                    : fmt::format("{} says that the leader is there; look whether it has begun, "
+                    : fmt::format("{} names this address; check that the leader has started, "
                                   "or set MASTER_ADDR to an address of its host, and MASTER_PORT, "
                                   "for all processes",
-                                  seat.leader_told_by)};
-  if (job.keys != keys_from_input) return meeting;
-  meeting.keys.clear();
-  meeting.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
-  if (meeting.drawn_keys.empty()) throw Error("--keys -: no keys came from standard input");
-  return meeting;
+                                  launched.leader_told_by)};
+  if (job.keys != keys_from_input) return rendezvous;
+  rendezvous.keys.clear();
+  rendezvous.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (rendezvous.drawn_keys.empty()) throw Error("--keys -: no keys came from standard input");
+  return rendezvous;
 }
 
-/// How many ranks this process may start at once.
-int slots_of(const runner::LauncherEnv& seat, const JobArguments& job) {
+/// The number of ranks that this process may start at once.
+int slots_of(const LauncherEnv& launched, const JobArguments& job) {
   if (job.slots > 0) return job.slots;
-  if (seat.slots_as.empty()) return seat.slots;
-  const auto gpus = seat.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
-  if (seat.slots_as == "gpu" && gpus == 0)
+  if (launched.slots_as.empty()) return launched.slots;
+  const auto gpus = launched.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
+  if (launched.slots_as == "gpu" && gpus == 0)
     throw Error("PET_NPROC_PER_NODE = gpu, but this host shows no GPU; set it to cpu or a number");
   return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
 }
 
-runner::AgentFacts facts_of(const runner::LauncherEnv& seat, const JobTask& task,
-                            const JobArguments& job, const Process& process) {
-  runner::AgentFacts facts =
-      runner::facts_of_this_process(std::filesystem::canonical(process.program));
-  facts.agent = seat.rank;
-  facts.agents = seat.size;
-  facts.slots = slots_of(seat, job);
+AgentFacts facts_of(const LauncherEnv& launched, const JobTask& task, const JobArguments& job,
+                    const Process& process) {
+  AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
+  facts.agent = launched.rank;
+  facts.agents = launched.size;
+  facts.slots = slots_of(launched, job);
   facts.commit = process.built_commit;
   if (!job.advertise.empty()) facts.address = runner::address_given("--advertise", job.advertise);
   facts.experiment = runner::digest_of(task.files, task.settings);
@@ -102,11 +103,11 @@ RankProgram rank_program(const Process& process) {
   return {process.program, {"rank"}, process.environment};
 }
 
-runner::JobStart job_start(runner::Rendezvous meeting, runner::AgentFacts facts,
-                           const JobArguments& job, const Process& process) {
-  if (facts.address.empty()) facts.address = meeting.address;
-  facts.interface = runner::interface_of(facts.address);
-  return {.meeting = std::move(meeting),
+JobStart job_start(Rendezvous rendezvous, AgentFacts facts, const JobArguments& job,
+                   const Process& process) {
+  if (facts.address.empty()) facts.address = rendezvous.address;
+  facts.interface = interface_of(facts.address);
+  return {.meeting = std::move(rendezvous),
           .facts = std::move(facts),
           .join_timeout_s = job.join_timeout_s,
           .program = rank_program(process),
@@ -174,68 +175,67 @@ LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& p
 }
 
 /// A job whose processes a launcher has started.
-LedJob join_as_leader(const runner::LauncherEnv& seat, const JobTask& task, const JobArguments& job,
+LedJob join_as_leader(const LauncherEnv& launched, const JobTask& task, const JobArguments& job,
                       const Process& process) {
-  const runner::JobStart start =
-      job_start(meeting_of(seat, job), facts_of(seat, task, job, process), job, process);
+  const JobStart start =
+      job_start(rendezvous_of(launched, job), facts_of(launched, task, job, process), job, process);
   LedJob out;
   out.job = std::make_unique<runner::Job>(start);
   out.description = fmt::format(
-      "Job of {} processes ({}), led at {}:{} ({}): {}", seat.size, seat.told_by,
+      "Job of {} processes ({}), led at {}:{} ({}): {}", launched.size, launched.told_by,
       start.meeting.address, start.meeting.port,
-      seat.leader_told_by.empty() ? "the launcher does not say where" : seat.leader_told_by,
+      launched.leader_told_by.empty() ? "the launcher does not say where" : launched.leader_told_by,
       text_of(out.job->agents()));
   return out;
 }
 
 /// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
 /// process is alone. Blocks until all agents have come. Throws Error.
-std::optional<LedJob> lead_job(const std::optional<runner::LauncherEnv>& seat, const JobTask& task,
+std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& launched, const JobTask& task,
                                const JobArguments& job, const Process& process) {
   if (!job.hosts.empty()) {
     process.catch_interrupts();
     return launch_job(task, job, process);
   }
-  if (!seat) return {};
+  if (!launched) return {};
   process.catch_interrupts();
-  return join_as_leader(*seat, task, job, process);
+  return join_as_leader(*launched, task, job, process);
 }
 
 /// Runs this process as an agent, and returns its exit status.
-int follow(const runner::LauncherEnv& seat, const JobTask& task, const JobArguments& job,
+int follow(const LauncherEnv& launched, const JobTask& task, const JobArguments& job,
            const Process& process) {
   try {
     process.catch_interrupts();
-    runner::run_agent({.meeting = meeting_of(seat, job),
-                       .facts = facts_of(seat, task, job, process),
-                       .join_timeout_s = job.join_timeout_s,
-                       .program = rank_program(process),
-                       .interrupted = process.interrupted});
+    run_agent({.meeting = rendezvous_of(launched, job),
+               .facts = facts_of(launched, task, job, process),
+               .join_timeout_s = job.join_timeout_s,
+               .program = rank_program(process),
+               .interrupted = process.interrupted});
     return ok;
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : run_failed,
-                    fmt::format("agent {}: {}", seat.rank, error.what()));
+                    fmt::format("agent {}: {}", launched.rank, error.what()));
   }
 }
 
 }  // namespace
 
 void check_alone(const std::string& command, const std::string& instead, const Process& process) {
-  if (const auto seat = runner::launcher_env_of(process.environment))
+  if (const auto launched = launcher_env_of(process.environment))
     throw Error(
         "{}: {} say that a launcher has started this process as one of {}, and each would make the "
         "whole run by itself; {}",
-        command, seat->told_by, seat->size, instead);
+        command, launched->told_by, launched->size, instead);
 }
 
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
            const std::function<int(runner::Job*)>& lead) {
   std::optional<LedJob> led;
   try {
-    const auto seat =
-        job.hosts.empty() ? runner::launcher_env_of(process.environment) : std::nullopt;
-    if (seat && seat->rank > 0) return follow(*seat, task, job, process);
-    led = lead_job(seat, task, job, process);
+    const auto launched = job.hosts.empty() ? launcher_env_of(process.environment) : std::nullopt;
+    if (launched && launched->rank > 0) return follow(*launched, task, job, process);
+    led = lead_job(launched, task, job, process);
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : wrong_input, error.what());
   }

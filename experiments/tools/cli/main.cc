@@ -23,7 +23,7 @@ std::size_t taken_count = 0;
 void take_before_libraries_begin(int, char**, char** environment) {
   taken_count = ringside::tools::cli::take_thread_binding(environment, taken);
 }
-// The loader calls what stands in this section before the constructors of any library.
+// The loader calls the functions in this section before the constructors of any library.
 __attribute__((section(".preinit_array"),
                used)) void (*const before_libraries)(int, char**,
                                                      char**) = take_before_libraries_begin;

@@ -6,7 +6,7 @@ namespace ringside::tools::cli {
 
 std::string WaitingText::left_out_text(std::size_t bytes) {
   return fmt::format(
-      "ringside: {} bytes of output are left out here, because nobody read the output in time\n",
+      "ringside: {} bytes of output are left out here, because the output was not read in time\n",
       bytes);
 }
 

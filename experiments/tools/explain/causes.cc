@@ -27,7 +27,7 @@ const std::vector<Cause>& causes() {
       {"offload not hidden", true, host_not_hidden},
       {"recomputation", false, recomputed},
       {"the whole optimizer on every rank", false, whole_optimizer},
-      // What is left:
+      // General causes, for the rest:
       {"a tiny batch", false, tiny_batch},
       {"communication longer than compute", true, long_communication},
   };

@@ -1,4 +1,4 @@
-// Causes that lie in the machine and in how work is divided over ranks.
+// Causes that lie in the machine and in the division of work over ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ double threads_of_workers(const RunPlan& plan) {
 
 bool too_many_threads(const RunRecord& row) {
   const double cores = shared_cores(row);
-  // Workers that rest for a trial (device.slow) leave cores idle. What other processes used was not
-  // to be had.
+  // Workers that are slowed for a trial (device.slow) leave cores idle. Core time of other
+  // processes was not available.
   const double by_others =
       row.load && row.load->seconds > 0 ? row.load->others_s / row.load->seconds : 0;
   const bool all_busy = !row.cores || *row.cores + by_others >= busy * cores;
@@ -54,11 +54,11 @@ struct Slowest {
   int rank = -1;
   double ms = 0, others_ms = 0;                // of compute in a step, as the case's figures
   double sample_ms = 0, others_sample_ms = 0;  // of one sample
-  double waited_ms = 0;                        // that an average worker waits for this rank
+  double waited_ms = 0;  // time for which an average worker waits for this rank
 };
 
 std::optional<Slowest> slowest_of(const Evidence& e) {
-  // Where threads outnumber cores, the system's scheduler decides which rank is slow.
+  // If threads outnumber cores, the system's scheduler decides which rank is slow.
   if (e.ranks.size() < 2 || too_many_threads(*e.row)) return {};
   const auto longest = std::max_element(
       e.ranks.begin(), e.ranks.end(),
@@ -81,8 +81,8 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
     return wait.last && wait.last->rank == out.rank ? wait.for_last_rank_ms() : 0;
   });
   if (out.ms < slower * out.others_ms) return {};
-  // The master answers each worker by itself, and no trace shows for whom it waits; but its values
-  // need all workers' gradients.
+  // The master answers each worker separately, and a trace does not show for which worker it waits;
+  // but its values need all workers' gradients.
   const bool all_wait = e.plan().scheme == "dp";
   if (!all_wait && out.waited_ms < least_share * e.ms.mean()) return {};
   return out;
@@ -157,8 +157,8 @@ std::optional<Finding> slow_rank(const Evidence& e, const std::vector<Finding>&)
                               one->rank, runner::milliseconds(one->ms), one->ms / one->others_ms,
                               runner::milliseconds(one->others_ms), waits_of_others(*one))};
   const RunPlan& plan = e.plan();
-  // Cores of one machine are equal. Which worker is slow there is up to the system, and is another
-  // one in the next run, so shares by speed would follow a chance.
+  // Cores of one machine are equal. The slow worker there is chosen by the system's scheduler and
+  // changes from run to run, so shares by speed would not help.
   if (share_a_memory(plan) && !plan.cluster && plan.device.slow.empty()) {
     out.remedies.push_back(
         {.words = "running it again: workers are not bound to cores, and what slows one of them, "

@@ -14,13 +14,13 @@ double moved(const RankRecord& rank) {
   return rank.bytes_sent_per_step + rank.bytes_received_per_step;
 }
 
-/// Exposed time for servers; without a trace all of it, since workers of servers wait for nothing
-/// else.
+/// Exposed time of waits for servers; without a trace all exposed time, because workers of servers
+/// wait for nothing else.
 double exposed_ms(const Evidence& e) {
   return e.traced() ? e.transfer_ms(WaitFor::server) : e.ms.exposed;
 }
 
-/// The serving rank that moves most, and what a rank that only works moves in the median.
+/// The serving rank that moves the most bytes, and the median bytes of ranks that only work.
 struct Traffics {
   const RankRecord* server = nullptr;
   double worker = 0;
@@ -43,8 +43,8 @@ Traffics traffics_of(const RunRecord& row) {
 /// Whether the server's link takes most of the time for which workers wait.
 std::string of_the_link(const RunPlan& plan, const RankRecord& server, double waited_ms) {
   const auto gbs = link_gbs(plan);
-  if (!gbs) return fmt::format("Workers wait {} ms for it.", runner::milliseconds(waited_ms));
-  // The master of `dp` first gives values out and then takes gradients in; other servers do both at
+  if (!gbs) return fmt::format("Workers wait {} ms for it.", milliseconds(waited_ms));
+  // The master of `dp` first sends values and then receives gradients; other servers do both at
   // once.
   const double bytes = plan.scheme == "dp"
                            ? moved(server)
@@ -63,15 +63,16 @@ std::string of_the_link(const RunPlan& plan, const RankRecord& server, double wa
 
 Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme = "ddp"}; }
 
-/// A server beside every worker, so that every link carries as much.
+/// A server colocated with every worker, so that all links carry equally much.
 Remedy servers_everywhere(const RunPlan& plan) {
-  return {.words = fmt::format("{} servers, one beside each worker", plan.world),
+  return {.words = fmt::format("{} servers, one colocated with each worker", plan.world),
           .settings = {{"scheme.ps.servers", std::to_string(plan.world)},
                        {"scheme.ps.placement", "colocated"}},
           .scheme = "ps"};
 }
 
-/// Whether remedies may change the scheme: those whose workers run free compute another training.
+/// Whether remedies may change the scheme: schemes whose workers do not wait for each other compute
+/// another training.
 bool same_training(const RunPlan& plan) { return plan.promise == Promise::same_run; }
 
 }  // namespace

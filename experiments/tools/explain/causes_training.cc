@@ -1,5 +1,5 @@
-// Causes that lie in the training itself: its batch, its optimizer, and what is left of
-// communication when no particular cause explains it.
+// Causes that lie in the training itself: its batch, its optimizer, and communication that no
+// particular cause explains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace ringside::tools::explain {
 namespace {
 
-/// The share of a step below which the compute that grows with the samples is little: with twice
-/// the samples the step takes then at most a quarter longer.
+/// The share of a step below which the compute that grows with the samples counts as little: twice
+/// the samples then make the step at most a quarter longer.
 constexpr double little_compute = 0.25;
 constexpr std::int64_t larger = 4;  // times the batch that is tried
 
@@ -26,23 +26,24 @@ double explained_ms(const std::vector<Finding>& before) {
   return sum;
 }
 
-/// Exposed time that is not a wait for a rank that comes late.
+/// Exposed time other than waits for a rank that comes late.
 double exposed_transfer_ms(const Evidence& e) {
   return std::max(0.0, e.ms.exposed - e.for_last_rank_ms());
 }
 
-/// How long the bytes of the busiest rank take over its link at least; 0 if the link is not known.
+/// The least time that the bytes of the busiest rank take over its link, ms; 0 if the link is not
+/// known.
 double link_ms(const Evidence& e) {
   const auto gbs = link_gbs(e.plan());
   return gbs ? e.summary.bytes_sent_per_step / *gbs / 1e6 : 0;
 }
 
-/// Whether moving bytes takes most of the communication, and not what each message costs.
+/// Whether moving bytes takes most of the communication, not the fixed time of messages.
 bool link_is_full(const Evidence& e) { return link_ms(e) >= 0.5 * exposed_transfer_ms(e); }
 
-/// The compute that grows with the samples: all of it, but at most what the model's operations take
-/// at a quarter of the device's peak. Large batches do better than that; what small ones take
-/// beyond goes into launches, and into reading parameters that few samples share.
+/// The compute that grows with the samples: all compute, but at most the time of the model's
+/// operations at a quarter of the device's peak. Large batches reach more than that; the rest of
+/// the time of small ones goes into launches, and into reading parameters that few samples share.
 double growing_ms(const Evidence& e) {
   constexpr double share_of_peak = 0.25;
   const std::optional<Peak> peak = runner::peak_of(*e.row);

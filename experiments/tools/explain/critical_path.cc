@@ -75,8 +75,9 @@ class Walk {
     return true;
   }
 
-  /// Goes through the communication that ended a wait, and through what was before it in the queue,
-  /// to the rank that came last to it. Without a trace of that, to the begin of the wait.
+  /// Goes back through the communication that ended a wait, and through operations before it in the
+  /// queue, to the rank that came last to it. Without a trace of these goes back to the begin of
+  /// the wait.
   void go_through(const TraceSlice& wait) {
     const TraceSlice* moved = awaited_by(*worker_, wait);
     std::optional<LastToCome> last =

@@ -10,9 +10,9 @@
 namespace ringside::tools::explain {
 namespace {
 
-/// A gain in speed below this share is none: predictions do not tell as little.
+/// A gain in speed below this share counts as none, because predictions are less accurate.
 constexpr double little = 0.01;
-/// A mean step that is so many times the median says that some steps are much longer than others.
+/// A mean step of this many times the median shows that some steps are much longer than others.
 constexpr double uneven = 1.25;
 
 std::string share_text(double part, double whole) {

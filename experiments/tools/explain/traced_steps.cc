@@ -19,7 +19,7 @@ void sort_by_begin(std::vector<TraceSlice>& slices) {
 }
 
 /// Whether the slice is a wait within the last slice of `out`. If so, the wait divides that slice,
-/// for a worker that waits does nothing else.
+/// because a worker that waits does nothing else.
 bool divides(const TraceSlice& slice, std::vector<TraceSlice>& out) {
   constexpr auto exposed = Activity::exposed;
   if (out.empty() || slice.activity != exposed || out.back().activity == exposed) return false;
@@ -54,8 +54,8 @@ void flatten(std::vector<TraceSlice>& slices) {
 TracedWorker worker_of(int rank, const std::vector<runner::TracedSpan>& spans) {
   TracedWorker out{rank, {}, {}};
   std::vector<TraceSlice> main;
-  for (const runner::TracedSpan& span : spans) {
-    if (span.line == "serving") continue;  // of a server beside the worker
+  for (const TracedSpan& span : spans) {
+    if (span.line == "serving") continue;  // of a server colocated with the worker
     if (span.category == "step") {
       const TraceSlice step = slice_of(span, {});
       out.steps.push_back({step.begin_ms, step.end_ms, {}});

@@ -26,8 +26,8 @@ WaitFor kind_of(const TraceSlice& slice) {
   return WaitFor::other;
 }
 
-/// Whether a server's reply needs what all workers have sent. The master of `dp` answers each
-/// worker by itself, but for the values, which workers ask for when they have pushed.
+/// Whether a server's reply needs messages of all workers. The master of `dp` answers each worker
+/// separately, except for the values, which workers request when they have pushed.
 bool answers_together(const RunPlan& plan) {
   return plan.scheme == "ps" && plan.promise == Promise::same_run;
 }

@@ -16,12 +16,12 @@ enum class WaitFor : std::uint8_t {
   reduction,  // the sum of gradients over ranks
   gather,     // parameters that lie in shards on all ranks
   server,     // replies of servers, and messages to them
-  host,       // what is offloaded to the host
+  host,       // state that is offloaded to the host
   ranks,      // all ranks, without any data
   other
 };
 
-/// The rank that came last to a collective, and when.
+/// The rank that came last to a collective, and the time.
 struct LastToCome {
   double at_ms = 0;
   int rank = -1;
@@ -51,9 +51,9 @@ struct Wait {
 class Collectives {
  public:
   explicit Collectives(const TracedRun& run, const RunPlan& plan);
-  /// Of the collective of that name to which `rank` came at `at_ms`. None if a rank of the run is
-  /// not traced, if the collective began before the traced steps on one of them, and for what a
-  /// worker does without the others.
+  /// The last rank of the collective of that name to which `rank` came at `at_ms`. None if a rank
+  /// of the run is not traced, if the collective began before the traced steps on one of them, and
+  /// for operations of one worker alone.
   std::optional<LastToCome> last(const std::string& name, int rank, double at_ms) const;
 
  private:

@@ -11,13 +11,13 @@
 namespace ringside::tools::explain {
 namespace {
 
-// As predictions have; see experiments/runner/run/predict.cc.
+// The same numbers as in experiments/runner/run/predict.cc.
 constexpr std::int64_t most_steps = 11, most_warmup = 2;
 
-/// The configuration from which the planner makes `plan`. What the planner has settled stands in it
-/// as it was settled, so that planning again changes nothing.
-runner::ExperimentConfig config_of(const RunPlan& plan) {
-  runner::ExperimentConfig config;
+/// The configuration from which the planner makes `plan`. It has the values that the planner has
+/// settled, so that planning again changes nothing.
+ExperimentConfig config_of(const RunPlan& plan) {
+  ExperimentConfig config;
   config.name = plan.experiment;
   config.model = plan.model;
   config.data = plan.data;
@@ -40,18 +40,18 @@ runner::ExperimentConfig config_of(const RunPlan& plan) {
   return config;
 }
 
-/// Why a run cannot be simulated; empty if it can be.
+/// The reason why a run cannot be simulated; empty if it can be.
 std::string not_simulated(const RunPlan& plan, const WhatIfSetup& ground) {
-  if (plan.program) return "another program ran it, of which the simulator knows nothing";
+  if (plan.program) return "another program ran it, which the simulator does not model";
   if (plan.cluster) return {};
   if (plan.device.kind != "cpu")
     return fmt::format("runs on device '{}' of this machine cannot be simulated", plan.device.kind);
   if (!plan.device.slow.empty() || plan.device.jitter > 0)
-    return "the simulator does not know workers that are slowed for a trial (device.slow)";
+    return "the simulator does not model workers that are slowed for a trial (device.slow)";
   if (plan.sums.unknown_order)
-    return "the simulator does not know what a library between hosts does by itself";
+    return "the simulator does not model the all-reduce of a library between hosts";
   if (plan.train.offload != Offload::none)
-    return "the host of a CPU is the processor that computes, of which the simulator knows nothing";
+    return "the host of a CPU is the processor that computes, which the simulator does not model";
   if (!ground.machine) return ground.no_machine;
   if (ground.machine->threads != plan.device.threads)
     return fmt::format("this machine is calibrated for ranks with {} thread{}, but these have {}",
@@ -64,8 +64,8 @@ bool same_change(const Remedy& a, const Remedy& b) {
   return a.settings == b.settings && a.scheme == b.scheme && a.world == b.world;
 }
 
-/// Puts the figures of a simulated run into a trial, or why there are none.
-bool take(const runner::RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
+/// Puts the figures of a simulated run into a trial, or the reason why there are none.
+bool take(const RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
   if (outcome.interrupted) {
     why_not = "interrupted";
     return false;

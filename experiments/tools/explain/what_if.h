@@ -11,8 +11,8 @@
 
 namespace ringside::tools::explain {
 
-/// The effect of a remedy that the simulator predicts. Both runs are simulated, so that what the
-/// simulator gets wrong of the case is wrong in both.
+/// The effect of a remedy that the simulator predicts. Both runs are simulated, so that errors of
+/// the simulator for this case are in both.
 struct WhatIf {
   Remedy remedy{};
   std::string why_not{};                   // a clause, if there are no figures
@@ -34,7 +34,7 @@ struct WhatIfSetup {
 };
 
 /// The plan with which the run of `plan` is simulated with other settings, with few steps. Throws
-/// Error for settings that cannot be, and for runs that cannot be simulated.
+/// Error for impossible settings, and for runs that cannot be simulated.
 RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetup& ground);
 
 /// Simulates the case and each remedy that can be simulated. Blocks. Returns trials in the order of

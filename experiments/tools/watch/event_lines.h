@@ -23,13 +23,13 @@ class EventLines : public runner::ProgressListener {
   bool ended_ = false;
 };
 
-/// The line in place of lines, of so many bytes in all, that were not read in time.
+/// The line that replaces lines of `bytes` bytes in all that were not read in time.
 std::string left_out_event(std::size_t bytes);
 
-/// Adds events to the end of a file, which others may read meanwhile: of a run's steps one a
-/// second. Does not wait for the disk: the file says how a comparison goes, and what came out
-/// of it stands in other files.
-class EventFile : public runner::ProgressListener {
+/// Adds events to the end of a file, which others may read meanwhile; at most one step a second.
+/// Does not wait for the disk, because the file has only the progress of a comparison; its results
+/// are in other files.
+class EventFile : public ProgressListener {
  public:
   /// Ends a last line of the file that was cut short. Throws Error if the file cannot be written.
   EventFile(const OpenFolder& folder, const std::string& name);

@@ -16,7 +16,7 @@ constexpr std::size_t gap = 2;  // blanks between two columns of the table
 
 struct Column {
   std::string_view name;
-  /// So many columns of a label are worth more than this column.
+  /// The number of columns of a label that are worth more than this column.
   std::size_t yields_to;
   std::string (*cell)(const CaseStanding& of, bool is_present);
 };
@@ -91,8 +91,8 @@ FilledColumn fill(const Column& column, const Standing& standing,
   return out;
 }
 
-/// Leaves out columns until labels have room, those first that yield to the shortest label. Returns
-/// the room that labels have.
+/// Leaves out columns until labels have room; those that yield to the shortest label go first.
+/// Returns the room that labels have.
 std::size_t make_room(std::vector<FilledColumn>& columns, std::size_t widest_label,
                       std::size_t room) {
   for (;;) {
@@ -167,7 +167,7 @@ std::string present_text(const Standing& standing, double time) {
   const std::optional<double> seconds = standing.seconds_left(time);
   const std::string left = seconds ? fmt::format("  {} left", duration_text(*seconds)) : "";
   std::string out = head(run, standing, standing.done() + 1, standing.present()->attempt);
-  if (of.step) {  // what matters most comes first: narrow terminals cut the line
+  if (of.step) {  // the most important figures come first, because narrow terminals cut the line
     out += fmt::format("  step {}/{}", of.step->step, run.steps) + left;
     if (of.step->samples_per_s) out += fmt::format("  {:.1f} samples/s", *of.step->samples_per_s);
     if (of.step->loss) out += fmt::format("  loss {:.4f}", *of.step->loss);

@@ -22,8 +22,8 @@ std::string comparison_text(const Standing& standing);
 
 /// The table that fills in: a line for each case, with the medians of its runs or, while none has
 /// ended, of the newest step. Where labels need the room, columns are left out, the least needed
-/// first; then labels are cut. If `most_lines` have no room for all cases, those are shown whose
-/// runs are being made or have failed, then those that were heard of last, and the last line counts
+/// first; then labels are cut. If `most_lines` have no room for all cases, cases are shown whose
+/// runs are being made or have failed, then those with the newest events, and the last line counts
 /// the others. No line if there is no room for a case.
 std::vector<std::string> case_lines(const Standing& standing, int columns, int most_lines);
 

@@ -49,14 +49,14 @@ class Standing {
   /// Events of runs that the comparison has not planned are left out.
   void hear(const runner::ProgressEvent& event);
 
-  /// Whether a comparison has begun; without one there is nothing else to say.
+  /// Whether a comparison has begun; before that all other members are empty.
   bool began() const { return began_.has_value(); }
   const runner::ComparisonBegan& comparison() const { return *began_; }
   /// In the order of the tables.
   const std::vector<CaseStanding>& cases() const { return cases_; }
   const std::optional<PresentRun>& present() const { return present_; }
-  const std::optional<runner::ComparisonEnded>& end() const { return end_; }
-  /// Nothing if the run was not planned.
+  const std::optional<ComparisonEnded>& end() const { return end_; }
+  /// None if the run was not planned.
   std::optional<RunPlace> place_of(const std::string& run) const;
   int planned() const;
   int done() const;
@@ -67,7 +67,7 @@ class Standing {
   std::optional<double> seconds_left(double time) const;
 
  private:
-  /// The place of the run of which the newest event tells.
+  /// The place of the run of the newest event.
   std::optional<RunPlace> told_of(const std::string& run);
   void take(const runner::ComparisonBegan& event);
   void take(const runner::RunPredicted& event);

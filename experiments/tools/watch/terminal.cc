@@ -58,7 +58,7 @@ void TerminalBlock::draw(const std::vector<std::string>& lines) {
     text += fmt::format("{}{}\n", line, erase_to_end_of_line);
     drawn_.push_back(static_cast<int>(runner::columns_of(line)));
   }
-  out_ << text << erase_below << std::flush;  // below may stand the echo of a key
+  out_ << text << erase_below << std::flush;  // the echo of a key may be below the block
 }
 
 void TerminalBlock::leave() {

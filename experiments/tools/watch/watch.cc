@@ -54,12 +54,12 @@ double last_written(const fs::path& file) {
   return stat(file.c_str(), &there) == 0 ? static_cast<double>(there.st_mtime) : 0;
 }
 
-/// The events that tell of the rows in a folder of results, for a folder that has no file of
-/// events. The end of the comparison is among them if every run has a row. Adds to `complaints`
-/// what cannot be read. Throws Error if the folder has no results.
-std::vector<runner::ProgressEvent> rows_as_events(const fs::path& folder,
-                                                  std::vector<std::string>& complaints) {
-  const runner::SavedResults results = runner::read_results(folder);
+/// Events that are made from the records in a folder of results, for a folder that has no file of
+/// events. The end of the comparison is among them if every run has a record. Adds to `complaints`
+/// the parts that cannot be read. Throws Error if the folder has no results.
+std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
+                                          std::vector<std::string>& complaints) {
+  const SavedResults results = read_results(folder);
   complaints.insert(complaints.end(), results.complaints.begin(), results.complaints.end());
   const double time = last_written(folder / "rows.jsonl");
   runner::ComparisonBegan began{.experiment = results.name};
@@ -107,13 +107,14 @@ Watch::Watch(fs::path folder)
 Watched Watch::state(bool held) const {
   if (!standing_.began()) return held ? Watched::preparing : Watched::died;
   if (!standing_.end()) return held ? Watched::running : Watched::died;
-  // A process that has the folder although the end was there already is about to make more runs.
+  // If a process holds the folder although the end was there already, it is about to make more
+  // runs.
   return held && end_was_there_ ? Watched::preparing : Watched::ended;
 }
 
 Watch::Look Watch::look() {
-  // The folder is asked first: whoever lets go of it has told everything before.
-  const bool held = runner::is_held(folder_);
+  // Test the lock before reading: a process writes all events before it releases the folder.
+  const bool held = is_held(folder_);
   Look out{.lines = follower_.read(), .complaints = follower_.take_complaints()};
   if (is_first_) {
     const auto newest = std::find_if(out.lines.rbegin(), out.lines.rend(), begins_a_comparison);

@@ -1,4 +1,4 @@
-// What asynchronous servers compute: corrected gradients, a centre, and means without lost workers.
+// Results of asynchronous servers: corrected gradients, a centre, and means without lost workers.
 #include <gmock/gmock.h>
 
 #include "tests/ps/server_fixture.h"
@@ -168,7 +168,7 @@ class BackupWorkers : public AsynchronousServerTest {
 TEST_F(BackupWorkers, GoOnAfterOneHasDiedInMidPush) {
   ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
   die_in_mid_push(server);
-  // The newest version that worker 2 has read is 2, so nobody can push an update 1 any more.
+  // The newest version that worker 2 has read is 2, so no worker can push an update 1 any more.
   server.handle(2, push_of(2, 0, 2, 1));
   const Replies replies = server.handle(2, push_of(2, 1, 2, 1));
   const Message& late = reply_to(0, replies);

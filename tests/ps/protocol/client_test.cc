@@ -16,7 +16,7 @@ using testing::complaint;
 
 constexpr std::uint64_t client_token = 9;
 
-/// What was sent, and what there is to receive.
+/// The messages that were sent, and those to receive.
 struct Wire {
   struct Sent {
     int server;

@@ -129,7 +129,7 @@ TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
                 run_all(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
 }
 
-/// What holds however messages travel.
+/// Properties that hold for every transport.
 class OverTransports : public ::testing::TestWithParam<TransportKind> {};
 INSTANTIATE_TEST_SUITE_P(Runs, OverTransports,
                          ::testing::Values(TransportKind::shm, TransportKind::ipc),

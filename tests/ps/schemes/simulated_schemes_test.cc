@@ -36,8 +36,9 @@ struct SimulatedCase {
   int machines = 1;
 };
 void PrintTo(const SimulatedCase& c, std::ostream* out) {
-  *out << c.world << " workers, " << c.servers << " servers " << (c.colocated ? "beside, " : ", ")
-       << c.micro_batches << " micro-batches, " << c.machines << " machines";
+  *out << c.world << " workers, " << c.servers << " servers "
+       << (c.colocated ? "colocated, " : ", ") << c.micro_batches << " micro-batches, "
+       << c.machines << " machines";
 }
 
 class SimulatedPs : public ::testing::TestWithParam<SimulatedCase> {};

@@ -1,4 +1,5 @@
-// Which parts of the model the members of a group push, where they are kept, and what that sends.
+// The parts of the model that members of a group push, the servers that keep them, and the bytes
+// sent.
 #include "ps/schemes/sum_group.h"
 
 #include <gmock/gmock.h>
@@ -168,7 +169,7 @@ TEST(LeastBytesOfGroups, AreThoseWithinTheGroupAndAPartToServers) {
   EXPECT_DOUBLE_EQ(least(Placement::colocated, 8), 1200 + 100 + 100);
   // A server of 400 bytes keeps all of it; workers without a server push all.
   EXPECT_DOUBLE_EQ(least(Placement::colocated, 2), 1200 + 600);
-  // 50 bytes beside every worker, 400 on the dedicated server.
+  // 50 bytes on each colocated server, 400 on the dedicated one.
   EXPECT_DOUBLE_EQ(least(Placement::mixed, 1), 1200 + 150 + 50);
 }
 

@@ -1,4 +1,4 @@
-// What a server does about strangers with plain sockets.
+// A server and strangers with plain sockets.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
