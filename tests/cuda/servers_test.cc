@@ -53,7 +53,7 @@ TEST_P(CudaServers, TrainInBf16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    runner::Servers, CudaServers,
+    Servers, CudaServers,
     ::testing::Values(
         ServerCase{.name = "dp_beside",
                    .scheme = "dp",

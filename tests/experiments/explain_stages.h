@@ -24,8 +24,8 @@ struct Staged {
 };
 
 /// Simulates in this thread; a run that fails is a record with the cause.
-inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
-  std::vector<RunOutcome> out;
+inline std::vector<runner::RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
+  std::vector<runner::RunOutcome> out;
   for (const RunPlan& plan : plans) {
     runner::RunOutcome& outcome = out.emplace_back();
     try {

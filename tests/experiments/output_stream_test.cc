@@ -30,7 +30,7 @@ std::string taken(tools::cli::WaitingText& text, std::size_t at_once = 7) {
   return out;
 }
 
-TEST(tools::cli::WaitingText, IsReadAsItCame) {
+TEST(WaitingText, IsReadAsItCame) {
   tools::cli::WaitingText text(100);
   std::string all, read;
   for (int i = 0; i < 50; ++i) {
@@ -42,7 +42,7 @@ TEST(tools::cli::WaitingText, IsReadAsItCame) {
   EXPECT_EQ(read + taken(text), all);
 }
 
-TEST(tools::cli::WaitingText, TheMiddleOfTooMuchIsLeftOut) {
+TEST(WaitingText, TheMiddleOfTooMuchIsLeftOut) {
   tools::cli::WaitingText text(1000);
   std::string all;
   for (int i = 0; i < 1000; ++i) {
@@ -66,14 +66,14 @@ TEST(tools::cli::WaitingText, TheMiddleOfTooMuchIsLeftOut) {
   EXPECT_EQ(taken(text), "and on\n");
 }
 
-TEST(tools::cli::WaitingText, TheLineThatSaysSoStandsAlone) {
+TEST(WaitingText, TheLineThatSaysSoStandsAlone) {
   tools::cli::WaitingText text(40);
   text.append("no end of line");
   text.append(std::string(100, 'x'));
   EXPECT_THAT(taken(text), HasSubstr("no end of line\nringside: 90 bytes of output are left out"));
 }
 
-TEST(tools::cli::WaitingText, LinesOfJsonStayLinesOfJson) {
+TEST(WaitingText, LinesOfJsonStayLinesOfJson) {
   tools::cli::WaitingText text(1000, left_out_event);
   for (int i = 0; i < 1000; ++i) text.append(fmt::format("{{\"line\": {}}}\n", i));
   std::istringstream lines(taken(text));
@@ -93,7 +93,7 @@ std::string read_all(int file) {
   return text;
 }
 
-TEST(tools::cli::OutputStream, HoldsBoundedTextForAReaderWhoHasStopped) {
+TEST(OutputStream, HoldsBoundedTextForAReaderWhoHasStopped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   tools::cli::OutputStream stream(

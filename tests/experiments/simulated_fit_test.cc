@@ -18,9 +18,9 @@ using ::testing::HasSubstr;
 const std::string a100 = RINGSIDE_CLUSTERS "/dgx-a100.toml";
 
 /// The rates of all-reduces of 4 and 8 devices on a cluster with other latencies and a curve.
-std::vector<PublishedCollective> tables_of(const sim::ClusterSpec& cluster,
-                                           std::initializer_list<int> worlds) {
-  std::vector<PublishedCollective> tables;
+std::vector<bench::PublishedCollective> tables_of(const sim::ClusterSpec& cluster,
+                                                  std::initializer_list<int> worlds) {
+  std::vector<bench::PublishedCollective> tables;
   for (const int world : worlds) {
     bench::PublishedCollective one{.label = "made up", .cluster = a100, .world = world};
     for (const std::int64_t size : {1 << 10, 1 << 20, 1 << 24, 1 << 26}) one.sizes.push_back(size);

@@ -123,7 +123,7 @@ std::string explanation(const Advice& advice) {
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.best->candidate.simplicity < b.second.best->candidate.simplicity;
   });
-  std::vector<TableLine> lines = {{"case", "world", "and like it", "outcome", "why"}};
+  std::vector<runner::TableLine> lines = {{"case", "world", "and like it", "outcome", "why"}};
   for (const auto& [key, group] : groups)
     lines.push_back({label_of(group.best->candidate), std::to_string(group.best->candidate.world),
                      group.count == 1 ? "-" : std::to_string(group.count - 1),

@@ -49,7 +49,7 @@ MicroBatch micro_batch_of(const Question& question, const Candidate& candidate);
 
 /// The candidate as a case of a comparison of the question's training. Throws Error for impossible
 /// settings.
-CaseConfig case_of(const Question& question, const Candidate& candidate);
+runner::CaseConfig case_of(const Question& question, const Candidate& candidate);
 
 /// The question's training with the settings of the candidate; of a simulated one, with few steps.
 runner::ExperimentConfig advised_training(const Question& question, const Candidate& candidate);

@@ -48,7 +48,7 @@ std::vector<PublishedChoice> read_choices(const std::filesystem::path& file);
 ///   "medium" (15%), "high" (30%) and "very high".
 /// A choice without published answers has one answer: the advised candidate. Throws Error as
 /// search() does.
-std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Simulate& simulate,
-                                         int processes);
+std::vector<runner::ReproducedChoice> answers_to(const PublishedChoice& choice,
+                                                 const runner::Simulate& simulate, int processes);
 
 }  // namespace ringside::tools::advise

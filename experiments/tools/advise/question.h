@@ -15,7 +15,7 @@ struct Question {
   /// The training and its cluster. The keys that decide the result stay as they are here: model,
   /// data, optimizer and global batch. The advice replaces the scheme and its options,
   /// micro-batches, shares (by equal ones), train.recompute and train.offload.
-  ExperimentConfig training;
+  runner::ExperimentConfig training;
   /// This machine as `ringside calibrate` measured it, if ranks are cores of its CPU. Precision and
   /// micro-batches then stay as they are, because only operations of their kind have been timed.
   std::optional<sim::ClusterSpec> machine{};

@@ -24,7 +24,7 @@ struct Advice {
 /// Simulates candidates with `simulate` until none is left that may win, or until Question::seconds
 /// are over (as `now` counts them). Calls `say` for each simulated candidate. Throws Error if no
 /// candidate can be planned.
-Advice search(const Question& question, const Simulate& simulate,
+Advice search(const Question& question, const runner::Simulate& simulate,
               const std::function<double()>& now,
               const std::function<void(const Considered&)>& say);
 

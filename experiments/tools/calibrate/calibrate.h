@@ -28,7 +28,7 @@ inline constexpr TimedTrainings trainings_of_gpus{
 
 /// The means by which a calibration makes its runs.
 struct CalibrationSite {
-  RankStart start;
+  runner::RankStart start;
   int hosts = 1;           // number of hosts; ranks of a run are spread evenly over them
   std::int64_t cores = 1;  // of each, for all of its ranks together
   std::int64_t slots = 1;  // of each: the most ranks that it may have at once

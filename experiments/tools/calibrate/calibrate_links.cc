@@ -95,7 +95,7 @@ struct EchoRank {
 
 /// Returns the medians of several tries: waking the other end up takes a few microseconds, or
 /// several times as long for a whole try if its core sleeps.
-EchoTimes echo(const EchoSeries& series, const Links& links) {
+runner::EchoTimes echo(const runner::EchoSeries& series, const Links& links) {
   constexpr int tries = 9;
   const RunPlan plan = echo_plan();
   std::vector<double> wall, sending;

@@ -23,7 +23,7 @@ enum class Role { collective, wait, compute };
 /// A span of one rank that has a role.
 struct Operation {
   Role role{};
-  const TracedSpan* span = nullptr;
+  const runner::TracedSpan* span = nullptr;
   std::int64_t within_ns = 0;  // the time of the spans nested in it
 };
 

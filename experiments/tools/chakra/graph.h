@@ -41,6 +41,6 @@ struct Run {
 /// Fractions of a microsecond are carried to the next computation, so that the sum of a rank's
 /// times is correct. Throws Error for a run whose ranks also send each other messages, and for a
 /// run without a trace of some ranks.
-Run graphs_of(const TracedSpans& trace);
+Run graphs_of(const runner::TracedSpans& trace);
 
 }  // namespace ringside::tools::chakra

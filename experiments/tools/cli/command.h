@@ -29,7 +29,7 @@ int complain(int status, const std::string& what);
 void check_readable(const Process& process);
 /// The settings with which this process starts its ranks. `errors` takes the text that ranks write
 /// to standard error, and must outlive them.
-RankStart rank_start(const Process& process, std::ostream& errors);
+runner::RankStart rank_start(const Process& process, std::ostream& errors);
 /// Blocks until the reader of standard output has all of `out`, and returns `status`. If the output
 /// fails, prints the cause and returns the exit status for that failure.
 int finish(OutputStream& out, int status);

@@ -176,7 +176,7 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
 
 /// The output file for the advice, in a folder that can be written. Throws Error if it is the
 /// experiment in question.
-OutputFile output_of(const Question& question, const AdviseArguments& arguments) {
+OutputFile output_of(const advise::Question& question, const AdviseArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

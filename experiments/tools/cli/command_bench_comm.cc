@@ -121,8 +121,8 @@ int bench_comm(const BenchCommArguments& arguments, const Process& process) {
   } catch (const std::exception& error) {
     return complain(wrong_input, error_text(error));
   }
-  std::vector<CommRow> rows;
-  std::cout << heading_of_rows() << std::flush;
+  std::vector<bench::CommRow> rows;
+  std::cout << bench::heading_of_rows() << std::flush;
   // A simulation does not test for interrupts, and leaves nothing to clean up.
   if (!bench.cluster) process.catch_interrupts();
   try {

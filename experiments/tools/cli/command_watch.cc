@@ -74,7 +74,8 @@ class Shown {
 };
 
 /// Ends the command when the comparison's state is `state`.
-int conclude(Shown& shown, const Standing& standing, Watched state, const std::string& folder) {
+int conclude(Shown& shown, const watch::Standing& standing, watch::Watched state,
+             const std::string& folder) {
   shown.conclude(standing);
   const int status = finish(shown.out(), ok);
   if (state == watch::Watched::died)

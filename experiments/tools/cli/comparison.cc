@@ -44,9 +44,10 @@ struct Comparison {
   std::vector<RunRecord> rows;  // of earlier runs that need not be repeated
   runner::DataState data;
   int most_attempts = 1;
-  std::optional<CalibratedMachine> machine;  // predicts the runs
-  std::optional<ResultsFolder> folder;
-  Job* job = nullptr;  // its processes start the ranks of real devices; none: this process does
+  std::optional<runner::CalibratedMachine> machine;  // predicts the runs
+  std::optional<runner::ResultsFolder> folder;
+  runner::Job* job =
+      nullptr;  // its processes start the ranks of real devices; none: this process does
 
   runner::Agents agents() const {
     if (!job) return {};
@@ -164,10 +165,10 @@ void settle(Comparison& comparison) {
 }
 
 /// Writes report.html. Returns one line with the reason why there is none; empty if there is one.
-std::string write_report(ResultsFolder& folder, const std::vector<RunRecord>& rows,
-                         const std::vector<CaseSummary>& cases, const Process& process) {
-  const PageParts parts = built_in_page();
-  if (!can_draw(parts)) return "No report.html: " + how_to_get_reports();
+std::string write_report(runner::ResultsFolder& folder, const std::vector<RunRecord>& rows,
+                         const std::vector<runner::CaseSummary>& cases, const Process& process) {
+  const runner::PageParts parts = runner::built_in_page();
+  if (!runner::can_draw(parts)) return "No report.html: " + runner::how_to_get_reports();
   const auto environment = folder.read_environment().value_or(nlohmann::json());
   const auto report = runner::report_of(
       {.folder = folder.path().string(), .rows = rows, .cases = cases, .environment = environment});

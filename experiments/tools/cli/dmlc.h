@@ -13,6 +13,7 @@ namespace ringside::tools::cli {
 /// DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_WORKER_ID and DMLC_NODE_HOST (both optional) describe;
 /// none without DMLC_ROLE. `environment` are "NAME=value". The address in `reach` takes precedence
 /// over DMLC_NODE_HOST. Throws Error that names the variable that is wrong or missing.
-std::optional<PsJob> ps_job_of(const std::vector<std::string>& environment, const ps::Reach& reach);
+std::optional<bench::PsJob> ps_job_of(const std::vector<std::string>& environment,
+                                      const ps::Reach& reach);
 
 }  // namespace ringside::tools::cli

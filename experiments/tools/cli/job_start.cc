@@ -26,18 +26,18 @@ constexpr int usual_port = 29500;  // of torchrun and of programs that follow it
 
 /// A job that this process leads, and the agents that it has started itself, if it has.
 struct LedJob {
-  std::unique_ptr<SshAgents> ssh;
-  std::unique_ptr<Job> job;
+  std::unique_ptr<runner::SshAgents> ssh;
+  std::unique_ptr<runner::Job> job;
   std::string
       description;  // one line: the hosts of all processes, and the source of this knowledge
 };
 
 /// The address of the leader, as this process knows it.
-std::string leader_address(const LauncherEnv& launched, const JobArguments& job) {
+std::string leader_address(const runner::LauncherEnv& launched, const JobArguments& job) {
   const std::string first = launched.leader.substr(0, launched.leader.find(','));
   const std::string address =
-      first.empty() ? "127.0.0.1" : resolved(launched.leader_told_by, first);
-  const bool here = is_own_address(address);
+      first.empty() ? "127.0.0.1" : runner::resolved(launched.leader_told_by, first);
+  const bool here = runner::is_own_address(address);
   if (launched.rank == 0 && !here)
     throw Error(
         "the leader of the job (agent 0) is to listen at {} ({}), which is no address of its host; "
@@ -54,8 +54,8 @@ std::string leader_address(const LauncherEnv& launched, const JobArguments& job)
       address, launched.leader_told_by, launched.size);
 }
 
-Rendezvous rendezvous_of(const LauncherEnv& launched, const JobArguments& job) {
-  Rendezvous rendezvous{
+runner::Rendezvous rendezvous_of(const runner::LauncherEnv& launched, const JobArguments& job) {
+  runner::Rendezvous rendezvous{
       .address = leader_address(launched, job),
       .port = launched.port == 0 ? usual_port : launched.port,
       .keys = job.keys,
@@ -78,7 +78,7 @@ Rendezvous rendezvous_of(const LauncherEnv& launched, const JobArguments& job) {
 }
 
 /// The number of ranks that this process may start at once.
-int slots_of(const LauncherEnv& launched, const JobArguments& job) {
+int slots_of(const runner::LauncherEnv& launched, const JobArguments& job) {
   if (job.slots > 0) return job.slots;
   if (launched.slots_as.empty()) return launched.slots;
   const auto gpus = launched.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
@@ -87,9 +87,10 @@ int slots_of(const LauncherEnv& launched, const JobArguments& job) {
   return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
 }
 
-AgentFacts facts_of(const LauncherEnv& launched, const JobTask& task, const JobArguments& job,
-                    const Process& process) {
-  AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
+runner::AgentFacts facts_of(const runner::LauncherEnv& launched, const JobTask& task,
+                            const JobArguments& job, const Process& process) {
+  runner::AgentFacts facts =
+      runner::facts_of_this_process(std::filesystem::canonical(process.program));
   facts.agent = launched.rank;
   facts.agents = launched.size;
   facts.slots = slots_of(launched, job);
@@ -103,10 +104,10 @@ RankProgram rank_program(const Process& process) {
   return {process.program, {"rank"}, process.environment};
 }
 
-JobStart job_start(Rendezvous rendezvous, AgentFacts facts, const JobArguments& job,
-                   const Process& process) {
+runner::JobStart job_start(runner::Rendezvous rendezvous, runner::AgentFacts facts,
+                           const JobArguments& job, const Process& process) {
   if (facts.address.empty()) facts.address = rendezvous.address;
-  facts.interface = interface_of(facts.address);
+  facts.interface = runner::interface_of(facts.address);
   return {.meeting = std::move(rendezvous),
           .facts = std::move(facts),
           .join_timeout_s = job.join_timeout_s,
@@ -175,9 +176,9 @@ LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& p
 }
 
 /// A job whose processes a launcher has started.
-LedJob join_as_leader(const LauncherEnv& launched, const JobTask& task, const JobArguments& job,
-                      const Process& process) {
-  const JobStart start =
+LedJob join_as_leader(const runner::LauncherEnv& launched, const JobTask& task,
+                      const JobArguments& job, const Process& process) {
+  const runner::JobStart start =
       job_start(rendezvous_of(launched, job), facts_of(launched, task, job, process), job, process);
   LedJob out;
   out.job = std::make_unique<runner::Job>(start);
@@ -191,8 +192,9 @@ LedJob join_as_leader(const LauncherEnv& launched, const JobTask& task, const Jo
 
 /// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
 /// process is alone. Blocks until all agents have come. Throws Error.
-std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& launched, const JobTask& task,
-                               const JobArguments& job, const Process& process) {
+std::optional<LedJob> lead_job(const std::optional<runner::LauncherEnv>& launched,
+                               const JobTask& task, const JobArguments& job,
+                               const Process& process) {
   if (!job.hosts.empty()) {
     process.catch_interrupts();
     return launch_job(task, job, process);
@@ -203,15 +205,15 @@ std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& launched, const
 }
 
 /// Runs this process as an agent, and returns its exit status.
-int follow(const LauncherEnv& launched, const JobTask& task, const JobArguments& job,
+int follow(const runner::LauncherEnv& launched, const JobTask& task, const JobArguments& job,
            const Process& process) {
   try {
     process.catch_interrupts();
-    run_agent({.meeting = rendezvous_of(launched, job),
-               .facts = facts_of(launched, task, job, process),
-               .join_timeout_s = job.join_timeout_s,
-               .program = rank_program(process),
-               .interrupted = process.interrupted});
+    runner::run_agent({.meeting = rendezvous_of(launched, job),
+                       .facts = facts_of(launched, task, job, process),
+                       .join_timeout_s = job.join_timeout_s,
+                       .program = rank_program(process),
+                       .interrupted = process.interrupted});
     return ok;
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : run_failed,
@@ -222,7 +224,7 @@ int follow(const LauncherEnv& launched, const JobTask& task, const JobArguments&
 }  // namespace
 
 void check_alone(const std::string& command, const std::string& instead, const Process& process) {
-  if (const auto launched = launcher_env_of(process.environment))
+  if (const auto launched = runner::launcher_env_of(process.environment))
     throw Error(
         "{}: {} say that a launcher has started this process as one of {}, and each would make the "
         "whole run by itself; {}",
@@ -233,7 +235,8 @@ int in_job(const JobTask& task, const JobArguments& job, const Process& process,
            const std::function<int(runner::Job*)>& lead) {
   std::optional<LedJob> led;
   try {
-    const auto launched = job.hosts.empty() ? launcher_env_of(process.environment) : std::nullopt;
+    const auto launched =
+        job.hosts.empty() ? runner::launcher_env_of(process.environment) : std::nullopt;
     if (launched && launched->rank > 0) return follow(*launched, task, job, process);
     led = lead_job(launched, task, job, process);
   } catch (const std::exception& error) {

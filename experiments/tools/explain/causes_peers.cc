@@ -101,7 +101,8 @@ std::optional<Finding> one_bucket(const Evidence& e, const std::vector<Finding>&
       .sentence = fmt::format(
           "All gradients ({} MB) are one bucket, so nothing is reduced before backward ends: {} ms "
           "of communication come after {} ms of backward instead of overlapping it.",
-          short_number(all_mb), milliseconds(exposed), milliseconds(e.backward_ms())),
+          short_number(all_mb), runner::milliseconds(exposed),
+          runner::milliseconds(e.backward_ms())),
       .remedies = {bucket_remedy(e, "four buckets", all_mb / 4),
                    bucket_remedy(e, "sixteen buckets", all_mb / 16)}};
 }
@@ -113,7 +114,7 @@ std::optional<Finding> no_overlap(const Evidence& e, const std::vector<Finding>&
                  .sentence = fmt::format(
                      "overlap = false: no bucket is reduced before backward ends, so {} ms of "
                      "communication come after {} ms of backward instead of overlapping it.",
-                     milliseconds(exposed), milliseconds(e.backward_ms())),
+                     runner::milliseconds(exposed), runner::milliseconds(e.backward_ms())),
                  .remedies = {{.words = "reducing buckets while backward goes on",
                                .settings = {{key_of(e.plan(), "overlap"), "true"}}}}};
 }

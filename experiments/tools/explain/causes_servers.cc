@@ -43,7 +43,7 @@ Traffics traffics_of(const RunRecord& row) {
 /// Whether the server's link takes most of the time for which workers wait.
 std::string of_the_link(const RunPlan& plan, const RankRecord& server, double waited_ms) {
   const auto gbs = link_gbs(plan);
-  if (!gbs) return fmt::format("Workers wait {} ms for it.", milliseconds(waited_ms));
+  if (!gbs) return fmt::format("Workers wait {} ms for it.", runner::milliseconds(waited_ms));
   // The master of `dp` first sends values and then receives gradients; other servers do both at
   // once.
   const double bytes = plan.scheme == "dp"

@@ -30,7 +30,7 @@ struct RankTime {
 };
 
 struct Evidence {
-  CaseSummary summary{};
+  runner::CaseSummary summary{};
   /// The repeat whose step is nearest to the median. Points into the records.
   const RunRecord* row = nullptr;
   StepParts ms{};
@@ -71,9 +71,10 @@ struct Evidence {
 std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
                                   const std::filesystem::path& folder);
 /// The cases that were asked for and have no repeat that finished.
-std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
+std::vector<runner::CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
 /// The evidence of one case. `repeats` are its records, which finished; at least one.
-Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const RunRecord*>& repeats,
+Evidence evidence_of_case(const runner::CaseSummary& summary,
+                          const std::vector<const RunRecord*>& repeats,
                           const std::filesystem::path& folder);
 /// Adds the evidence of a trace.
 void add_trace(Evidence& evidence, TracedRun trace);

@@ -54,7 +54,7 @@ void flatten(std::vector<TraceSlice>& slices) {
 TracedWorker worker_of(int rank, const std::vector<runner::TracedSpan>& spans) {
   TracedWorker out{rank, {}, {}};
   std::vector<TraceSlice> main;
-  for (const TracedSpan& span : spans) {
+  for (const runner::TracedSpan& span : spans) {
     if (span.line == "serving") continue;  // of a server colocated with the worker
     if (span.category == "step") {
       const TraceSlice step = slice_of(span, {});

@@ -57,6 +57,6 @@ bool within(double begin_ms, double end_ms, const TracedStep& step);
 
 /// Takes the workers' steps from the trace of a run of `plan`. Spans whose category is no Activity,
 /// lines of servers, and spans outside of steps are left out.
-TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan);
+TracedRun traced_run(const runner::TracedSpans& trace, const RunPlan& plan);
 
 }  // namespace ringside::tools::explain

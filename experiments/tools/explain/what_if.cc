@@ -16,8 +16,8 @@ constexpr std::int64_t most_steps = 11, most_warmup = 2;
 
 /// The configuration from which the planner makes `plan`. It has the values that the planner has
 /// settled, so that planning again changes nothing.
-ExperimentConfig config_of(const RunPlan& plan) {
-  ExperimentConfig config;
+runner::ExperimentConfig config_of(const RunPlan& plan) {
+  runner::ExperimentConfig config;
   config.name = plan.experiment;
   config.model = plan.model;
   config.data = plan.data;
@@ -65,7 +65,7 @@ bool same_change(const Remedy& a, const Remedy& b) {
 }
 
 /// Puts the figures of a simulated run into a trial, or the reason why there are none.
-bool take(const RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
+bool take(const runner::RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
   if (outcome.interrupted) {
     why_not = "interrupted";
     return false;

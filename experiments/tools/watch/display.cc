@@ -25,7 +25,7 @@ void ProgressDisplay::hear(const runner::ProgressEvent& event) {
       block_.print(text + "\n");
   } else if (std::holds_alternative<runner::RunBegan>(event.what)) {
     last_line_ = event.time;
-  } else if (std::holds_alternative<StepDone>(event.what) && !is_terminal) {
+  } else if (std::holds_alternative<runner::StepDone>(event.what) && !is_terminal) {
     // The absolute value, because the time of day may be set back.
     if (std::abs(event.time - last_line_) < plain_interval_s || !standing_.present()) return;
     last_line_ = event.time;

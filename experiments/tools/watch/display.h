@@ -20,7 +20,7 @@ class ProgressDisplay : public runner::ProgressListener {
 
   void hear(const runner::ProgressEvent& event) override;
   /// Takes an event of the past: nothing is shown of it until the next call of another function.
-  void catch_up(const ProgressEvent& event) { standing_.hear(event); }
+  void catch_up(const runner::ProgressEvent& event) { standing_.hear(event); }
   /// Redraws a terminal's table, with the time that is left at `time`.
   void draw(double time);
   /// Erases the table, so that other text can take its place.

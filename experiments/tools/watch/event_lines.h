@@ -29,7 +29,7 @@ std::string left_out_event(std::size_t bytes);
 /// Adds events to the end of a file, which others may read meanwhile; at most one step a second.
 /// Does not wait for the disk, because the file has only the progress of a comparison; its results
 /// are in other files.
-class EventFile : public ProgressListener {
+class EventFile : public runner::ProgressListener {
  public:
   /// Ends a last line of the file that was cut short. Throws Error if the file cannot be written.
   EventFile(const OpenFolder& folder, const std::string& name);

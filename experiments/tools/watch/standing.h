@@ -55,7 +55,7 @@ class Standing {
   /// In the order of the tables.
   const std::vector<CaseStanding>& cases() const { return cases_; }
   const std::optional<PresentRun>& present() const { return present_; }
-  const std::optional<ComparisonEnded>& end() const { return end_; }
+  const std::optional<runner::ComparisonEnded>& end() const { return end_; }
   /// None if the run was not planned.
   std::optional<RunPlace> place_of(const std::string& run) const;
   int planned() const;

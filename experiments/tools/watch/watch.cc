@@ -57,9 +57,9 @@ double last_written(const fs::path& file) {
 /// Events that are made from the records in a folder of results, for a folder that has no file of
 /// events. The end of the comparison is among them if every run has a record. Adds to `complaints`
 /// the parts that cannot be read. Throws Error if the folder has no results.
-std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
-                                          std::vector<std::string>& complaints) {
-  const SavedResults results = read_results(folder);
+std::vector<runner::ProgressEvent> rows_as_events(const fs::path& folder,
+                                                  std::vector<std::string>& complaints) {
+  const runner::SavedResults results = runner::read_results(folder);
   complaints.insert(complaints.end(), results.complaints.begin(), results.complaints.end());
   const double time = last_written(folder / "rows.jsonl");
   runner::ComparisonBegan began{.experiment = results.name};
@@ -114,7 +114,7 @@ Watched Watch::state(bool held) const {
 
 Watch::Look Watch::look() {
   // Test the lock before reading: a process writes all events before it releases the folder.
-  const bool held = is_held(folder_);
+  const bool held = runner::is_held(folder_);
   Look out{.lines = follower_.read(), .complaints = follower_.take_complaints()};
   if (is_first_) {
     const auto newest = std::find_if(out.lines.rbegin(), out.lines.rend(), begins_a_comparison);

@@ -13,8 +13,8 @@ namespace ringside::tools::watch {
 
 /// A line of a file of events.
 struct FollowedLine {
-  std::string line;                    // with its line feed
-  std::optional<ProgressEvent> event;  // none if this program does not know such an event
+  std::string line;                            // with its line feed
+  std::optional<runner::ProgressEvent> event;  // none if this program does not know such an event
 };
 
 /// Reads a file of events (EventFile) while another process adds to it. For one thread.
