@@ -80,7 +80,7 @@ def listed(folder):
 
 
 def machine():
-    """What of the machine a careless stage would change."""
+    """The parts of the machine that a careless stage would change."""
     etc, home = pathlib.Path("/etc"), pathlib.Path.home()
     return {
         "network": output("ip", "-brief", "address") + output("ip", "route") + output("tc", "qdisc"),
@@ -121,7 +121,7 @@ class StageTest(unittest.TestCase):
     def talk(self, stage):
         """host1 sends host0 lines."""
         listener = stage.host(0).start([sys.executable, "-c", LISTENER], stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL)  # for the end, when nobody hears it
+                                       stderr=subprocess.DEVNULL)  # for the end, when it has no reader
         self.addCleanup(listener.stdout.close)
         wait_until(lambda: PORT in stage.host(0).listening(), "the listener")
         talker = stage.host(1).start([sys.executable, "-c", TALKER], stdin=subprocess.PIPE)
