@@ -239,7 +239,7 @@ class Links(StageTest):
         self.say(talker, "word")
         self.assertEqual(self.heard(listener), "word")
 
-    def test_of_a_cut_nobody_is_told(self):
+    def test_a_cut_is_not_reported(self):
         stage = self.on_stage(2)
         listener, talker = self.talk(stage)
         self.say(talker, "before")
@@ -251,7 +251,7 @@ class Links(StageTest):
         stage.mend(1)
         self.assertEqual(self.heard(listener), "while")
 
-    def test_of_a_lost_host_nobody_hears_a_word(self):
+    def test_a_lost_host_is_silent(self):
         stage = self.on_stage(3)
         listener, talker = self.talk(stage)
         self.say(talker, "before")
