@@ -90,7 +90,7 @@ TEST(NcclWork, RunsAfterComputeAndBeforeLaterComputeWithoutTheHost) {
   });
 }
 
-TEST(NcclWork, KeepsMemoryOfTensorsThatNobodyHolds) {
+TEST(NcclWork, KeepsMemoryOfTensorsThatAreNotHeld) {
   run_nccl_ranks(2, [](const Rank& r) {
     const Tensor all = r.floats(2 * 10'000);
     for (int round = 0; round < 50; ++round) {

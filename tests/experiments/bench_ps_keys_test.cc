@@ -176,7 +176,7 @@ TEST_F(PsJobs, BeginBesideManyConnectionsThatSayNothing) {
   for (const int socket : idle) close(socket);
 }
 
-TEST_F(PsJobs, DropWhoHasNoTicketAndCutOffWhoSendsNonsense) {
+TEST_F(PsJobs, DropProcessesWithoutATicketAndCutOffNonsense) {
   set("DMLC_NUM_WORKER", "1");
   testing::Program scheduler = start_as("scheduler", {"--sizes", "8", "--rounds", "1"});
   ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));

@@ -155,7 +155,7 @@ TEST(Fit, FindsTheSpeedsOfModelsAndLeavesEachOut) {
   EXPECT_THAT(fit_text(figures), HasSubstr("333.3 (+0.0%)"));
 }
 
-TEST(Fit, OneModelAloneHasNobodyToBePredictedFrom) {
+TEST(Fit, OneModelAloneHasNoOtherToBePredictedFrom) {
   sim::ClusterSpec cluster = testing::small_cluster(1);
   cluster.device.error["fp32"] = 0.125;
   const RunPlan fast = published("resnet-18-cifar", 1e3 / 3);

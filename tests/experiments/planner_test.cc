@@ -359,7 +359,7 @@ TEST(Planner, SingleRunsAtWorldOneAlone) {
               HasSubstr("scheme single runs at world 1 at most, not at 2"));
 }
 
-TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
+TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrColocated) {
   auto config = experiment();
   config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
   const RunPlan apart = plan_training(config, "ps", 2);
@@ -375,7 +375,7 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   EXPECT_EQ(beside.servers, 2);
 }
 
-TEST(Planner, PlacesAServerBesideEveryWorkerAndDedicatedOnesAfterThem) {
+TEST(Planner, PlacesAServerWithEveryWorkerAndDedicatedOnesAfterThem) {
   auto config = experiment();
   config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = ps::Placement::mixed};
   const RunPlan plan = plan_training(config, "ps", 2);
@@ -519,7 +519,7 @@ TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {
   EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, 0);
 }
 
-TEST(Planner, SpreadsServersBesideWorkersOverMachines) {
+TEST(Planner, SpreadsColocatedServersOverMachines) {
   auto config = simulated_experiment();
   config.cluster->machines = 4;
   config.cluster->devices = 2;

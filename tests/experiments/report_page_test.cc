@@ -214,7 +214,7 @@ TEST(ReadableJson, HasAListOfPlainValuesOnOneLine) {
   EXPECT_EQ(nlohmann::ordered_json::parse(text), value);
 }
 
-TEST(Summaries, OfRowsThatNobodyCanTellApartHaveOneOfThem) {
+TEST(Summaries, OfRowsThatCannotBeToldApartHaveOneOfThem) {
   RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}), other = row;
   other.plan.label = "another";  // under the same name, as in a folder that was put together
   EXPECT_EQ(summarise({row, other}).size(), 1u);

@@ -102,7 +102,7 @@ TEST_F(Results, RowsThatAreKeptStayWhereTheyAre) {
   EXPECT_EQ(read("traces/single-w1-r0.json"), "old");
 }
 
-TEST_F(Results, FilesOfSomebodyElseAreRefused) {
+TEST_F(Results, FilesOfAnotherProgramAreRefused) {
   std::filesystem::create_directories(path());
   write("summary.md", "mine");
   EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }),

@@ -341,7 +341,7 @@ TEST(HostsFail, WhenAMessageHasAnotherLength) {
               "test: message 1 from rank 0 to rank 1 is sent with 16 bytes and received with 20");
 }
 
-TEST(HostsFail, WhenNobodySendsAMessage) {
+TEST(HostsFail, WhenAMessageIsNotSent) {
   Door door;
   const auto errors = errors_of_hosts({0, 1}, soon, [&](const Rank& r) {
     if (r.rank == 0) {

@@ -160,7 +160,7 @@ TEST_P(ServersOfBsp, ReadAfterABarrierInGroupsToo) {
 
 /// The unit that reads a lent table writes into the table's gradient before the lender does. A
 /// worker that is ahead must not do so while a slow one still reads that of the micro-batch before.
-TEST(LentTables, HaveTheRightGradientBesideASlowWorker) {
+TEST(LentTables, HaveTheRightGradientNextToASlowWorker) {
   auto config = tiny("gpt");
   config.model.tied = true;
   config.train.accumulation = 4;

@@ -122,7 +122,7 @@ class EvaluationsBesideASlowWorker : public ::testing::TestWithParam<std::string
 
 using EvaluationsOfOwnReplicas = EvaluationsBesideASlowWorker;
 
-TEST_P(EvaluationsOfOwnReplicas, WaitForNobody) {
+TEST_P(EvaluationsOfOwnReplicas, WaitForNoOther) {
   const double alone_s = even_.ranks[0].evaluation_s;
   EXPECT_NEAR(slow_.ranks[0].evaluation_s, alone_s, 0.01 * alone_s);
   EXPECT_NEAR(slow_.ranks[1].evaluation_s, alone_s + delay_s, 0.01 * delay_s);

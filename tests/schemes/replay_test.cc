@@ -52,7 +52,7 @@ TEST_P(Replays, EndWithTheBitsOfTheRun) {
   }
 }
 
-TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
+TEST_P(Replays, WithAccumulationAndSeveralServersAndColocatedOnes) {
   auto config = tiny("gpt");
   config.train.accumulation = 2;
   ps::PsOptions beside = options();
@@ -394,7 +394,7 @@ TEST(FreeWorkers, StaleGradientsAreCompensated) {
   EXPECT_NE(replayed_with(row, options).parameter_hashes, row.parameter_hashes);
 }
 
-TEST(FreeWorkers, ALoneWorkerHasNothingToCompensate) {
+TEST(FreeWorkers, ASingleWorkerHasNothingToCompensate) {
   ps::PsOptions options = {.consistency = ps::Consistency::asp};
   const RunRecord without = testing::run(plan_of(tiny("mlp"), options, 1));
   options.delay_compensation = 2;
@@ -414,7 +414,7 @@ TEST(ElasticAveraging, TheRateSaysHowFarWorkersAreFromEachOther) {
 }
 
 /// With a rate of 1 the centre takes the worker's place in an exchange.
-TEST(ElasticAveraging, ALoneWorkerTrainsAsItWouldAlone) {
+TEST(ElasticAveraging, ASingleWorkerTrainsAsWithoutServers) {
   auto config = tiny("mlp");
   config.train.steps = 6;
   config.train.evaluate_every = 6;

@@ -204,7 +204,7 @@ TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
   }
 }
 
-TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
+TEST(SimulatedWorld, TheErrorOfAColocatedServerIsReported) {
   for (const char* scheme : {"dp", "ps"}) {
     auto config = heavy(small_cluster(2));
     config.scheme_options["ps"] =

@@ -198,7 +198,7 @@ TEST(BytesOfSumGroups, AreThoseOfOneReplicaForEveryGroup) {
   EXPECT_NEAR(row.figures[0].mean, model / 2, 0.02 * model);
 }
 
-TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess) {
+TEST(BytesOfSumGroups, OfServersColocatedWithTheirWorkersDoNotLeaveTheProcess) {
   auto config = tiny("mlp");
   config.model.width = 160;
   const RunRecord row = run(plan_training(
@@ -211,7 +211,7 @@ TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess
   EXPECT_NEAR(testing::busiest(row), model, 0.01 * model);
 }
 
-TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
+TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreColocated) {
   auto config = tiny("mlp");
   config.model.width = 160;
   for (const std::int64_t group : {2, 4})

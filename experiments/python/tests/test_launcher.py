@@ -41,7 +41,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.launcher.get("where"), "here")
         self.assertEqual(self.hear(), {"get": "where"})
 
-    def test_a_value_that_nobody_sets_is_named(self):
+    def test_a_value_that_is_not_set_is_named(self):
         with self.assertRaisesRegex(Error, "key 'where' was not set within 0.05 s"):
             self.launcher.get("where")
 

@@ -12,12 +12,11 @@ namespace ringside::runner {
 
 /// The content of a results folder for the page.
 struct PageSource {
-  std::string folder;                     // as it was named
-  const std::vector<RunRecord>& rows;     // all that could be read
-  const std::vector<CaseSummary>& cases;  // summarise(rows)
-  const nlohmann::json& environment;      // content of environment.json; null if it is not known
-  std::vector<std::string> complaints =
-      {};  // the parts that could not be read, with the cause, a line each
+  std::string folder;                        // as it was named
+  const std::vector<RunRecord>& rows;        // all that could be read
+  const std::vector<CaseSummary>& cases;     // summarise(rows)
+  const nlohmann::json& environment;         // content of environment.json; null if it is not known
+  std::vector<std::string> complaints = {};  // parts that could not be read, with the cause
 };
 
 /// The data of one comparison: its summary, the tables of summary.md, the part of the plan that its

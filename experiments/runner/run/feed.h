@@ -14,11 +14,11 @@ namespace ringside::runner {
 /// and learning rates. Calls `write` with a stream of messages. A message is a line of JSON that
 /// says its "kind" and how many "bytes" follow it; these are a file of safetensors:
 ///
-///   "start"     the initial values and running statistics, by the names of
-///   core/models/tensor_names.h.
-///               The line also has "record", a RankRecord with what is known of it already, a
-///               "step" and a "slice" as such a record lists them, without values, and "evaluated":
-///               how many global batches an evaluation reads
+///   "start"     the initial values and running statistics, by the names in
+///               core/models/tensor_names.h. The line also has "record", a RankRecord with the
+///               members that are known already; a "step" and a "slice" as such a record lists
+///               them, without values; and "evaluated", the number of global batches that an
+///               evaluation reads
 ///   "held-out"  "inputs" and "targets" (core/data/loader.h) of a micro-batch of an evaluation
 ///   "training"  those of a micro-batch of a step; the line has the step's learning rate, "lr"
 ///

@@ -236,7 +236,7 @@ TEST_F(ClientTest, ThrowsWhatAServerRefuses) {
   EXPECT_EQ(complaint([&] { client->progress(); }), "server 1: worker 1 is silent");
 }
 
-TEST_F(ClientTest, ThrowsForRepliesThatNobodyAsked) {
+TEST_F(ClientTest, ThrowsForRepliesWithoutARequest) {
   const auto client = make_client();
   Message stray = pull(0);
   stray.header.token = client_token;

@@ -121,7 +121,7 @@ TEST(SimulatedFailures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
   expect_that_all_simulated_end(tiny_plan(2, 1, true, 1), DpOptions{});
 }
 
-TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
+TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNoRankWaiting) {
   const RunPlan plan = tiny_plan(2, 1, false, 1);
   const PsOptions options{.servers = 1};
   const Simulated run = simulate_ranks(

@@ -86,7 +86,7 @@ TEST_F(ChunksOfGroups, CoverTheModelAndLieInThePartOfTheirMember) {
   }
 }
 
-TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThem) {
+TEST_F(ChunksOfGroups, LieOnServersColocatedWithTheirWorkers) {
   for (const Chunk& chunk :
        chunks({.servers = 8, .placement = Placement::colocated, .sum_group = 2}))
     EXPECT_TRUE(chunk.is_of(chunk.server)) << chunk.begin;
@@ -104,7 +104,7 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThem) {
 
 /// A server keeps its share of the model, and of it what the worker pushes beside which it is, as
 /// far as others do not keep the same part.
-TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany) {
+TEST_F(ChunksOfGroups, LieOnServersColocatedWithTheirWorkersIfMembersHaveUnequallyMany) {
   const auto model = static_cast<double>(model_.parameter_count());
   for (const int group : {2, 4, 8})
     for (const int servers : {1, 2, 3, 5, 7}) {
@@ -125,7 +125,7 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany
     }
 }
 
-TEST(WorkersBeside, AreEvenlySpacedAndSpreadOverTheMembersOfGroups) {
+TEST(WorkersWithServers, AreEvenlySpacedAndSpreadOverTheMembersOfGroups) {
   EXPECT_THAT(workers_with_servers(2, 4, 1), ElementsAre(0, 2));
   EXPECT_THAT(workers_with_servers(3, 8, 1), ElementsAre(0, 2, 5));
   EXPECT_THAT(workers_with_servers(2, 4, 2), ElementsAre(0, 3));

@@ -117,7 +117,7 @@ TEST(Strangers, FewConnectionsAreKeptOfAProcessWithFewDescriptors) {
   EXPECT_EQ(most_unproven(0), 8u);
 }
 
-TEST(Strangers, NobodyCanConnectOnceAllWorkersHaveCome) {
+TEST(Strangers, CannotConnectOnceAllWorkersHaveCome) {
   const TransportOptions options{.transport = TransportKind::tcp};
   Host host(options);
   const Descriptor before(connect_to(host.endpoint(), 1000));

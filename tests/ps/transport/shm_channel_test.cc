@@ -199,7 +199,7 @@ TEST(ShmChannel, MemoryThatHasGrownIsReadToo) {
 }
 
 /// A process that reads beyond the end of a mapped file is killed by SIGBUS.
-TEST(ShmChannel, NobodyCanCutTheMemoryThatAPeerReads) {
+TEST(ShmChannel, TheMemoryThatAPeerReadsCannotBeCut) {
   Pair pair;
   const Tensor frame = counting(*pair.worker_device, {100});
   const int file = frame.buffer()->address().file;

@@ -138,7 +138,7 @@ class Keys : public ::testing::Test {
       .transport = TransportKind::tcp, .address = "127.0.0.1", .keys = folder_};
 };
 
-TEST_F(Keys, WithoutAKeyAndWithAnotherKeyNobodyIsAdmitted) {
+TEST_F(Keys, WithoutAKeyAndWithAnotherKeyNoStrangerIsAdmitted) {
   Host host(options_);
   EXPECT_EQ(refused(host.endpoint(), without_credentials), crowd);
   EXPECT_EQ(refused(host.endpoint(), of_no_worker), crowd) << "the secret is no key";
