@@ -10,6 +10,7 @@
 #include "core/base/utf8.h"
 #include "core/observe/dtypes.h"
 #include "core/observe/over_ranks.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/kept_plan.h"
 #include "core/plan/slices.h"
 
@@ -130,7 +131,8 @@ std::optional<double> cores_at_work(const RunRecord& row) {
 /// The largest number of cores that the ranks of a run keep busy. (Threads that move data beside
 /// compute share their rank's cores.)
 int usable_cores(const RunPlan& plan) {
-  const std::int64_t threads = plan.device.kind == "cpu" ? plan.device.threads : 1;
+  const std::int64_t threads =
+      device_traits(plan.device.kind).on_processor ? plan.device.threads : 1;
   return static_cast<int>(threads * static_cast<std::int64_t>(plan.ranks.size()));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/plan/device_traits.h"
 #include "ps/protocol/parameter_server.h"
 #include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
@@ -14,6 +15,7 @@
 #include "ps/schemes/easgd.h"
 #include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
+#include "ps/schemes/server_scheme.h"
 #include "ps/schemes/step_tickets.h"
 #include "ps/schemes/sum_group.h"
 
@@ -304,8 +306,25 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
 
 SumOrder ps_order(const PsOptions& options, const RunPlan& plan) {
   const int group = sum_group_of(options, plan.world);
-  if (group == 1 || plan.device.kind == "cuda") return SumOrder::of_single;
+  if (group == 1 || device_traits(plan.device.kind).sums_in_library) return SumOrder::of_single;
   return group < plan.world || pushes_a_step(plan.train) > 1 ? SumOrder::own : SumOrder::of_single;
+}
+
+SchemeInfo ps_info() {
+  using Own = PsOptions;
+  auto r = server_scheme<Own>("ps", "parameter servers: each holds and updates a part of the model",
+                              make_ps, serve_ps, ps_minimum_bytes);
+  r.promise = [](const Options& options) { return promise_of(options.as<Own>()); };
+  r.expendable = [](const Options& options, int world) {
+    return expendable_workers(options.as<Own>(), world);
+  };
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return ps_order(options.as<Own>(), plan);
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return define_ps(context, options.as<Own>());
+  };
+  return r;
 }
 
 }  // namespace ringside::ps

@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "core/observe/rank_record.h"
-#include "core/scheme/scheme.h"
-#include "core/scheme/step_shape.h"
+#include "core/scheme/scheme_info.h"
 #include "ps/schemes/ps_options.h"
 
 namespace ringside::ps {
@@ -52,5 +51,8 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 /// the same p bytes. Since all servers keep equal parts, the ranks of these send W + R * (p - p /
 /// c) + K * N / G - p / c bytes.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
+
+/// The scheme's info, for the registry.
+SchemeInfo ps_info();
 
 }  // namespace ringside::ps

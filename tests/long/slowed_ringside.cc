@@ -41,9 +41,9 @@ class Slowed : public SyncScheme {
     scheme_->after_backward(unit, pass);
   }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
-    std::optional<StepAssignment> turn = scheme_->next_assignment(done);
+    std::optional<StepAssignment> assignment = scheme_->next_assignment(done);
     begin_s_ = seconds_now();
-    return turn;
+    return assignment;
   }
   bool step(const StepInfo& info) override {
     const bool stepped = scheme_->step(info);

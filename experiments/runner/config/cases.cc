@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/base/utf8.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/config/binder.h"
 #include "experiments/runner/config/cluster_file.h"
 
@@ -261,7 +262,7 @@ ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Ass
   Binder binder(config);
   binder.assign(set);
   binder.assign(point);
-  if (config.device.kind != "sim")
+  if (!device_traits(config.device.kind).simulated)
     config.cluster.reset();
   else if (!config.cluster || config.device.cluster != common.device.cluster)
     read_cluster_of(config, place);
@@ -269,7 +270,7 @@ ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Ass
 }
 
 void read_cluster_of(ExperimentConfig& config, const std::string& place) {
-  if (config.device.kind != "sim") return;
+  if (!device_traits(config.device.kind).simulated) return;
   if (config.device.cluster.empty())
     throw Error(
         "{}: device.kind = \"sim\" needs device.cluster, a file such as "

@@ -10,6 +10,7 @@
 #include "core/device/ledger.h"
 #include "core/interchange/weights.h"
 #include "core/optim/optimizers.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/uneven.h"
 #include "core/sim/world.h"
 #include "experiments/runner/plan/simulated.h"
@@ -55,10 +56,10 @@ void check_kinds(const ExperimentConfig& config) {
   find_model(config.model.kind);
   find_dataset(config.data.kind);
   const DeviceRow& device = find_device(config.device.kind);
-  if (config.device.tf32 && device.name == "cpu")
+  if (config.device.tf32 && device_traits(device.name).on_processor)
     throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave device.tf32 out");
   const bool slowed = !config.device.slow.empty() || config.device.jitter != 0;
-  if (slowed && config.device.kind != "cpu")
+  if (slowed && !device_traits(config.device.kind).on_processor)
     throw Error(
         "device.slow and device.jitter slow workers on CPUs; for simulated ones use [[slow]] of "
         "the "
@@ -194,8 +195,8 @@ void check_data(const RunPlan& plan, std::int64_t ranks) {
 }
 
 bool shares_this_memory(const RunPlan& plan) {
-  return plan.purpose == Purpose::asked && plan.device.kind == "cpu" && !plan.cluster &&
-         !plan.program && plan.homes.empty();
+  return plan.purpose == Purpose::asked && device_traits(plan.device.kind).on_processor &&
+         !plan.cluster && !plan.program && plan.homes.empty();
 }
 
 /// Bytes of parameters, gradients and optimizer state that all workers of a run keep. If the scheme

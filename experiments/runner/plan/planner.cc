@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/num/random.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/labels.h"
@@ -98,7 +99,9 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   const auto single = std::find_if(asked.begin(), asked.end(), [&](const AskedRun& run) {
     return run.plan.scheme == reference_scheme && is_common(*run.config, common);
   });
-  if (!common.compare.all_cores || common.device.kind != "cpu" || single == asked.end()) return {};
+  if (!common.compare.all_cores || !device_traits(common.device.kind).on_processor ||
+      single == asked.end())
+    return {};
   int largest_world = 1;
   for (const AskedRun& run : asked)
     if (same_training(run.plan, single->plan))

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/device/cost.h"
 #include "core/models/presets.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
@@ -133,19 +134,19 @@ void check_simulated(const ExperimentConfig& config) {
   if (!(efficiency >= 1 / most_efficiency && efficiency <= most_efficiency))
     throw Error("device.efficiency = {} must lie between 1/{} and {}", efficiency, most_efficiency,
                 most_efficiency);
-  if (efficiency != 1 && config.device.kind != "sim")
+  if (efficiency != 1 && !device_traits(config.device.kind).simulated)
     throw Error("device.efficiency = {} is for simulated devices; for device '{}' leave it out",
                 efficiency, config.device.kind);
   const double unfused = config.device.unfused;
   if (!(unfused >= 1 && unfused <= most_unfused))
     throw Error("device.unfused = {} must lie between 1 and {}", unfused, most_unfused);
-  if (unfused != 1 && config.device.kind != "sim")
+  if (unfused != 1 && !device_traits(config.device.kind).simulated)
     throw Error("device.unfused = {} is for simulated devices; for device '{}' leave it out",
                 unfused, config.device.kind);
   const bool framework = find_framework(sim.framework).name != "none";
   const bool messages = find_messages(sim.messages).cost.has_value();
   if (config.cluster) return;
-  if (config.device.kind == "sim")
+  if (device_traits(config.device.kind).simulated)
     throw Error(
         "device.kind = 'sim' needs device.cluster, a file such as "
         "experiments/clusters/dgx-a100.toml");

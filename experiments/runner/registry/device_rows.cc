@@ -175,7 +175,6 @@ const std::vector<DeviceRow>& device_rows() {
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .host_side = this_host,
        .links = {between_processes, ps::host_transport},
-       .shares_memory = true,
        .hosts_library = true},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
@@ -198,8 +197,7 @@ const std::vector<DeviceRow>& device_rows() {
              plan.device.tf32, static_cast<std::uint64_t>(plan.train.seed), step_times(plan, rank));
        },
        .host_side = simulated_host,
-       .links = {between_simulated, ps::sim_transport},
-       .shares_memory = true},
+       .links = {between_simulated, ps::sim_transport}},
   };
   return rows;
 }

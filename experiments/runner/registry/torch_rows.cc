@@ -134,7 +134,7 @@ std::vector<std::string> torch_environment(const RunPlan& plan) {
 
 template <class Own>
 SchemeInfo torch_row(std::string_view name, std::string_view summary) {
-  auto r = plain_row(name, summary, Own{});
+  auto r = plain_scheme(name, summary, Own{});
   r.check = [name](const Options&, const RunPlan& plan) {
     check_torch(name, plan);
     check_reduced_once(name, plan);

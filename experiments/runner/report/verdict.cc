@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "core/plan/device_traits.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/text_table.h"
 
@@ -79,7 +80,7 @@ bool close_accuracies(const RunRecord& a, const RunRecord& b) {
 bool rounds_otherwise(const RunPlan& plan) {
   const bool other_order =
       plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && !plan.sums.own_order;
-  return plan.device.kind == "cuda" || plan.program || other_order;
+  return !device_traits(plan.device.kind).repeats_bits || plan.program || other_order;
 }
 
 /// Whether kernels may round otherwise than those of the reference: with another number of threads,
@@ -164,8 +165,8 @@ Verdict replay_verdict(const RunRecord& row) {
   replay.evaluations = row.replay->evaluations;
   const double difference = difference_of(row, replay);
   if (same_bits(row, replay)) return {Proof::identical_to_replay};
-  const bool close = row.plan.device.kind == "cuda" && difference <= largest_rounding(row.plan) &&
-                     close_accuracies(row, replay);
+  const bool close = !device_traits(row.plan.device.kind).repeats_bits &&
+                     difference <= largest_rounding(row.plan) && close_accuracies(row, replay);
   return {close ? Proof::to_rounding : Proof::different, difference,
           difference == 0 ? "the parameters at the end differ" : ""};
 }
@@ -208,7 +209,7 @@ Verdict verdict(const RunRecord& row, const Reference& reference) {
 double largest_rounding(const RunPlan& plan) {
   if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32)
     return 1e-2;
-  return plan.device.kind == "cuda" || plan.program ? 1e-4 : 1e-5;
+  return !device_traits(plan.device.kind).repeats_bits || plan.program ? 1e-4 : 1e-5;
 }
 
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {

@@ -9,6 +9,7 @@
 #include "core/base/seconds_now.h"
 #include "core/base/whole_file.h"
 #include "core/models/presets.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/config/experiment_text.h"
@@ -155,7 +156,7 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
     question.training = advise::training_of_preset(arguments.model, settings);
   }
   const DeviceConfig& device = question.training.device;
-  if (device.kind == "cpu") {
+  if (device_traits(device.kind).on_processor) {
     question.machine = machine_of(device, arguments.results);
   } else if (question.training.cluster) {
     question.reserve_gb = arguments.reserve_gb;

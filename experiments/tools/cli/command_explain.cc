@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/base/whole_file.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/results/saved_results.h"
@@ -42,7 +43,8 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
                   explain::WhatIfSetup& ground) {
   std::set<std::int64_t> threads;
   for (const RunRecord& row : rows)
-    if (!row.plan.cluster && row.plan.device.kind == "cpu") threads.insert(row.plan.device.threads);
+    if (!row.plan.cluster && device_traits(row.plan.device.kind).on_processor)
+      threads.insert(row.plan.device.threads);
   if (threads.empty()) return;
   const std::filesystem::path file = machine_beside(results);
   if (!std::filesystem::exists(file)) {

@@ -12,6 +12,7 @@
 #include "core/base/processor.h"
 #include "core/base/seconds_now.h"
 #include "core/base/time_of_day.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/config/cluster_file.h"
@@ -77,7 +78,7 @@ std::optional<runner::CalibratedMachine> calibrated_machine(const std::vector<Ru
   sim::require_simgrid();
   sim::ClusterSpec machine = runner::read_cluster(file);
   const InterHostBackend between = found->hosts.between;
-  const bool on_processor = device.kind == "cpu";
+  const bool on_processor = device_traits(device.kind).on_processor;
   const auto here =
       on_processor ? calibrate::calibration_name(device.threads, hosts, between) : row.describe();
   if (machine.name == here)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/tools/explain/cause.h"
@@ -81,7 +82,7 @@ std::optional<double> link_gbs(const RunPlan& plan) {
 
 bool share_a_memory(const RunPlan& plan) {
   if (plan.cluster) return sim::shares_memory(*plan.cluster) && machines_of_workers(plan) == 1;
-  return plan.device.kind == "cpu" && !spans_hosts(plan);
+  return device_traits(plan.device.kind).on_processor && !spans_hosts(plan);
 }
 
 std::string short_number(double value) { return fmt::format("{:.3g}", value); }

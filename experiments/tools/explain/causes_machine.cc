@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/plan/device_traits.h"
 #include "core/plan/slices.h"
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/report/text_table.h"
@@ -28,7 +29,7 @@ double shared_cores(const RunRecord& row) {
                ? static_cast<double>(plan.cluster->machines * plan.cluster->devices *
                                      plan.cluster->device.cores)
                : 0;
-  return plan.device.kind == "cpu" && row.load ? row.load->cores : 0;
+  return device_traits(plan.device.kind).on_processor && row.load ? row.load->cores : 0;
 }
 
 double threads_of_workers(const RunPlan& plan) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/plan/planner.h"
 
@@ -44,7 +45,7 @@ runner::ExperimentConfig config_of(const RunPlan& plan) {
 std::string not_simulated(const RunPlan& plan, const WhatIfSetup& ground) {
   if (plan.program) return "another program ran it, which the simulator does not model";
   if (plan.cluster) return {};
-  if (plan.device.kind != "cpu")
+  if (!device_traits(plan.device.kind).on_processor)
     return fmt::format("runs on device '{}' of this machine cannot be simulated", plan.device.kind);
   if (!plan.device.slow.empty() || plan.device.jitter > 0)
     return "the simulator does not model workers that are slowed for a trial (device.slow)";
