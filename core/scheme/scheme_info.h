@@ -11,7 +11,7 @@
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
 
-namespace ringside::runner {
+namespace ringside {
 
 /// The facts about a scheme's servers that the planner may use, without its options.
 struct Servers {
@@ -81,4 +81,4 @@ inline Promise default_promise(const SchemeInfo& info) { return info.promise(inf
 /// same run as `single`.
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
 
-}  // namespace ringside::runner
+}  // namespace ringside

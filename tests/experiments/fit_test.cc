@@ -125,8 +125,8 @@ RunPlan published(const char* preset, double per_s) {
   config.device.kind = "sim";
   config.cluster = testing::small_cluster(1);
   RunPlan plan = runner::plan_training(config, "single", 1);
-  plan.label = preset;
-  plan.published = {{.measure = Measure::samples_per_s, .value = per_s}};
+  plan.listing.label = preset;
+  plan.listing.published = {{.measure = Measure::samples_per_s, .value = per_s}};
   return plan;
 }
 
@@ -160,7 +160,7 @@ TEST(Fit, OneModelAloneHasNoOtherToBePredictedFrom) {
   cluster.device.error["fp32"] = 0.125;
   const RunPlan fast = published("resnet-18-cifar", 1e3 / 3);
   RunPlan slow = fast;
-  slow.published = {
+  slow.listing.published = {
       {.measure = Measure::step_ms, .value = 9.0 * static_cast<double>(slow.train.global_batch)}};
   const auto figures = fit_speeds(cluster, {fast, slow}, made_up_simulation);
   // Factors 2 and 1/2.

@@ -184,8 +184,8 @@ TEST_F(Displaying, ALowTerminalShowsTheCasesThatMatter) {
   for (int i = 0; i < 40; ++i) {
     RunPlan plan = comparison_.plans[0];
     plan.id = fmt::format("case-{}", i);
-    plan.label = plan.id;
-    plan.line = plan.place = i;
+    plan.listing.label = plan.id;
+    plan.listing.line = plan.listing.place = i;
     plans.push_back(plan);
   }
   comparison_.plans = plans;

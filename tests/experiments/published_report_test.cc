@@ -40,11 +40,11 @@ TEST_F(PublishedCases, GiveEachWorldItsFigure) {
   for (const RunPlan& run : planned(
            "worlds = [1, 2]\npublished_ms = [30, 20]\nfitted = [1]\nset = { train.steps = 9 }\n")) {
     if (run.purpose != Purpose::asked) {
-      EXPECT_TRUE(run.published.empty()) << run.id;
+      EXPECT_TRUE(run.listing.published.empty()) << run.id;
       continue;
     }
-    ASSERT_EQ(run.published.size(), 1u) << run.id;
-    EXPECT_EQ(run.published[0],
+    ASSERT_EQ(run.listing.published.size(), 1u) << run.id;
+    EXPECT_EQ(run.listing.published[0],
               (run.world == 1 ? Published{.value = 30, .fitted = true} : Published{.value = 20}));
     ++(run.world == 1 ? of_one : of_two);
   }
@@ -61,7 +61,7 @@ TEST_F(PublishedCases, MaySaySeveralThings) {
         {.measure = Measure::speed_up, .value = 1.6, .contradiction = "so not"},
         {.measure = Measure::hours, .value = 4, .samples = 150'000, .contradiction = "so not"},
         {.measure = Measure::state_gb, .value = 8.5, .contradiction = "so not"}};
-    EXPECT_EQ(run.published, expected);
+    EXPECT_EQ(run.listing.published, expected);
   }
 }
 
@@ -98,7 +98,7 @@ Published per_s(double value) { return {.measure = Measure::samples_per_s, .valu
 RunRecord published_row(const std::string& scheme, int world, double samples_per_s,
                         const Published& published) {
   RunRecord row = made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1});
-  row.plan.published = {published};
+  row.plan.listing.published = {published};
   return row;
 }
 
@@ -169,11 +169,11 @@ TEST(PublishedReport, KnowsSpeedUpsHoursAndMemory) {
   two.ranks[0].at_peak[MemoryKind::optimizer] = 5'000'000;
   two.ranks[0].at_peak[MemoryKind::activation] = 7'000'000;
   two.bounds = {10, 25};  // of 12.5 ms
-  two.plan.published = {{.measure = Measure::speed_up, .value = 2},
-                        {.measure = Measure::hours, .value = 1, .samples = 576'000},
-                        {.measure = Measure::parameter_gb, .value = 0.001},
-                        {.measure = Measure::state_gb, .value = 0.01},
-                        {.measure = Measure::peak_gb, .value = 0.017}};
+  two.plan.listing.published = {{.measure = Measure::speed_up, .value = 2},
+                                {.measure = Measure::hours, .value = 1, .samples = 576'000},
+                                {.measure = Measure::parameter_gb, .value = 0.001},
+                                {.measure = Measure::state_gb, .value = 0.01},
+                                {.measure = Measure::peak_gb, .value = 0.017}};
   const auto figures = published_figures(summarise({one, two}));
   ASSERT_EQ(figures.size(), 5u);
   EXPECT_DOUBLE_EQ(*figures[0].here, 1.6);

@@ -334,7 +334,7 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   auto runs = plan_comparison(config);
   RunRecord grouped = plain;
   grouped.plan = runs[0];
-  ASSERT_EQ(grouped.plan.label, "single x2");
+  ASSERT_EQ(grouped.plan.listing.label, "single x2");
   grouped.parameter_hashes = {"grouped"};
   auto cases = summarise({grouped, plain, ddp});
   EXPECT_EQ(cases[0].label, "single");
@@ -542,7 +542,7 @@ RunRecord on_all_cores(int threads, int repeat, double samples_per_s) {
   RunRecord row = made_up_row("single", 1, repeat, samples_per_s, "c", {2, 1 + 1e-7});
   row.plan.purpose = Purpose::all_cores;
   row.plan.device.threads = threads;
-  row.plan.label = fmt::format("single ({} threads)", threads);
+  row.plan.listing.label = fmt::format("single ({} threads)", threads);
   row.plan.id = fmt::format("single-t{}-r{}", threads, repeat);
   return row;
 }

@@ -416,7 +416,7 @@ TEST_F(Results, ResumingWithOtherCasesKeepsThoseThatAreThere) {
     EXPECT_EQ(run.optimizer.lr, 0.5) << run.id;
   take_lines(rows, runs);
   for (const RunRecord& row : rows)
-    EXPECT_EQ(row.plan.line >= static_cast<int>(runs.size()),
+    EXPECT_EQ(row.plan.listing.line >= static_cast<int>(runs.size()),
               row.plan.train.precision == Precision::bf16)
         << row.plan.id;
 
@@ -460,7 +460,8 @@ TEST_F(Results, ResumingWithAnotherFirstPointKeepsTheReferencesOfAll) {
     if (runs.size() < rows.size()) continue;
     for (const RunPlan& run : remaining_runs(runs, rows, 1)) EXPECT_EQ(run.train.warmup, 3);
     take_lines(rows, runs);
-    for (const RunRecord& row : rows) EXPECT_LT(row.plan.line, static_cast<int>(runs.size()));
+    for (const RunRecord& row : rows)
+      EXPECT_LT(row.plan.listing.line, static_cast<int>(runs.size()));
   }
 }
 

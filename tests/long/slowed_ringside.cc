@@ -76,8 +76,8 @@ class Slowed : public SyncScheme {
 };
 
 /// The scheme of the plan, slowed if the variable names it.
-runner::SchemeInfo scheme_of(const RunPlan& plan) {
-  runner::SchemeInfo row = runner::find_scheme(plan.scheme);
+SchemeInfo scheme_of(const RunPlan& plan) {
+  SchemeInfo row = runner::find_scheme(plan.scheme);
   const char* variable = std::getenv("RINGSIDE_TEST_SLOWED");
   const std::string slowed = variable ? variable : "";
   if (slowed.rfind(plan.scheme + "=", 0) != 0) return row;
@@ -92,7 +92,7 @@ runner::SchemeInfo scheme_of(const RunPlan& plan) {
 int run_one_rank(int socket) {
   LauncherLink link(socket, runner::default_options);
   try {
-    const runner::SchemeInfo row = scheme_of(link.plan());
+    const SchemeInfo row = scheme_of(link.plan());
     const runner::RankListener listener = {
         [&](const Progress& progress) { link.report_progress(to_json(progress)); },
         [&](const std::string& error) { link.fail(error); }};

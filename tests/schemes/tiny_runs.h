@@ -33,9 +33,9 @@ inline const std::string& text_path() {
 /// are schemes of other programs, which are no threads.
 inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
   std::vector<std::string> names;
-  for (const runner::SchemeInfo& row : runner::scheme_rows())
+  for (const SchemeInfo& row : runner::scheme_rows())
     if (!row.program && row.max_world != 1 &&
-        runner::default_promise(row) == promised.value_or(runner::default_promise(row)) &&
+        default_promise(row) == promised.value_or(default_promise(row)) &&
         !row.name.starts_with("zero"))
       names.emplace_back(row.name);
   return names;
@@ -46,9 +46,7 @@ class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<std::string, in
  protected:
   std::string scheme() const { return std::get<0>(GetParam()); }
   int world() const { return std::get<1>(GetParam()); }
-  bool exact() const {
-    return runner::default_promise(runner::find_scheme(scheme())) == Promise::same_run;
-  }
+  bool exact() const { return default_promise(runner::find_scheme(scheme())) == Promise::same_run; }
 };
 
 inline auto every_scheme_at(std::initializer_list<int> worlds) {
@@ -90,7 +88,7 @@ inline runner::ExperimentConfig tiny_resnet() {
 }
 
 /// Runs a plan, with another scheme than the plan names if `scheme` is not null.
-inline RunRecord run(const RunPlan& plan, const runner::SchemeInfo* scheme = nullptr) {
+inline RunRecord run(const RunPlan& plan, const SchemeInfo* scheme = nullptr) {
   return make_row(plan, runner::run_ranks_as_threads(plan, scheme));
 }
 

@@ -96,8 +96,8 @@ class ForgetsLastRank : public WrappedCommunicator {
 
 /// The row of a scheme that promises what the scheme `name` promises, and wraps it.
 template <class Wrapper>
-runner::SchemeInfo wrapping(const std::string& name) {
-  runner::SchemeInfo row = runner::find_scheme(name);
+SchemeInfo wrapping(const std::string& name) {
+  SchemeInfo row = runner::find_scheme(name);
   row.make = [make = row.make](const RankContext& context, const Options& options) {
     return std::make_unique<Wrapper>(context, make(context, options));
   };
@@ -105,8 +105,8 @@ runner::SchemeInfo wrapping(const std::string& name) {
 }
 
 /// The row of a scheme that leaves the last worker out of every all-reduce.
-inline runner::SchemeInfo forgetting_last_worker(const std::string& name) {
-  runner::SchemeInfo row = runner::find_scheme(name);
+inline SchemeInfo forgetting_last_worker(const std::string& name) {
+  SchemeInfo row = runner::find_scheme(name);
   row.make = [make = row.make](const RankContext& context, const Options& options) {
     RankContext forgetful = context;
     forgetful.links = Links([right = context.links](const RankContext& own, const Group& group) {
@@ -118,8 +118,8 @@ inline runner::SchemeInfo forgetting_last_worker(const std::string& name) {
 }
 
 /// The row of a scheme that promises what the scheme `name` promises, and exchanges nothing.
-inline runner::SchemeInfo never_exchanging(const std::string& name) {
-  runner::SchemeInfo row = runner::find_scheme(name);
+inline SchemeInfo never_exchanging(const std::string& name) {
+  SchemeInfo row = runner::find_scheme(name);
   row.make = runner::find_scheme("independent").make;
   return row;
 }

@@ -182,8 +182,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.repeat = repeat;
   plan.model = config.model;
   plan.data = config.data;
-  plan.target_kind = config.compare.target_kind;
-  plan.target_loss = config.compare.target_loss;
+  plan.listing.target_kind = config.compare.target_kind;
+  plan.listing.target_loss = config.compare.target_loss;
   plan.optimizer = config.optimizer;
   plan.device = config.device;
   plan.sim = config.sim;
@@ -193,8 +193,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
 
   const std::int64_t ranks = replicas_of(plan);
   const bool replicas = ranks != world;
-  plan.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
-  plan.family = plan.label;
+  plan.listing.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
+  plan.listing.family = plan.listing.label;
   if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);

@@ -188,19 +188,19 @@ std::vector<PlannedCase> cases_of(const Experiment& experiment) {
 }
 
 void name_run(RunPlan& plan, const PlannedCase& line) {
-  plan.set = line.set;
-  plan.swept = line.swept;
+  plan.listing.set = line.set;
+  plan.listing.swept = line.swept;
   if (const auto found = line.published.find(plan.world); found != line.published.end())
-    plan.published = found->second;
+    plan.listing.published = found->second;
   // "single x2" says how many replicas there are.
   std::vector<Setting> shown = line.set;
   std::erase_if(shown, [](const Setting& one) { return one.key == "scheme.single.replicas"; });
-  plan.family = line.label.empty() ? label_with(plan.label, shown) : line.label;
+  plan.listing.family = line.label.empty() ? label_with(plan.listing.label, shown) : line.label;
   if (line.label.empty()) {
     shown.insert(shown.end(), line.swept.begin(), line.swept.end());
-    plan.label = label_with(plan.label, shown);
+    plan.listing.label = label_with(plan.listing.label, shown);
   } else {
-    plan.label = label_with(line.label, line.swept);
+    plan.listing.label = label_with(line.label, line.swept);
   }
 }
 

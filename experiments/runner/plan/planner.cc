@@ -21,11 +21,11 @@ namespace {
 /// Whether the plans differ at most in their names.
 bool same_but_named(const RunPlan& a, const RunPlan& b) {
   RunPlan renamed = b;
-  renamed.label = a.label;
-  renamed.family = a.family;
-  renamed.set = a.set;
-  renamed.swept = a.swept;
-  renamed.published = a.published;
+  renamed.listing.label = a.listing.label;
+  renamed.listing.family = a.listing.family;
+  renamed.listing.set = a.listing.set;
+  renamed.listing.swept = a.listing.swept;
+  renamed.listing.published = a.listing.published;
   return same_case(a, renamed);
 }
 
@@ -71,11 +71,11 @@ std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
         throw Error("{}the case labelled '{}' has the same runs at world {}; leave one case out",
                     describe(line), label, world);
       label = line.label;
-      if (named.try_emplace({plan.label, world}, index).first->second != index)
+      if (named.try_emplace({plan.listing.label, world}, index).first->second != index)
         throw Error("{}another line is called '{}' at world {} too; choose another label",
-                    describe(line), plan.label, world);
+                    describe(line), plan.listing.label, world);
       const bool plain = line.label.empty() && line.set.empty() && line.swept.empty();
-      plan.id = names.of_label(plain ? plan.scheme : plan.label);
+      plan.id = names.of_label(plain ? plan.scheme : plan.listing.label);
       if (known == asked.end())
         asked.push_back({std::move(plan), &line.config});
       else
@@ -111,11 +111,12 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   // The same run, with measured shares if it has some: only the threads differ.
   RunPlan plan = single->plan;
   plan.device.threads = threads;
-  plan.set = plan.swept = {};
-  plan.published.clear();
+  plan.listing.set = plan.listing.swept = {};
+  plan.listing.published.clear();
   plan.purpose = Purpose::all_cores;
   plan.id = fmt::format("{}-t{}", plan.scheme, threads);
-  plan.label = plan.family = fmt::format("{} ({} threads)", plan.label, threads);
+  plan.listing.label = plan.listing.family =
+      fmt::format("{} ({} threads)", plan.listing.label, threads);
   return plan;
 }
 
@@ -129,8 +130,8 @@ class Repeater {
   void add_references(const std::vector<RunPlan>& references, int line) {
     for (const RunPlan& plan : references) {
       for (RunPlan& run : with_seeds(plan, 0)) {
-        run.line = line;
-        run.place = static_cast<int>(runs_.size());
+        run.listing.line = line;
+        run.listing.place = static_cast<int>(runs_.size());
         runs_.push_back(std::move(run));
       }
       ++line;
@@ -142,13 +143,14 @@ class Repeater {
     std::vector<RunPlan> of_repeat;
     for (std::size_t line = 0; line < lines.size(); ++line)
       for (RunPlan& run : with_seeds(lines[line], repeat)) {
-        run.line = static_cast<int>(line);
+        run.listing.line = static_cast<int>(line);
         of_repeat.push_back(std::move(run));
       }
     const auto first = static_cast<int>(runs_.size());
     for (std::size_t i = 0; i < of_repeat.size(); ++i)
-      of_repeat[i].place = first + static_cast<int>(permuted(i, of_repeat.size(), order_,
-                                                             static_cast<std::uint64_t>(repeat)));
+      of_repeat[i].listing.place =
+          first + static_cast<int>(
+                      permuted(i, of_repeat.size(), order_, static_cast<std::uint64_t>(repeat)));
     runs_.insert(runs_.end(), of_repeat.begin(), of_repeat.end());
   }
 
@@ -160,8 +162,8 @@ class Repeater {
     for (std::size_t i = 0; i < std::max<std::size_t>(1, seeds_.size()); ++i) {
       RunPlan& run = out.emplace_back(plan);
       run.repeat = repeat;
-      run.seeded = !seeds_.empty();
-      if (run.seeded) {
+      run.listing.seeded = !seeds_.empty();
+      if (run.listing.seeded) {
         run.train.seed = seeds_[i];
         run.id += fmt::format("-s{}", run.train.seed);
       }

@@ -4,7 +4,9 @@
 
 namespace ringside::runner {
 
-static LineName name_of_line(const RunPlan& plan) { return {plan.label, plan.world, plan.purpose}; }
+static LineName name_of_line(const RunPlan& plan) {
+  return {plan.listing.label, plan.world, plan.purpose};
+}
 
 Lines lines_of(const SavedResults& results) {
   Lines out;

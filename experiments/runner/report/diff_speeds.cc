@@ -29,7 +29,7 @@ const ComparedLine* baseline_of(const ComparedLine& line, const Lines& all) {
         other.finished.empty())
       continue;
     if (line.summary.baseline >= 0) {
-      if (other.finished[0]->plan.line == line.summary.baseline)
+      if (other.finished[0]->plan.listing.line == line.summary.baseline)
         return &other == &line ? nullptr : &other;
       continue;
     }

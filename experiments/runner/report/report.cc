@@ -84,7 +84,7 @@ std::vector<Case> cases_of(const std::vector<RunRecord>& rows) {
   for (Case& one : cases) std::stable_sort(one.repeats.begin(), one.repeats.end(), by_seed);
   const auto place = [](const Case& one) {
     const RunPlan& plan = one.repeats[0]->plan;
-    return std::pair(plan.scheme != "single", plan.line);
+    return std::pair(plan.scheme != "single", plan.listing.line);
   };
   std::stable_sort(cases.begin(), cases.end(),
                    [&](const Case& a, const Case& b) { return place(a) < place(b); });
@@ -154,10 +154,10 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
   out.experiment = plan.experiment;
-  out.label = plan.label;
-  out.family = plan.family;
-  out.swept = plan.swept;
-  out.published = plan.published;
+  out.label = plan.listing.label;
+  out.family = plan.listing.family;
+  out.swept = plan.listing.swept;
+  out.published = plan.listing.published;
   out.scheme = plan.scheme;
   out.purpose = plan.purpose;
   out.promise = plan.promise;
@@ -304,7 +304,7 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
       const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
       if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
         summary.speed_up = ratio(rates, rates_of(*single));
-        summary.baseline = single->repeats[0]->plan.line;
+        summary.baseline = single->repeats[0]->plan.listing.line;
         summary.other_batch = single->repeats[0]->plan.train.global_batch != batch;
       }
       if (const Case* all = baseline_of(one, cases, Purpose::all_cores))

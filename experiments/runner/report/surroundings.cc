@@ -90,7 +90,7 @@ std::map<std::pair<std::string, int>, const RunPlan*> plans_of(const std::vector
   std::map<std::pair<std::string, int>, const RunPlan*> out;
   for (const RunRecord& row : rows)
     if (row.plan.purpose != Purpose::reference)
-      out.emplace(std::pair(row.plan.label, row.plan.world), &row.plan);
+      out.emplace(std::pair(row.plan.listing.label, row.plan.world), &row.plan);
   return out;
 }
 

@@ -39,7 +39,7 @@ const RunRecord* single_of(const RunRecord& row, const std::vector<const RunReco
 
 /// The loss that `row` has to reach; none if `single` decides it and has not finished.
 std::optional<double> target_of(const RunRecord& row, const RunRecord* single) {
-  if (row.plan.target_kind == TargetKind::number) return row.plan.target_loss;
+  if (row.plan.listing.target_kind == TargetKind::number) return row.plan.listing.target_loss;
   return single ? final_loss(*single) : std::nullopt;
 }
 
@@ -80,7 +80,7 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunRecord*>& runs
   std::map<std::int64_t, double> of_single_by_seed;  // final_loss()
   for (const RunRecord* row : runs) {
     const std::optional<double> at_end = final_loss(*row);
-    if (row->plan.target_kind == TargetKind::none || !at_end) return {};
+    if (row->plan.listing.target_kind == TargetKind::none || !at_end) return {};
     const RunRecord* single = single_of(*row, rows);
     ++out.runs;
     const std::optional<double> target = target_of(*row, single);

@@ -37,8 +37,8 @@ constexpr std::string_view files_of_a_comparison[] = {"traces",
 
 /// Erases from the JSON of a plan what the run's case and the sweep set.
 void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
-  std::vector<Setting> settings = plan.set;
-  settings.insert(settings.end(), plan.swept.begin(), plan.swept.end());
+  std::vector<Setting> settings = plan.listing.set;
+  settings.insert(settings.end(), plan.listing.swept.begin(), plan.listing.swept.end());
   for (const Setting& one : settings) {
     const auto dot = one.key.find('.');
     const std::string table = one.key.substr(0, dot);
@@ -66,9 +66,9 @@ void erase_unshared(nlohmann::json& plan_json) {
 
 /// Whether both plans are the same reference; the runs that it was made for may differ.
 bool same_reference(const RunPlan& a, const RunPlan& b) {
-  return a.purpose == Purpose::reference && b.purpose == Purpose::reference && a.label == b.label &&
-         a.id == b.id && a.defines == b.defines && a.scheme == b.scheme && a.options == b.options &&
-         a.sums == b.sums && same_training(a, b);
+  return a.purpose == Purpose::reference && b.purpose == Purpose::reference &&
+         a.listing.label == b.listing.label && a.id == b.id && a.defines == b.defines &&
+         a.scheme == b.scheme && a.options == b.options && a.sums == b.sums && same_training(a, b);
 }
 
 /// The part of a plan that does not depend on its scheme, world, case and point of the sweep. Runs
@@ -183,9 +183,9 @@ void check_sharing(const RunPlan& before, const RunPlan& now) {
 /// Throws Error if records were made with other seeds than those of the runs.
 void check_seeds(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) {
   const bool seeds =
-      std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.seeded; });
+      std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.listing.seeded; });
   for (const RunRecord& row : rows) {
-    if (row.plan.seeded != seeds)
+    if (row.plan.listing.seeded != seeds)
       throw Error(
           "--resume: the row of run {} was made {} compare.seeds; {}, or leave --resume out to "
           "start anew",
@@ -401,7 +401,8 @@ void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) 
     const auto same = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
       return same_case(run, row.plan) || same_reference(run, row.plan);
     });
-    row.plan.line = same != runs.end() ? same->line : behind + row.plan.line;
+    row.plan.listing.line =
+        same != runs.end() ? same->listing.line : behind + row.plan.listing.line;
   }
 }
 

@@ -96,11 +96,11 @@ Fields fields_of(ComparisonEnded& event) {
 
 PlannedRun planned_run(const RunPlan& plan) {
   return {.id = plan.id,
-          .label = plan.label,
+          .label = plan.listing.label,
           .purpose = plan.purpose,
           .world = plan.world,
           .repeat = plan.repeat,
-          .line = plan.line,
+          .line = plan.listing.line,
           .steps = plan.train.steps,
           .global_batch = plan.train.global_batch,
           .simulated = plan.cluster.has_value()};

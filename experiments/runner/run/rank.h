@@ -9,9 +9,11 @@
 #include "core/sim/world.h"
 #include "core/train/trainer.h"
 
-namespace ringside::runner {
-
+namespace ringside {
 struct SchemeInfo;
+}
+
+namespace ringside::runner {
 
 /// Callbacks for the progress and the error of a rank. Any thread of the rank may call them.
 struct RankListener {

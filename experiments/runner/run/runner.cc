@@ -79,8 +79,9 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
   std::vector<RunPlan> remaining;
   for (const RunPlan& run : runs)
     if (!finished(done, run.id, most_attempts)) remaining.push_back(run);
-  std::stable_sort(remaining.begin(), remaining.end(),
-                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+  std::stable_sort(remaining.begin(), remaining.end(), [](const RunPlan& a, const RunPlan& b) {
+    return a.listing.place < b.listing.place;
+  });
   return remaining;
 }
 

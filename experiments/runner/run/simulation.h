@@ -9,9 +9,11 @@
 #include "core/plan/run_plan.h"
 #include "core/train/trainer.h"
 
-namespace ringside::runner {
-
+namespace ringside {
 struct SchemeInfo;
+}
+
+namespace ringside::runner {
 
 /// Simulates a plan that has a cluster: its ranks are actors of one world, which runs in this
 /// thread. Blocks until the ranks have ended. Returns the records by rank, with virtual times.

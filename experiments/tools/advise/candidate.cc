@@ -79,7 +79,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
   std::vector<Family> all;
   const auto add = [&](const std::string& scheme, const std::string& label,
                        const std::vector<Setting>& options) {
-    const runner::SchemeInfo& row = runner::find_scheme(scheme);
+    const SchemeInfo& row = runner::find_scheme(scheme);
     // ZeRO's first two stages keep parameters whole, which the device then needs anyway.
     const bool whole = scheme == "zero1" || scheme == "zero2";
     const Offload most = whole ? std::min(row.offloads, Offload::optimizer) : row.offloads;

@@ -55,13 +55,13 @@ void read(Figures& figures, const FitArguments& arguments, const std::string& fi
     return;
   }
   for (const RunPlan& plan : runner::plan_comparison(runner::read_experiment(file, {}))) {
-    if (plan.published.empty() || plan.repeat > 0) continue;
+    if (plan.listing.published.empty() || plan.repeat > 0) continue;
     if (!plan.cluster)
       throw Error("--from {}: case {} is not simulated; set device.kind = \"sim\"", file,
-                  plan.label);
+                  plan.listing.label);
     if (!counts(figures, arguments, file, plan.device.cluster)) continue;
     const bool used = plan.world == 1 && calibrate::published_per_s(plan);
-    figures.not_used += static_cast<int>(plan.published.size()) - (used ? 1 : 0);
+    figures.not_used += static_cast<int>(plan.listing.published.size()) - (used ? 1 : 0);
     if (used) figures.steps.push_back(plan);
   }
 }
@@ -122,7 +122,8 @@ int fit_cluster(const FitArguments& arguments, const Process& process) {
           const runner::RunOutcome outcome =
               runner::run_plan(plan, start, [](const runner::Step&) {});
           if (outcome.interrupted) throw Error("interrupted");
-          if (outcome.row.status != "ok") throw Error("{}: {}", plan.label, outcome.row.error);
+          if (outcome.row.status != "ok")
+            throw Error("{}: {}", plan.listing.label, outcome.row.error);
           return outcome.row.samples_per_s;
         });
     // Collectives are simulated in this process; runs start while there is no simulated world here.

@@ -108,7 +108,7 @@ std::vector<RunPlan> runs_of(const CalibrateArguments& arguments, bool in_job) {
 }
 
 /// Checks the additional needs of a calibration of another device than the processor.
-void check_device(const CalibrateArguments& arguments, const Job* job) {
+void check_device(const CalibrateArguments& arguments, const runner::Job* job) {
   const runner::DeviceRow& row = runner::find_device(arguments.device);
   if (!row.describe)
     throw Error("--device {}: such devices cannot be measured; choose cpu or cuda", row.name);
@@ -138,7 +138,7 @@ calibrate::CalibrationSite site_of_devices(const std::string& kind, runner::Rank
 }
 
 /// The hosts of the job, or this one. `runs` decide the library between hosts.
-calibrate::CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs,
+calibrate::CalibrationSite site_of(runner::Job* job, const std::vector<RunPlan>& runs,
                                    runner::RankStart start) {
   calibrate::CalibrationSite site{.start = std::move(start)};
   if (!runs.empty()) site.between = runs.front().hosts.between;

@@ -38,7 +38,7 @@ std::string choose_run(const runner::SavedResults& results, const std::string& a
     if (row->plan.id == asked) return asked;
     if (row->plan.repeat > 0) continue;
     all.push_back(row->plan.id);
-    if (asked.empty() || row->plan.label == asked) ids.push_back(row->plan.id);
+    if (asked.empty() || row->plan.listing.label == asked) ids.push_back(row->plan.id);
   }
   if (ids.size() == 1) return ids[0];
   if (ids.empty())

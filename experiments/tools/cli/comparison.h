@@ -30,7 +30,7 @@ struct Compared {
   std::string complaint{};  // why the status is not ok
   std::string note{};  // the missing parts of the results, as one line; empty if nothing is missing
   std::string folder{};  // of the results; empty if nothing was compared
-  std::vector<CaseSummary> cases{};
+  std::vector<runner::CaseSummary> cases{};
 };
 
 /// Makes the comparison of the experiment file, prints progress on standard error, and writes

@@ -116,7 +116,7 @@ std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
     if (summary.purpose == Purpose::reference) continue;
     std::vector<const RunRecord*> repeats;
     for (const RunRecord* row : counting)
-      if (row->status == "ok" && row->plan.label == summary.label &&
+      if (row->status == "ok" && row->plan.listing.label == summary.label &&
           row->plan.world == summary.world && row->plan.purpose == summary.purpose)
         repeats.push_back(row);
     if (!repeats.empty()) out.push_back(evidence_of_case(summary, repeats, folder));

@@ -97,7 +97,7 @@ RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetu
     config.train.shares = Shares::equal;
     config.train.weights.clear();
   }
-  config = runner::bind_line(config, settings, {}, plan.label);
+  config = runner::bind_line(config, settings, {}, plan.listing.label);
   RunPlan out = runner::plan_training(config, scheme, world);
   if (plan.cluster)
     out.sim.numerics = false;

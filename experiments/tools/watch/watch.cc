@@ -44,8 +44,9 @@ std::vector<RunPlan> runs_of(const runner::SavedResults& results,
   }
   if (runs.empty())
     for (const RunRecord* row : runner::rows_that_count(results.rows)) runs.push_back(row->plan);
-  std::stable_sort(runs.begin(), runs.end(),
-                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+  std::stable_sort(runs.begin(), runs.end(), [](const RunPlan& a, const RunPlan& b) {
+    return a.listing.place < b.listing.place;
+  });
   return runs;
 }
 
