@@ -92,13 +92,14 @@ sockaddr_in address_of(const Rendezvous& meeting) {
 }
 
 ps::KeyedAddress keyed_address_of(const Rendezvous& meeting, double unheard_s) {
-  return {.host = meeting.address,
-          .port = meeting.port,
+  return {.options = {.transport = ps::TransportKind::tcp,
+                      .port = meeting.port,
+                      .port_option = meeting.port_option,
+                      .address = meeting.address,
+                      .keys = meeting.keys,
+                      .drawn_keys = meeting.drawn_keys},
           .listener = "the " + meeting.leader,
-          .port_option = meeting.port_option,
           .remedy = meeting.remedy,
-          .keys = meeting.keys,
-          .drawn_keys = meeting.drawn_keys,
           .unheard_s = unheard_s};
 }
 
@@ -111,6 +112,52 @@ int send_at_once(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
 }
+
+class PlainListener final : public ps::StreamListener {
+ public:
+  explicit PlainListener(const Rendezvous& meeting) {
+    const sockaddr_in address = address_of(meeting);
+    require_loopback("the " + meeting.leader, meeting.address);
+    socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(socket_, plain(address), sizeof address) == 0 && listen(socket_, most_waiting) == 0)
+      return;
+    const int cause = errno;
+    ::close(socket_);
+    throw Error(
+        "the {}: cannot listen on port {} of {} ({}); set {} to another port for all processes",
+        meeting.leader, meeting.port, meeting.address, std::strerror(cause), meeting.port_option);
+  }
+  ~PlainListener() override { PlainListener::close(); }
+  PlainListener(const PlainListener&) = delete;
+  PlainListener& operator=(const PlainListener&) = delete;
+
+  int port() const override {
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
+    return ntohs(address.sin_port);
+  }
+  int file() const override { return socket_; }
+  std::optional<ps::AcceptedStream> accept() override {
+    const int socket = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket < 0) return {};
+    if (const auto user = user_of_peer(socket); user != geteuid()) {
+      ::close(socket);
+      if (user) throw Error("a connection of user {}: without --keys a job is of one user", *user);
+      throw Error("a connection that has ended, or whose user /proc/net/tcp does not tell");
+    }
+    return ps::AcceptedStream{send_at_once(socket)};
+  }
+  std::size_t strangers() const override { return 0; }
+  void close() override {
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  }
+
+ private:
+  int socket_ = -1;
+};
 
 /// A socket of this user's leader.
 int connect_plainly(const Rendezvous& meeting, double timeout_s) {
@@ -135,92 +182,44 @@ int connect_plainly(const Rendezvous& meeting, double timeout_s) {
   }
 }
 
+class PlainLink final : public ps::StreamLink {
+ public:
+  explicit PlainLink(int socket) : socket_(socket) {}
+  ~PlainLink() override {
+    if (socket_ >= 0) close(socket_);
+  }
+  PlainLink(const PlainLink&) = delete;
+  PlainLink& operator=(const PlainLink&) = delete;
+  int release_socket() override { return std::exchange(socket_, -1); }
+
+ private:
+  int socket_;
+};
+
 }  // namespace
 
 void check_address(const std::string& option, const std::string& address, bool keyed) {
   static_cast<void>(address_of(option, address, 0, keyed));
 }
 
-JobListener::JobListener(const Rendezvous& meeting, const std::string& listens_at, int workers,
-                         int most_streams, double unheard_s) {
-  if (!keyed(meeting)) {
-    listen(meeting);
-    return;
-  }
+std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& meeting,
+                                                   const std::string& listens_at, int workers,
+                                                   int most_streams, double unheard_s) {
+  if (!keyed(meeting)) return std::make_unique<PlainListener>(meeting);
   ps::KeyedAddress address = keyed_address_of(meeting, unheard_s);
-  if (!listens_at.empty()) address.host = listens_at;
-  keyed_.emplace(address, workers, most_streams);
+  if (!listens_at.empty()) address.options.address = listens_at;
+  return ps::listen_with_keys(address, workers, most_streams);
 }
 
-void JobListener::listen(const Rendezvous& meeting) {
-  socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const sockaddr_in address = address_of(meeting);
-  require_loopback("the " + meeting.leader, meeting.address);
-  const int on = 1;
-  setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(socket_, plain(address), sizeof address) == 0 && ::listen(socket_, most_waiting) == 0)
-    return;
-  const int cause = errno;
-  close();
-  throw Error(
-      "the {}: cannot listen on port {} of {} ({}); set {} to another port for all processes",
-      meeting.leader, meeting.port, meeting.address, std::strerror(cause), meeting.port_option);
-}
-
-JobListener::~JobListener() { close(); }
-
-void JobListener::close() {
-  if (keyed_) keyed_->close();
-  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-}
-
-int JobListener::file() const { return keyed_ ? keyed_->file() : socket_; }
-
-int JobListener::port() const {
-  if (keyed_) return keyed_->port();
-  sockaddr_in address{};
-  socklen_t length = sizeof address;
-  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin_port);
-}
-
-std::optional<JobConnection> JobListener::accept() {
-  if (keyed_) {
-    const auto stream = keyed_->accept();
-    if (!stream) return {};
-    const bool server = stream->member == keyed_->server_member();
-    return JobConnection{stream->socket,
-                         KeyHolder{.server = server, .worker = server ? -1 : stream->member}};
-  }
-  const int socket = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (socket < 0) return {};
-  if (const auto user = user_of_peer(socket); user != geteuid()) {
-    ::close(socket);
-    if (user) throw Error("a connection of user {}: without --keys a job is of one user", *user);
-    throw Error("a connection that has ended, or whose user /proc/net/tcp does not tell");
-  }
-  return JobConnection{send_at_once(socket)};
-}
-
-LeaderLink::LeaderLink(const Rendezvous& meeting, double timeout_s, double unheard_s) {
-  if (!keyed(meeting)) {
-    socket_ = connect_plainly(meeting, timeout_s);
-    return;
-  }
+std::unique_ptr<ps::StreamLink> connect_to_leader(const Rendezvous& meeting, double timeout_s,
+                                                  double unheard_s) {
+  if (!keyed(meeting)) return std::make_unique<PlainLink>(connect_plainly(meeting, timeout_s));
   try {
-    keyed_ = std::make_unique<ps::KeyedStream>(keyed_address_of(meeting, unheard_s), meeting.key,
-                                               timeout_s);
+    return ps::connect_with_key(keyed_address_of(meeting, unheard_s), meeting.key, timeout_s);
   } catch (const Error& error) {
     throw Error("the {}: {}", meeting.leader, error.what());
   }
-  socket_ = keyed_->release_socket();
 }
-
-LeaderLink::~LeaderLink() {
-  if (socket_ >= 0) close(socket_);
-}
-
-int LeaderLink::release_socket() { return std::exchange(socket_, -1); }
 
 std::string own_address_towards(const std::string& address, const std::string& remedy) {
   // No packet is sent: the system only looks which of this host's addresses it would take.

@@ -27,7 +27,7 @@ std::string draw_ticket() {
 
 }  // namespace
 
-Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+Gathering::Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener& listener,
                      const PsJobReports& reports)
     : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
@@ -138,7 +138,7 @@ void Gathering::drop_silent() {
 }
 
 void Gathering::check_fits(const nlohmann::json& join, PsRole role,
-                           const std::optional<KeyHolder>& holder) const {
+                           const std::optional<ps::KeyHolder>& holder) const {
   const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
   if (workers != job_.workers || servers != job_.servers)
     throw Error(

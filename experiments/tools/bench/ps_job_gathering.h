@@ -23,7 +23,7 @@ inline constexpr std::size_t ticket_size = 64;
 class Gathering {
  public:
   /// All outlive this object.
-  Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+  Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener& listener,
             const PsJobReports& reports);
 
   /// The lines to all ranks, by rank. Blocks until all have joined. Throws Error that names the
@@ -38,11 +38,11 @@ class Gathering {
  private:
   struct Process {
     std::unique_ptr<JsonLine> line;
-    std::optional<KeyHolder> holder;
+    std::optional<ps::KeyHolder> holder;
   };
   /// A second connection that has not shown its ticket.
   struct Unknown {
-    JobConnection connection;
+    ps::AcceptedStream connection;
     double since = 0;
     std::string said{};
   };
@@ -57,7 +57,7 @@ class Gathering {
   bool hear_ticket(Unknown& unknown);
   /// Throws Error if the process was told of another job, or has another's key.
   void check_fits(const nlohmann::json& join, PsRole role,
-                  const std::optional<KeyHolder>& holder) const;
+                  const std::optional<ps::KeyHolder>& holder) const;
   /// Throws Error if the process has come twice, or one too many has come.
   std::size_t place_for(PsRole role, int asked) const;
   void accept_second();
@@ -65,7 +65,7 @@ class Gathering {
 
   const PsJob& job_;
   const PsBench& bench_;
-  JobListener& listener_;
+  ps::StreamListener& listener_;
   Refusals refusals_;
   std::vector<std::string> names_, tickets_;
   std::vector<Process> joined_;

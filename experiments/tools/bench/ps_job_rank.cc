@@ -118,13 +118,13 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
 
 void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
-  LeaderLink first(meeting_of(job), timeout_s, timeout_s);
-  JsonLine line(first.release_socket());
+  const auto first = connect_to_leader(meeting_of(job), timeout_s, timeout_s);
+  JsonLine line(first->release_socket());
   auto [roles, ticket] = take_place(job, line, timeout_s);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
-  LeaderLink second(meeting_of(job), roles.timeout_s, roles.timeout_s);
-  const int socket = second.release_socket();
+  auto second = connect_to_leader(meeting_of(job), roles.timeout_s, roles.timeout_s);
+  const int socket = second->release_socket();
   ticket += '\n';
   (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end
   std::optional<PsRank> rank;
@@ -132,7 +132,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
   std::promise<void> over;
   std::thread(receive_answers, std::ref(line), std::ref(store), std::ref(over)).detach();
   if (!serve(socket, roles.rank, *rank)) {
-    second.finish();
+    second.reset();
     end(false, fmt::format("{} failed; the scheduler says why", roles.name()));
   }
   if (roles.works()) rank.reset();  // tells the servers
