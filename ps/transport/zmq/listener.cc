@@ -17,6 +17,7 @@
 #include <limits>
 #include <system_error>
 #include <utility>
+#include <zmq.hpp>
 
 #include "core/base/error.h"
 #include "core/base/loopback.h"

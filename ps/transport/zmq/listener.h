@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <zmq.hpp>
 
 #include "ps/protocol/transport.h"
+
+namespace zmq {
+class socket_t;
+}
 
 namespace ringside::ps {
 
