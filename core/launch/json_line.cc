@@ -10,7 +10,9 @@
 
 namespace ringside {
 
-JsonLine::~JsonLine() { close(socket_); }
+JsonLine::~JsonLine() {
+  if (socket_ >= 0) close(socket_);
+}
 
 bool JsonLine::send(const nlohmann::json& value) {
   const std::string line = value.dump() + '\n';

@@ -1,7 +1,6 @@
 // A worker or server of a job.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -124,14 +123,14 @@ void join_ps_job(const PsJob& job, double timeout_s,
   roles.reach = reach_of(job, say);
   LinkStore store(line);
   auto second = connect_to_leader(meeting_of(job), roles.timeout_s, roles.timeout_s);
-  const int socket = second->release_socket();
-  ticket += '\n';
-  (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end
+  JsonLine commands(second->release_socket());
+  commands.send({{"ticket", ticket}});
+  static_cast<void>(first_answer(job, commands, roles.timeout_s));  // serve() sees a refusal's end
   std::optional<PsRank> rank;
   rank.emplace(roles, find_device("cpu").links, store, std::nullopt);
   std::promise<void> over;
   std::thread(receive_answers, std::ref(line), std::ref(store), std::ref(over)).detach();
-  if (!serve(socket, roles.rank, *rank)) {
+  if (!serve(commands.release_socket(), roles.rank, *rank)) {
     second.reset();
     end(false, fmt::format("{} failed; the scheduler says why", roles.name()));
   }
