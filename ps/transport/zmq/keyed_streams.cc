@@ -36,6 +36,7 @@ constexpr std::size_t most_bytes_a_message = 32 << 10;
 /// While this process does not read so many bytes of a stream, nothing more is taken from ZeroMQ,
 /// and other hosts soon cannot send.
 constexpr std::size_t most_unread = 4 << 20;
+/// The thread sleeps no longer, and a listener asks as often whether the other ends are there.
 constexpr milliseconds nap{100};
 /// While newcomers can come, the listener looks as often as this at what they take.
 constexpr milliseconds look{10};
@@ -125,7 +126,7 @@ class Bridge {
     return std::nullopt;
   }
 
-  /// Carries until the stream of a DEALER has left, or, after a request to stop, until what this
+  /// Carries until the stream of a DEALER has ended, or, after a request to stop, until what this
   /// process has written has left, for two seconds at most.
   void carry(const std::stop_token& stop) {
     Clock::time_point probed{};
@@ -138,7 +139,7 @@ class Bridge {
       }
       wait(longest);
       longest = attend();
-      // ZeroMQ says that a peer is gone only to a ROUTER that sends to it.
+      // ZeroMQ says only to a ROUTER that sends to a peer that the peer is gone.
       const bool probe = routes_ && Clock::now() - probed > nap;
       if (probe) probed = Clock::now();
       for (auto& [id, stream] : streams_) {
@@ -235,6 +236,7 @@ class KeyedLink final : public StreamLink, private Bridge {
   KeyedLink(const KeyedAddress& address, const std::string& name, double timeout_s)
       : Bridge(zmq::socket_type::dealer, address.unheard_s),
         events_(context_.context(), zmq_, stream_events) {
+    // Not ZMQ_IMMEDIATE: with it, what has come is thrown away unread when the connection ends.
     zmq_.set(opt::handshake_ivl, 0);  // a listener may begin late to accept
     const Keyring keys(address.options.keys, address.options.drawn_keys);
     const KeyPair own = keys.pair(name);
