@@ -186,10 +186,11 @@ TEST_F(PsJobs, DropProcessesWithoutATicketAndCutOffNonsense) {
   testing::Program server = start_as("server");
   const auto place = nlohmann::json::parse(hear_line(worker));
   EXPECT_EQ(place.at("rank"), 0);
-  std::string ticket = place.at("ticket");
-  EXPECT_EQ(answer_to(std::string(ticket.size(), '0') + "\n"), "");
+  EXPECT_THAT(answer_to("{\"ticket\": \"0\"}\n"), HasSubstr("no ticket of this job"));
   const int second = connect_to_scheduler();
-  say(second, ticket + "\nhello 0\n");
+  say(second, "{\"ticket\": " + place.at("ticket").dump() + "}\n");
+  EXPECT_THAT(hear_line(second), HasSubstr("welcome"));
+  say(second, "hello 0\n");
   EXPECT_THAT(hear_line(second), HasSubstr("array "));
   say(worker, "{\"set\": 5}\n");
   EXPECT_TRUE(scheduler.wait_for_error("worker 0 is cut off"));

@@ -61,13 +61,13 @@ std::string words_for(ServiceEnd end, const AgentStart& start, const AgentFacts&
 }  // namespace
 
 void run_agent(const AgentStart& start) {
-  LeaderLink link(start.meeting, start.join_timeout_s, start.unheard_s);
+  const auto link = connect_to_leader(start.meeting, start.join_timeout_s, start.unheard_s);
   AgentFacts facts = start.facts;
   if (facts.address.empty())
     facts.address =
         own_address_towards(start.meeting.address, "set --advertise to this host's address");
   facts.interface = interface_of(facts.address);
-  JsonLine line(link.release_socket());
+  JsonLine line(link->release_socket());
   line.send({{"join", to_json(facts)}});
   MemberHost host(start.program, facts.address);
   std::optional<double> stops;

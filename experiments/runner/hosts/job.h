@@ -68,7 +68,7 @@ class Job {
   std::vector<AgentFacts> agents_;
   std::vector<std::string> environment_;
   MemberHost own_;
-  std::unique_ptr<JobListener> listener_;
+  std::unique_ptr<ps::StreamListener> listener_;
   std::vector<std::unique_ptr<RemoteHost>> others_;  // agent i is others_[i - 1]
 };
 

@@ -65,16 +65,16 @@ std::int64_t open_files_of_scheduler(const PsJob& job) {
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
   const auto bounds = fork_bounds(patience);
-  runner::JobListener listener(meeting_of(job), job.reach.address, job.workers, most_streams(job),
-                               bench.timeout_s);
-  reports.on_listening(listener.port());
-  Gathering gathering(job, bench, listener, reports);
+  const auto listener = runner::listen_for_job(meeting_of(job), job.reach.address, job.workers,
+                                               most_streams(job), bench.timeout_s);
+  reports.on_listening(listener->port());
+  Gathering gathering(job, bench, *listener, reports);
   const std::vector<std::string> names =
       names_of_ranks({.workers = job.workers, .servers = job.servers});
   JobStore store(gathering.gather(), names, reports.on_refused);
   RankGroup ranks("bench ps", gathering.connect_ranks(store), std::make_unique<OthersProcesses>(),
                   patience, names);
-  listener.close();
+  listener->close();
   run_ps_contest(bench, job.workers, job.servers, ranks, *bounds, reports.on_row);
   store.end({bench.timeout_s, bench.interrupted});
 }

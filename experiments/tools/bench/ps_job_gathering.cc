@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -27,12 +23,11 @@ std::string draw_ticket() {
 
 }  // namespace
 
-Gathering::Gathering(const PsJob& job, const PsBench& bench, runner::JobListener& listener,
+Gathering::Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener& listener,
                      const PsJobReports& reports)
     : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
   joined_.resize(names_.size());
-  second_.assign(names_.size(), -1);
   for (std::size_t rank = 0; rank < names_.size(); ++rank) tickets_.push_back(draw_ticket());
 }
 
@@ -109,37 +104,8 @@ void Gathering::admit(runner::PendingConnections& newcomers, runner::AcceptedCon
   }
 }
 
-void Gathering::accept_second() {
-  try {
-    const auto connection = listener_.accept();
-    if (!connection) return;
-    if (unknown_.size() == runner::most_unknown) {
-      refusals_.add(
-          fmt::format("more than {} connections have shown no ticket; the oldest is dropped",
-                      runner::most_unknown));
-      close(unknown_.front().connection.socket);
-      unknown_.erase(unknown_.begin());
-    }
-    unknown_.push_back({*connection, seconds_now()});
-  } catch (const Error& error) {
-    refusals_.add(error.what());
-  }
-}
-
-void Gathering::drop_silent() {
-  std::erase_if(unknown_, [&](const Unknown& unknown) {
-    const bool silent = seconds_now() - unknown.since > runner::introduction_s;
-    if (silent) {
-      refusals_.add(fmt::format("a connection is dropped: it has shown no ticket within {} s",
-                                runner::introduction_s));
-      close(unknown.connection.socket);
-    }
-    return silent;
-  });
-}
-
 void Gathering::check_fits(const nlohmann::json& join, PsRole role,
-                           const std::optional<runner::KeyHolder>& holder) const {
+                           const std::optional<ps::KeyHolder>& holder) const {
   const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
   if (workers != job_.workers || servers != job_.servers)
     throw Error(
@@ -170,30 +136,20 @@ std::size_t Gathering::place_for(PsRole role, int asked) const {
 }
 
 std::vector<int> Gathering::connect_ranks(const JobStore& store) {
+  runner::PendingConnections newcomers(listener_, refusals_);
   WaitingTime waited(seconds_now(), nap_s);
-  try {
-    while (std::count(second_.begin(), second_.end(), -1) > 0) {
-      check_connecting(store, waited.seconds(seconds_now()));
-      std::vector<int> files = {listener_.file()};
-      for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
-      const std::vector<bool> ready = runner::poll_files(files);
-      std::vector<Unknown> still;
-      for (std::size_t i = 0; i < unknown_.size(); ++i)
-        if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
-      unknown_ = std::move(still);
-      drop_silent();
-      refusals_.look();
-      if (ready[0]) accept_second();
-    }
-  } catch (const Error&) {
-    for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
-    for (const int socket : second_)
-      if (socket >= 0) close(socket);
-    throw;
+  while (!missing().empty()) {
+    check_connecting(store, waited.seconds(seconds_now()));
+    for (runner::AcceptedConnection& newcomer :
+         newcomers.hear(runner::poll_files(newcomers.files())))
+      admit_second(newcomers, newcomer);
   }
-  for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
-  unknown_.clear();
-  return std::exchange(second_, {});
+  std::vector<int> sockets;
+  for (const Process& process : joined_) {
+    process.line->send({{"welcome", true}});
+    sockets.push_back(process.line->release_socket());
+  }
+  return sockets;
 }
 
 void Gathering::check_connecting(const JobStore& store, double waited_s) const {
@@ -201,30 +157,20 @@ void Gathering::check_connecting(const JobStore& store, double waited_s) const {
   if (const auto gone = store.gone(); !gone.empty())
     throw Error("bench ps: {} ended before the bench began", fmt::join(gone, ", "));
   if (waited_s <= bench_.timeout_s) return;
-  std::vector<std::string> names;
-  for (std::size_t rank = 0; rank < second_.size(); ++rank)
-    if (second_[rank] < 0) names.push_back(names_[rank]);
   throw Error("bench ps: {} did not connect a second time to {}:{} within {} s (--timeout)",
-              fmt::join(names, ", "), job_.address, listener_.port(), bench_.timeout_s);
+              fmt::join(missing(), ", "), job_.address, listener_.port(), bench_.timeout_s);
 }
 
-/// A ticket is a line, after which the connection belongs to the bench: no byte more is read.
-bool Gathering::hear_ticket(Unknown& unknown) {
-  char text[ticket_size + 1];
-  const int socket = unknown.connection.socket;
-  const ssize_t n = recv(socket, text, sizeof text - unknown.said.size(), MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (n > 0) unknown.said.append(text, static_cast<std::size_t>(n));
-  if (n > 0 && unknown.said.size() < sizeof text) return false;
-  for (std::size_t rank = 0; rank < tickets_.size() && n > 0; ++rank)
-    if (unknown.said == tickets_[rank] + '\n' && second_[rank] < 0 &&
-        unknown.connection.holder == joined_[rank].holder) {
-      second_[rank] = socket;
-      return true;
+void Gathering::admit_second(const runner::PendingConnections& newcomers,
+                             runner::AcceptedConnection& newcomer) {
+  const auto ticket = newcomer.said->value("ticket", nlohmann::json());
+  for (std::size_t rank = 0; rank < joined_.size(); ++rank)
+    if (!joined_[rank].line && ticket == tickets_[rank] &&
+        newcomer.holder == joined_[rank].holder) {
+      joined_[rank].line = std::move(newcomer.line);
+      return;
     }
-  if (n > 0) refusals_.add("a connection is dropped: it has no ticket of this job");
-  close(socket);
-  return true;
+  newcomers.refuse(newcomer, "it has no ticket of this job");
 }
 
 }  // namespace ringside::tools::bench

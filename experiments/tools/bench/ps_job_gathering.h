@@ -12,18 +12,16 @@
 
 namespace ringside::tools::bench {
 
-/// The number of digits of a ticket.
-inline constexpr std::size_t ticket_size = 64;
-
 /// Gives the processes of a job their ranks in order of arrival. A process sends {"join": {"role",
 /// "worker", "workers", "servers"}}. Once all have joined, each gets its rank, the settings of the
-/// bench, and a ticket that identifies the process's second connection. A connection that sends
-/// something else, or nothing for a while, is dropped. If the job cannot begin, the processes that
-/// have joined get {"ended": cause}.
+/// bench, and a ticket. It connects a second time and sends {"ticket"}; after the answer
+/// {"welcome"} that connection belongs to the bench. A connection that sends something else, or
+/// nothing for a while, is dropped. If the job cannot begin, the processes that have joined get
+/// {"ended": cause}.
 class Gathering {
  public:
   /// All outlive this object.
-  Gathering(const PsJob& job, const PsBench& bench, runner::JobListener& listener,
+  Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener& listener,
             const PsJobReports& reports);
 
   /// The lines to all ranks, by rank. Blocks until all have joined. Throws Error that names the
@@ -38,39 +36,28 @@ class Gathering {
  private:
   struct Process {
     std::unique_ptr<JsonLine> line;
-    std::optional<runner::KeyHolder> holder;
+    std::optional<ps::KeyHolder> holder;
   };
-  /// A second connection that has not shown its ticket.
-  struct Unknown {
-    runner::JobConnection connection;
-    double since = 0;
-    std::string said{};
-  };
-
   void wait_for_all();
   std::vector<std::string> missing() const;
   /// Throws Error if the ranks' second connections cannot come, or do not.
   void check_connecting(const JobStore& store, double waited_s) const;
   void listen(runner::PendingConnections& newcomers);
   void admit(runner::PendingConnections& newcomers, runner::AcceptedConnection& newcomer);
-  /// Whether the connection has said enough, and so is no longer unknown.
-  bool hear_ticket(Unknown& unknown);
+  void admit_second(const runner::PendingConnections& newcomers,
+                    runner::AcceptedConnection& newcomer);
   /// Throws Error if the process was told of another job, or has another's key.
   void check_fits(const nlohmann::json& join, PsRole role,
-                  const std::optional<runner::KeyHolder>& holder) const;
+                  const std::optional<ps::KeyHolder>& holder) const;
   /// Throws Error if the process has come twice, or one too many has come.
   std::size_t place_for(PsRole role, int asked) const;
-  void accept_second();
-  void drop_silent();
 
   const PsJob& job_;
   const PsBench& bench_;
-  runner::JobListener& listener_;
+  ps::StreamListener& listener_;
   runner::Refusals refusals_;
   std::vector<std::string> names_, tickets_;
-  std::vector<Process> joined_;
-  std::vector<Unknown> unknown_;
-  std::vector<int> second_;  // sockets by rank; -1: not yet
+  std::vector<Process> joined_;  // by rank
 };
 
 }  // namespace ringside::tools::bench

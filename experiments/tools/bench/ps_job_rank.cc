@@ -1,7 +1,6 @@
 // A worker or server of a job.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -34,7 +33,8 @@ struct Place {
 
 /// The scheduler's first answer; none if it has ended. A scheduler that does not begin says so
 /// itself, unless it stands still: then this throws Error.
-std::optional<nlohmann::json> first_answer(const PsJob& job, JsonLine& line, double timeout_s) {
+std::optional<nlohmann::json> runner::first_answer(const PsJob& job, JsonLine& line,
+                                                   double timeout_s) {
   constexpr double nap_s = 0.1, grace_s = 1;
   WaitingTime waited(seconds_now(), nap_s);
   for (pollfd news{line.socket(), POLLIN, 0};
@@ -58,7 +58,7 @@ Place take_place(const PsJob& job, JsonLine& line, double timeout_s) {
                {"workers", job.workers},
                {"servers", job.servers}}}});
   try {
-    const auto answer = first_answer(job, line, timeout_s);
+    const auto answer = runner::first_answer(job, line, timeout_s);
     if (!answer)
       throw Error(
           "the scheduler has closed the connection before all processes of the job had come; "
@@ -119,21 +119,22 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
 
 void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
-  runner::LeaderLink first(meeting_of(job), timeout_s, timeout_s);
-  JsonLine line(first.release_socket());
+  const auto first = runner::connect_to_leader(meeting_of(job), timeout_s, timeout_s);
+  JsonLine line(first->release_socket());
   auto [roles, ticket] = take_place(job, line, timeout_s);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
-  runner::LeaderLink second(meeting_of(job), roles.timeout_s, roles.timeout_s);
-  const int socket = second.release_socket();
-  ticket += '\n';
-  (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end
+  auto second = runner::connect_to_leader(meeting_of(job), roles.timeout_s, roles.timeout_s);
+  JsonLine commands(second->release_socket());
+  commands.send({{"ticket", ticket}});
+  static_cast<void>(
+      runner::first_answer(job, commands, roles.timeout_s));  // serve() sees a refusal's end
   std::optional<PsRank> rank;
   rank.emplace(roles, runner::find_device("cpu").links, store, std::nullopt);
   std::promise<void> over;
   std::thread(receive_answers, std::ref(line), std::ref(store), std::ref(over)).detach();
-  if (!serve(socket, roles.rank, *rank)) {
-    second.finish();
+  if (!serve(commands.release_socket(), roles.rank, *rank)) {
+    second.reset();
     end(false, fmt::format("{} failed; the scheduler says why", roles.name()));
   }
   if (roles.works()) rank.reset();  // tells the servers
