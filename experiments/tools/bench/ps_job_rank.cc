@@ -33,8 +33,7 @@ struct Place {
 
 /// The scheduler's first answer; none if it has ended. A scheduler that does not begin says so
 /// itself, unless it stands still: then this throws Error.
-std::optional<nlohmann::json> runner::first_answer(const PsJob& job, JsonLine& line,
-                                                   double timeout_s) {
+std::optional<nlohmann::json> first_answer(const PsJob& job, JsonLine& line, double timeout_s) {
   constexpr double nap_s = 0.1, grace_s = 1;
   WaitingTime waited(seconds_now(), nap_s);
   for (pollfd news{line.socket(), POLLIN, 0};
@@ -58,7 +57,7 @@ Place take_place(const PsJob& job, JsonLine& line, double timeout_s) {
                {"workers", job.workers},
                {"servers", job.servers}}}});
   try {
-    const auto answer = runner::first_answer(job, line, timeout_s);
+    const auto answer = first_answer(job, line, timeout_s);
     if (!answer)
       throw Error(
           "the scheduler has closed the connection before all processes of the job had come; "
@@ -127,8 +126,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
   auto second = runner::connect_to_leader(meeting_of(job), roles.timeout_s, roles.timeout_s);
   JsonLine commands(second->release_socket());
   commands.send({{"ticket", ticket}});
-  static_cast<void>(
-      runner::first_answer(job, commands, roles.timeout_s));  // serve() sees a refusal's end
+  static_cast<void>(first_answer(job, commands, roles.timeout_s));  // serve() sees a refusal's end
   std::optional<PsRank> rank;
   rank.emplace(roles, runner::find_device("cpu").links, store, std::nullopt);
   std::promise<void> over;
