@@ -245,8 +245,9 @@ TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
   add_sweep(asked, "train.recompute=[\"none\", \"full\"]");
   const auto definitions = of_purpose(plan_comparison(asked), Purpose::reference);
   ASSERT_EQ(definitions.size(), 1u);
-  EXPECT_THAT(definitions[0].swept, IsEmpty());
-  EXPECT_THAT(definitions[0].set, ElementsAre(Setting{"train.steps", "9"})) << "in both cases";
+  EXPECT_THAT(definitions[0].listing.swept, IsEmpty());
+  EXPECT_THAT(definitions[0].listing.set, ElementsAre(Setting{"train.steps", "9"}))
+      << "in both cases";
 
   asked.common.scheme_options["ps"] =
       ps::PsOptions{.servers = 2, .placement = ps::Placement::colocated};
@@ -376,7 +377,7 @@ TEST(CasePlans, ATargetNeedsEvaluations) {
   asked.common.compare.target_loss = 0;
   EXPECT_THAT(complaint(asked), HasSubstr("compare.target_loss = 0 must be a positive number"));
   asked.common.compare.target_kind = TargetKind::single;
-  EXPECT_EQ(plan_comparison(asked)[0].target_kind, TargetKind::single);
+  EXPECT_EQ(plan_comparison(asked)[0].listing.target_kind, TargetKind::single);
   asked.common.device.kind = "sim";
   asked.common.cluster = testing::small_cluster(2);
   EXPECT_THAT(complaint(asked), HasSubstr("needs losses, which a simulation has only with"));

@@ -59,8 +59,8 @@ TEST_P(ExperimentFiles, CanBeReadAndPlanned) {
     EXPECT_FALSE(tools::bench::read_collectives(GetParam()).empty());
     return;
   }
-  if (advise::lists_choices(GetParam())) {
-    EXPECT_FALSE(advise::read_choices(GetParam()).empty());
+  if (tools::advise::lists_choices(GetParam())) {
+    EXPECT_FALSE(tools::advise::read_choices(GetParam()).empty());
     return;
   }
   const std::string kind = read_experiment(GetParam(), {}).common.data.kind;

@@ -50,7 +50,8 @@ inline Staged evidence_of_records(const RunPlan& plan, std::vector<RankRecord> r
   out.row = std::make_unique<RunRecord>(make_row(plan, std::move(records)));
   out.evidence = tools::explain::evidence_of_case(runner::summarise({*out.row}).front(),
                                                   {out.row.get()}, "no folder");
-  tools::explain::add_trace(out.evidence, traced_run(runner::read_trace(traced), plan));
+  tools::explain::add_trace(out.evidence,
+                            tools::explain::traced_run(runner::read_trace(traced), plan));
   return out;
 }
 

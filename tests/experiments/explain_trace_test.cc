@@ -26,7 +26,7 @@ TEST(ExplainTrace, FindsWhatAWorkerDidInEachStep) {
     record.slices.push_back({"compute", "forward b", 85 * ms, 5 * ms});
   }
   const tools::explain::TracedRun run =
-      traced_run(runner::read_trace(runner::trace(two.records)), two.plan);
+      tools::explain::traced_run(runner::read_trace(runner::trace(two.records)), two.plan);
   ASSERT_EQ(run.workers.size(), 2u);
   ASSERT_EQ(run.workers[1].steps.size(), 2u);
   EXPECT_EQ(run.steps(), 4u);
@@ -42,7 +42,7 @@ TEST(ExplainTrace, OfSlicesWithinASliceTheOuterOneCounts) {
   two.records[0].slices.push_back({"exposed", "reply", 13 * ms, 1 * ms});
   two.records[0].slices.push_back({"compute", "kernel", 1 * ms, 0.5 * ms});
   const tools::explain::TracedRun run =
-      traced_run(runner::read_trace(runner::trace(two.records)), two.plan);
+      tools::explain::traced_run(runner::read_trace(runner::trace(two.records)), two.plan);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::compute), 12, 1e-6);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::exposed), 3, 1e-6);
 }
@@ -57,7 +57,8 @@ TEST(ExplainTrace, AWaitDividesTheSliceAroundIt) {
                  {"exposed", "within b", 9 * ms, 1 * ms},
                  {"exposed", "wait all-gather c", 19 * ms, 1 * ms}};
   const RunPlan plan = runner::plan_training(made_up_experiment(), "independent", 1);
-  const tools::explain::TracedRun run = traced_run(runner::read_trace(runner::trace({rank})), plan);
+  const tools::explain::TracedRun run =
+      tools::explain::traced_run(runner::read_trace(runner::trace({rank})), plan);
   ASSERT_EQ(run.steps(), 1u);
   const tools::explain::TracedStep& step = run.workers[0].steps[0];
   EXPECT_NEAR(ms_of(step, Activity::exposed), 6, 1e-6);
@@ -91,7 +92,8 @@ TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {
        {"name", "update"},
        {"ts", 500},
        {"dur", 9000}});
-  const tools::explain::TracedRun run = traced_run(runner::read_trace(events), two.plan);
+  const tools::explain::TracedRun run =
+      tools::explain::traced_run(runner::read_trace(events), two.plan);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::optimizer), 1, 1e-6);
   EXPECT_EQ(run.workers[0].steps[0].main.size(), 6u);
 }
@@ -155,7 +157,7 @@ TEST(ExplainPath, GoesThroughTheQueueOfACommunicator) {
   other.rank = 1;
   const RunPlan plan = runner::plan_training(made_up_experiment(), "ddp", 2);
   const tools::explain::TracedRun run =
-      traced_run(runner::read_trace(runner::trace({rank, other})), plan);
+      tools::explain::traced_run(runner::read_trace(runner::trace({rank, other})), plan);
   std::vector<std::string> parts;
   for (const tools::explain::PathPart& part :
        tools::explain::critical_path(run, tools::explain::Collectives(run, plan), 17))

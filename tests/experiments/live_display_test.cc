@@ -160,7 +160,7 @@ TEST_F(Displaying, ATerminalHasATableThatFillsInBelowTheRunsThatHaveEnded) {
 }
 
 TEST_F(Displaying, LinesFitTerminalsOfEveryWidth) {
-  comparison_.plans[1].label = comparison_.plans[2].label =
+  comparison_.plans[1].listing.label = comparison_.plans[2].listing.label =
       "ddp (bucket_mb=25, reduce=every) \xC3\xA9";
   comparison_.begin();
   comparison_.make(0, 4);

@@ -213,7 +213,7 @@ TEST_F(Scraped, TheFileHasWhatWasTold) {
 
 TEST_F(Scraped, LabelsAreEscaped) {
   const std::string awkward = "a \"quoted\" \\path\\ of\ntwo lines, {x=1}";
-  comparison_.plans[0].label = awkward;
+  comparison_.plans[0].listing.label = awkward;
   comparison_.begin();
   EXPECT_TRUE(read().at("ringside_case_runs_done").samples.contains(labels(awkward, 1)));
 }

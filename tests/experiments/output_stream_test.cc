@@ -74,7 +74,7 @@ TEST(WaitingText, TheLineThatSaysSoStandsAlone) {
 }
 
 TEST(WaitingText, LinesOfJsonStayLinesOfJson) {
-  tools::cli::WaitingText text(1000, left_out_event);
+  tools::cli::WaitingText text(1000, tools::watch::left_out_event);
   for (int i = 0; i < 1000; ++i) text.append(fmt::format("{{\"line\": {}}}\n", i));
   std::istringstream lines(taken(text));
   std::size_t left_out = 0;

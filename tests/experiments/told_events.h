@@ -32,7 +32,7 @@ class Told : public runner::ProgressListener {
 class ScriptedComparison {
  public:
   explicit ScriptedComparison(std::vector<runner::ProgressListener*> listeners)
-      : runner::feed(
+      : feed(
             [&] {
               listeners.push_back(&told);
               return listeners;
@@ -41,8 +41,8 @@ class ScriptedComparison {
     plans = {made_up_row("single", 1, 0, 1, "", {}).plan, made_up_row("ddp", 2, 0, 1, "", {}).plan,
              made_up_row("ddp", 2, 1, 1, "", {}).plan};
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      plans[i].line = plans[i].world - 1;
-      plans[i].place = static_cast<int>(i);
+      plans[i].listing.line = plans[i].world - 1;
+      plans[i].listing.place = static_cast<int>(i);
     }
   }
 
