@@ -17,12 +17,11 @@ TEST_P(LossesOnGpus, AreThoseOfTheCpuOverFiftySteps) {
   const RunRecord gpu = run(runner::plan_training(config, "single", 1));
   config.device.kind = "cpu";
   const RunRecord cpu = run(runner::plan_training(config, "single", 1));
-  EXPECT_LT(runner::largest_difference(gpu.loss, cpu.loss), 1e-4);
+  EXPECT_LT(largest_difference(gpu.loss, cpu.loss), 1e-4);
   // The losses depend on the updates of earlier steps: half the learning rate changes them.
   config.optimizer.lr /= 2;
-  EXPECT_GT(
-      runner::largest_difference(run(runner::plan_training(config, "single", 1)).loss, cpu.loss),
-      1e-3);
+  EXPECT_GT(largest_difference(run(runner::plan_training(config, "single", 1)).loss, cpu.loss),
+            1e-3);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST_P(OffloadOnGpus, TrainsAsSingleDoesAndKeepsNoStateOnTheGpu) {
     const RunRecord reference = reference_of(config, world);
     config.train.offload = offload;
     const RunRecord row = run(runner::plan_training(config, scheme, world));
-    EXPECT_LT(runner::largest_difference(row.loss, reference.loss), 1e-5);
+    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
     for (const RankRecord& rank : row.ranks) {
       EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 0);
       EXPECT_GT(rank.host_memory.value().at_peak[MemoryKind::optimizer], 0);

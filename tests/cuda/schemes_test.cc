@@ -25,7 +25,7 @@ class PeersOnGpus : public ::testing::TestWithParam<std::tuple<std::string, int>
   double distance(const runner::ExperimentConfig& config) const {
     const RunRecord row = run(runner::plan_training(config, scheme(), world()));
     EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
-    return runner::largest_difference(row.loss, reference_of(config, world()).loss);
+    return largest_difference(row.loss, reference_of(config, world()).loss);
   }
 };
 std::string name_of_peers(const ::testing::TestParamInfo<PeersOnGpus::ParamType>& info) {
@@ -110,7 +110,7 @@ TEST(DegreesOfShardingOnGpus, TrainAsSingleDoes) {
                                      {Shard::hybrid_shard, 2}}) {
     config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = group};
     const RunRecord row = run(runner::plan_training(config, "fsdp", 4));
-    EXPECT_LT(runner::largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
+    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
   }
 }
 
@@ -121,7 +121,7 @@ TEST(SharesBySpeedOnGpus, AreMeasuredThereAndTrainAsSingleDoes) {
     config.train.precision = precision;
     const RunPlan waiting = runner::plan_training(config, "fsdp", 2);
     const runner::RunMaker threads{
-        [](const RunPlan& plan, const std::function<void(const Step&)>&) {
+        [](const RunPlan& plan, const std::function<void(const runner::Step&)>&) {
           return runner::RunOutcome{run(plan)};
         },
         [] { return false; }};
@@ -133,8 +133,7 @@ TEST(SharesBySpeedOnGpus, AreMeasuredThereAndTrainAsSingleDoes) {
         runner::plan_training(config, "fsdp", 2, {made_up_speeds(waiting, {0.1, 0.3})});
     EXPECT_EQ(plan.train.weights, (std::vector<std::int64_t>{9, 3}));
     const RunRecord single = run(runner::plan_single_for({plan, &config}));
-    EXPECT_LT(runner::largest_difference(run(plan).loss, single.loss),
-              runner::largest_rounding(plan));
+    EXPECT_LT(largest_difference(run(plan).loss, single.loss), runner::largest_rounding(plan));
   }
 }
 
