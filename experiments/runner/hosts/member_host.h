@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
+#include "core/base/local_socket.h"
 #include "core/launch/local_host.h"
 #include "experiments/runner/hosts/host_commands.h"
-#include "experiments/runner/hosts/local_socket.h"
 
 namespace ringside {
 

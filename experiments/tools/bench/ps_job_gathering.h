@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
 #include "experiments/runner/hosts/pending_connections.h"
 #include "experiments/tools/bench/ps_job.h"
 #include "experiments/tools/bench/ps_job_store.h"

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/json_line.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
-#include "core/launch/json_line.h"
 #include "core/launch/link_store.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/bench/ps_job.h"

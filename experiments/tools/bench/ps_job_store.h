@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
 #include "experiments/tools/bench/rank_group.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-#include "experiments/runner/hosts/local_socket.h"
+#include "core/base/local_socket.h"
 
 #include <poll.h>
 #include <sys/socket.h>
