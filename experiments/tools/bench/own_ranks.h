@@ -7,8 +7,8 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
+#include "experiments/tools/bench/meeting.h"
 #include "experiments/tools/bench/rank/serve.h"
-#include "experiments/tools/bench/shared_ranks.h"
 
 namespace ringside {
 
@@ -60,8 +60,7 @@ class OwnRank : public CommRank {
 /// through NCCL. Ranks take the GPUs in turn; where there are fewer than ranks, each process needs
 /// peer::nccl_environment_of_shared_gpu() before. Throws Error that says what is missing.
 std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
-                                       const std::vector<Algorithm>& algorithms,
-                                       SharedRanks& shared, Store& store, int rank, int ranks,
-                                       double timeout_s);
+                                       const std::vector<Algorithm>& algorithms, Store& store,
+                                       int rank, int ranks, double timeout_s);
 
 }  // namespace ringside

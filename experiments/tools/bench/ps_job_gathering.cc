@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -14,16 +11,11 @@
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 #include "experiments/tools/bench/ps_way.h"
-#include "ps/protocol/rendezvous.h"
 
 namespace ringside {
 namespace {
 
 constexpr double nap_s = 0.05;
-
-std::string draw_ticket() {
-  return ps::draw_token() + ps::draw_token() + ps::draw_token() + ps::draw_token();
-}
 
 }  // namespace
 
@@ -32,8 +24,6 @@ Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listen
     : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
   joined_.resize(names_.size());
-  second_.assign(names_.size(), -1);
-  for (std::size_t rank = 0; rank < names_.size(); ++rank) tickets_.push_back(draw_ticket());
 }
 
 std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
@@ -49,8 +39,7 @@ std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
     joined_[rank].line->send({{"rank", rank},
                               {"threads", bench_.threads},
                               {"timeout_s", bench_.timeout_s},
-                              {"partition_bytes", bench_.partition_bytes},
-                              {"ticket", tickets_[rank]}});
+                              {"partition_bytes", bench_.partition_bytes}});
     lines.push_back(std::move(joined_[rank].line));
   }
   return lines;
@@ -109,34 +98,6 @@ void Gathering::admit(PendingConnections& newcomers, AcceptedConnection& newcome
   }
 }
 
-void Gathering::accept_second() {
-  try {
-    const auto connection = listener_.accept();
-    if (!connection) return;
-    if (unknown_.size() == most_unknown) {
-      refusals_.add(fmt::format(
-          "more than {} connections have shown no ticket; the oldest is dropped", most_unknown));
-      close(unknown_.front().connection.socket);
-      unknown_.erase(unknown_.begin());
-    }
-    unknown_.push_back({*connection, seconds_now()});
-  } catch (const Error& error) {
-    refusals_.add(error.what());
-  }
-}
-
-void Gathering::drop_silent() {
-  std::erase_if(unknown_, [&](const Unknown& unknown) {
-    const bool silent = seconds_now() - unknown.since > introduction_s;
-    if (silent) {
-      refusals_.add(fmt::format("a connection is dropped: it has shown no ticket within {} s",
-                                introduction_s));
-      close(unknown.connection.socket);
-    }
-    return silent;
-  });
-}
-
 void Gathering::check_fits(const nlohmann::json& join, PsRole role,
                            const std::optional<KeyHolder>& holder) const {
   const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
@@ -166,64 +127,6 @@ std::size_t Gathering::place_for(PsRole role, int asked) const {
   for (std::size_t rank = works ? 0 : w; rank < (works ? w : joined_.size()); ++rank)
     if (!joined_[rank].line) return rank;
   throw Error("the job has all its {}s", name_of(role));
-}
-
-std::vector<int> Gathering::connect_ranks(const JobStore& store) {
-  WaitingTime waited(seconds_now(), nap_s);
-  try {
-    while (std::count(second_.begin(), second_.end(), -1) > 0) {
-      check_connecting(store, waited.seconds(seconds_now()));
-      std::vector<int> files = {listener_.file()};
-      for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
-      const std::vector<bool> ready = poll_files(files);
-      std::vector<Unknown> still;
-      for (std::size_t i = 0; i < unknown_.size(); ++i)
-        if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
-      unknown_ = std::move(still);
-      drop_silent();
-      refusals_.look();
-      if (ready[0]) accept_second();
-    }
-  } catch (const Error&) {
-    for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
-    for (const int socket : second_)
-      if (socket >= 0) close(socket);
-    throw;
-  }
-  for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
-  unknown_.clear();
-  return std::exchange(second_, {});
-}
-
-void Gathering::check_connecting(const JobStore& store, double waited_s) const {
-  if (bench_.interrupted()) throw Error("interrupted");
-  if (const auto gone = store.gone(); !gone.empty())
-    throw Error("bench ps: {} ended before the bench began", fmt::join(gone, ", "));
-  if (waited_s <= bench_.timeout_s) return;
-  std::vector<std::string> names;
-  for (std::size_t rank = 0; rank < second_.size(); ++rank)
-    if (second_[rank] < 0) names.push_back(names_[rank]);
-  throw Error("bench ps: {} did not connect a second time to {}:{} within {} s (--timeout)",
-              fmt::join(names, ", "), job_.address, listener_.port(), bench_.timeout_s);
-}
-
-/// A ticket is a line, after which the connection belongs to the bench: no byte more is read.
-bool Gathering::hear_ticket(Unknown& unknown) {
-  char text[ticket_size + 1];
-  const int socket = unknown.connection.socket;
-  const ssize_t n = recv(socket, text, sizeof text - unknown.said.size(), MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (n > 0) unknown.said.append(text, static_cast<std::size_t>(n));
-  if (n > 0 && unknown.said.size() < sizeof text) return false;
-  for (std::size_t rank = 0; rank < tickets_.size() && n > 0; ++rank)
-    if (unknown.said == tickets_[rank] + '\n' && second_[rank] < 0 &&
-        unknown.connection.holder == joined_[rank].holder) {
-      second_[rank] = socket;
-      return true;
-    }
-  if (n > 0) refusals_.add("a connection is dropped: it has no ticket of this job");
-  close(socket);
-  return true;
 }
 
 }  // namespace ringside

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "experiments/tools/bench/meeting.h"
 #include "experiments/tools/bench/ps_way.h"
 #include "experiments/tools/bench/rank/serve.h"
-#include "experiments/tools/bench/shared_ranks.h"
 
 namespace ringside {
 

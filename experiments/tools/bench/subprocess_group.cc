@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
-#include <cstdio>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+#include <utility>
 
-#include "core/base/error.h"
-#include "core/base/explain.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/process_end.h"
 
@@ -25,6 +25,7 @@ namespace {
 
 constexpr double grace_s = 2;    // from SIGTERM to SIGKILL
 constexpr double hearing_s = 1;  // from the failure of a program to the end of the others
+constexpr double longest_end_s = 5;
 constexpr std::size_t longest_words = 400;
 
 // ---- The keeper's process. Its standard output and error are the bench's pipe.
@@ -78,15 +79,18 @@ void start(const CommandLine& command) {
   _exit(127);
 }
 
-/// `signals`, which are blocked, end the keeper or tell of an end.
-[[noreturn]] void keep(const std::vector<CommandLine>& programs,
-                       const std::filesystem::path& folder, pid_t bench, const sigset_t& signals) {
-  setpgid(0, 0);  // Ctrl-C is for the bench alone
+}  // namespace
+
+int keep(const std::vector<std::string>& words) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  int failure = getppid() == bench ? 0 : 1;
-  if (failure == 0)
-    for (const CommandLine& command : programs) start(command);
+  int failure = 0;
+  for (const auto& program : nlohmann::json::parse(words.at(1)).get<std::vector<CommandLine>>())
+    start(program);
   bool left = true, told = false;
   for (; left && failure == 0 && !told; left = reap(failure))
     told = next_signal(signals, 3600) == SIGTERM;
@@ -103,62 +107,48 @@ void start(const CommandLine& command) {
     next_signal(signals, 0.01);
   }
   std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  _exit(failure);
+  std::filesystem::remove_all(words.at(0), ignored);
+  return failure;
 }
 
-}  // namespace
-
-SubprocessGroup::SubprocessGroup(const std::vector<CommandLine>& programs,
-                                 std::filesystem::path folder) {
-  const pid_t bench = getpid();
-  sigset_t signals, before;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &signals, &before);  // so that none comes before the keeper is ready
-  std::fflush(nullptr);
-  keeper_ = fork();
-  if (keeper_ == 0) {
-    output_.become_standard_streams();
-    const int nothing = open("/dev/null", O_RDONLY);
-    dup2(nothing, STDIN_FILENO);
-    close_range(STDERR_FILENO + 1, UINT_MAX, 0);  // sockets of ranks, whose end must show
-    keep(programs, folder, bench, signals);
-  }
-  const int cause = errno;
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (keeper_ < 0) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-    throw Error("bench comm: no process for {}: {}{}", programs[0][0], std::strerror(cause),
-                limit_hint(std::strerror(cause)));
-  }
-  output_.keep_reading_end();
+SubprocessGroup::SubprocessGroup(const RankProgram& keeper,
+                                 const std::vector<CommandLine>& programs,
+                                 std::filesystem::path folder)
+    : folder_(std::move(folder)) {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  keeper_.emplace(programs[0][0],
+                  std::vector<std::string>{keeper.file, keep_command_name, folder_.string(),
+                                           nlohmann::json(programs).dump()},
+                  keeper.environment, ChildOptions{.input = nothing, .own_group = true});
+  close(nothing);
 }
 
 SubprocessGroup::~SubprocessGroup() {
-  if (status_) return;
-  kill(keeper_, SIGTERM);
-  wait_for_process(keeper_, -1);
+  keeper_->signal(SIGTERM);
+  while (!wait(1)) continue;
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);  // if the keeper was killed
 }
 
 bool SubprocessGroup::wait(double timeout_s) {
-  for (const double end = seconds_now() + timeout_s; !status_;) {
+  constexpr auto nap = std::chrono::milliseconds(5);
+  bool ended = keeper_->reap();
+  for (const double end = seconds_now() + timeout_s; !ended && seconds_now() < end;) {
     listen();
-    status_ = wait_for_process(keeper_, 0.05);
-    if (seconds_now() > end) break;
+    std::this_thread::sleep_for(nap);
+    ended = keeper_->reap();
   }
   listen();
-  return status_.has_value();
+  return ended;
 }
 
 void SubprocessGroup::listen() {
-  said_ += output_.read();
+  said_ += keeper_->output().read();
   if (said_.size() > 4 * longest_words) said_.erase(0, said_.size() - 4 * longest_words);
 }
 
-std::string SubprocessGroup::last_words() {
+std::string SubprocessGroup::cause_of_end() {
+  wait(longest_end_s);
   std::string out, before;
   std::istringstream lines(said_);
   for (std::string line; std::getline(lines, line);) {
@@ -172,8 +162,8 @@ std::string SubprocessGroup::last_words() {
   }
   if (out.size() > longest_words) out = out.substr(0, longest_words) + " ...";
   if (!out.empty()) return out;
-  if (!status_) return "its program says nothing";
-  return "its program says nothing and ends with " + words_for_end(*status_);
+  if (!keeper_->status()) return "its program says nothing";
+  return "its program says nothing and ends with " + words_for_end(*keeper_->status());
 }
 
 }  // namespace ringside

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/rank_output.h"
+#include "core/launch/child_process.h"
+#include "core/launch/local_host.h"
 
 namespace ringside {
 
@@ -15,11 +16,12 @@ using CommandLine = std::vector<std::string>;
 
 /// Programs that run at the same time, kept by a process of their own, the keeper. A second after
 /// one of them has failed, or as soon as this object or this process ends, in whatever way, the
-/// keeper ends the others and everything that they have started, and removes `folder`. Must be made
-/// while this process has one thread.
+/// keeper ends the others and everything that they have started, and removes `folder`.
 class SubprocessGroup {
  public:
-  SubprocessGroup(const std::vector<CommandLine>& programs, std::filesystem::path folder);
+  /// `keeper` is this program, whose arguments are replaced by those of keep(). Throws Error.
+  SubprocessGroup(const RankProgram& keeper, const std::vector<CommandLine>& programs,
+                  std::filesystem::path folder);
   /// Ends the programs: SIGTERM, after 2 seconds SIGKILL.
   ~SubprocessGroup();
   SubprocessGroup(const SubprocessGroup&) = delete;
@@ -28,16 +30,22 @@ class SubprocessGroup {
   /// Waits at most so long for the end of the programs; returns whether they have ended.
   bool wait(double timeout_s);
   /// The last output of the programs and how they ended, as one line of at most a few hundred
-  /// characters.
-  std::string last_words();
+  /// characters. Waits for their end, 5 s at most: a keeper hears first of the end of one, and then
+  /// ends the others.
+  std::string cause_of_end();
   /// Reads the programs' output so far: a program blocks when its output is not read.
   void listen();
 
  private:
-  pid_t keeper_ = 0;
-  std::optional<int> status_;
-  RankOutput output_;
+  std::filesystem::path folder_;
+  std::optional<ChildProcess> keeper_;
   std::string said_;
 };
+
+inline constexpr const char* keep_command_name = "keep";
+
+/// Is the keeper. `words` are the folder and the programs as JSON. Returns the exit status: of the
+/// first program that failed, if one did.
+int keep(const std::vector<std::string>& words);
 
 }  // namespace ringside
