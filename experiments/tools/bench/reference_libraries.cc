@@ -159,7 +159,7 @@ class LibraryRanks : public ConnectedRanks {
   }
 
   void read(RankEvents& events) override {
-    programs_->listen();
+    programs_->read();
     ConnectedRanks::read(events);
   }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/subprocess_group.h"
 #include "experiments/tools/bench/rank_group.h"
-#include "experiments/tools/bench/subprocess_group.h"
 
 namespace ringside {
 

@@ -4,9 +4,9 @@
 
 #include "core/base/error.h"
 #include "core/launch/launch.h"
+#include "core/launch/subprocess_group.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/bench/own_processes.h"
-#include "experiments/tools/bench/subprocess_group.h"
 #include "experiments/tools/cli/command.h"
 
 namespace ringside {

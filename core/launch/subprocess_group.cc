@@ -1,4 +1,4 @@
-#include "experiments/tools/bench/subprocess_group.h"
+#include "core/launch/subprocess_group.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ constexpr double hearing_s = 1;  // from the failure of a program to the end of 
 constexpr double longest_end_s = 5;
 constexpr std::size_t longest_words = 400;
 
-// ---- The keeper's process. Its standard output and error are the bench's pipe.
+// ---- The keeper's process. Its standard output and error are a pipe of the process that started
+// it.
 
 /// The processes below this one, with those whose parents have ended: a subreaper inherits them.
 std::vector<pid_t> children() {
@@ -42,14 +43,15 @@ void signal_children(int number) {
   for (const pid_t child : children()) kill(child, number);
 }
 
-/// Reaps what has ended. Returns false if there are no children. Sets `failure` to the first status
-/// that is not 0.
-bool reap(int& failure) {
+/// Reaps what has ended, and removes it from `programs`. Returns false if there are no children.
+/// Sets `failure` to the first status that is not 0.
+bool reap(std::vector<pid_t>& programs, int& failure) {
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == 0) return true;
     if (ended < 0 && errno != EINTR) return false;
+    if (ended > 0) std::erase(programs, ended);
     if (ended > 0 && failure == 0)
       failure = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
@@ -62,10 +64,10 @@ int next_signal(const sigset_t& signals, double timeout_s) {
   return sigtimedwait(&signals, nullptr, &limit);
 }
 
-void start(const CommandLine& command) {
+pid_t start(const CommandLine& command) {
   const pid_t keeper = getpid(), process = fork();
   if (process < 0) fmt::print(stderr, "no process: {}\n", std::strerror(errno));
-  if (process != 0) return;
+  if (process != 0) return process;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != keeper) _exit(1);
   sigset_t none;
@@ -89,20 +91,21 @@ int keep(const std::vector<std::string>& words) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int failure = 0;
+  std::vector<pid_t> programs;
   for (const auto& program : nlohmann::json::parse(words.at(1)).get<std::vector<CommandLine>>())
-    start(program);
+    programs.push_back(start(program));
   bool left = true, told = false;
-  for (; left && failure == 0 && !told; left = reap(failure))
+  for (; left && failure == 0 && !told; left = reap(programs, failure))
     told = next_signal(signals, 3600) == SIGTERM;
-  // The bench first hears whose connection has ended, and does not take the end of another for it.
-  for (const double end = seconds_now() + hearing_s; left && !told && seconds_now() < end;
-       left = reap(failure))
+  // A bench first hears whose connection has ended, and does not take the end of another for it.
+  for (const double end = seconds_now() + hearing_s;
+       !programs.empty() && !told && seconds_now() < end; left = reap(programs, failure))
     told = next_signal(signals, 0.1) == SIGTERM;
   if (left) signal_children(SIGTERM);
   for (const double end = seconds_now() + grace_s; left && seconds_now() < end;
-       left = reap(failure))
+       left = reap(programs, failure))
     next_signal(signals, 0.1);
-  for (; left; left = reap(failure)) {
+  for (; left; left = reap(programs, failure)) {
     signal_children(SIGKILL);
     next_signal(signals, 0.01);
   }
@@ -124,7 +127,7 @@ SubprocessGroup::SubprocessGroup(const RankProgram& keeper,
 }
 
 SubprocessGroup::~SubprocessGroup() {
-  keeper_->signal(SIGTERM);
+  end();
   while (!wait(1)) continue;
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);  // if the keeper was killed
@@ -134,21 +137,23 @@ bool SubprocessGroup::wait(double timeout_s) {
   constexpr auto nap = std::chrono::milliseconds(5);
   bool ended = keeper_->reap();
   for (const double end = seconds_now() + timeout_s; !ended && seconds_now() < end;) {
-    listen();
+    read();
     std::this_thread::sleep_for(nap);
     ended = keeper_->reap();
   }
-  listen();
   return ended;
 }
 
-void SubprocessGroup::listen() {
-  said_ += keeper_->output().read();
+std::string SubprocessGroup::read() {
+  std::string text = keeper_->output().read();
+  said_ += text;
   if (said_.size() > 4 * longest_words) said_.erase(0, said_.size() - 4 * longest_words);
+  return text;
 }
 
 std::string SubprocessGroup::cause_of_end() {
   wait(longest_end_s);
+  read();
   std::string out, before;
   std::istringstream lines(said_);
   for (std::string line; std::getline(lines, line);) {

@@ -1,6 +1,7 @@
 // Programs of others under a keeper process, which ends them and everything that they have started.
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -27,14 +28,21 @@ class SubprocessGroup {
   SubprocessGroup(const SubprocessGroup&) = delete;
   SubprocessGroup& operator=(const SubprocessGroup&) = delete;
 
-  /// Waits at most so long for the end of the programs; returns whether they have ended.
+  /// Asks the programs to end, as the destructor does; does not wait for that.
+  void end() { keeper_->signal(SIGTERM); }
+  /// Whether the programs have ended; waits for that at most so long.
   bool wait(double timeout_s);
+  /// Of the keeper that has ended: the first status of a program that is not 0, 128 more than the
+  /// number of a signal; none if it is not known.
+  const std::optional<int>& status() const { return keeper_->status(); }
+  /// Can be read while there is output.
+  int file() const { return keeper_->output().file(); }
+  /// The programs' output since the last call. A program blocks when its output is not read.
+  std::string read();
   /// The last output of the programs and how they ended, as one line of at most a few hundred
   /// characters. Waits for their end, 5 s at most: a keeper hears first of the end of one, and then
   /// ends the others.
   std::string cause_of_end();
-  /// Reads the programs' output so far: a program blocks when its output is not read.
-  void listen();
 
  private:
   std::filesystem::path folder_;
