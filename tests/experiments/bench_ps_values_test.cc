@@ -92,9 +92,9 @@ std::int64_t wrong_with(const Change& change, int workers, int servers, std::int
         if (roles.server() != 0) return ps::zmq_transport();
         return std::make_unique<ErringTransport>(change, 3);
       };
-      std::optional<Meeting> meeting;
-      if (roles.works()) meeting.emplace(store, roles.rank, workers, roles.timeout_s);
-      PsRank rank(roles, Links(nullptr, std::function(make)), store, std::move(meeting));
+      std::optional<SpinBarrier> barrier;
+      if (roles.works()) barrier.emplace(store, roles.rank, workers, roles.timeout_s);
+      PsRank rank(roles, Links(nullptr, std::function(make)), store, std::move(barrier));
       RankLink link(std::make_unique<JsonLine>(socket));
       serve({[&](double timeout_s) { return link.hear(timeout_s); },
              [&](const nlohmann::json& value) { link.send(value); }},

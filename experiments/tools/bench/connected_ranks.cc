@@ -5,6 +5,7 @@
 #include <sys/time.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,10 +18,11 @@ namespace {
 /// How long a rank that does not read is waited for. Meanwhile no other one is answered.
 constexpr timeval longest_send = {.tv_sec = 1, .tv_usec = 0};
 
-/// JsonLine does not tell the end of a stream from a line that is too long.
+/// JsonLine does not tell the end of a stream from a line that is too long, or not read.
 bool has_ended(int socket) {
   char next = 0;
-  return recv(socket, &next, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+  const ssize_t n = recv(socket, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 }  // namespace

@@ -64,10 +64,10 @@ std::unique_ptr<BenchRank> make_ps_rank(LauncherLink& link, const nlohmann::json
       .timeout_s = link.plan().train.timeout_s,
       .partition_bytes = ps.at("partition_bytes"),
       .reach = {.keys = ps.at("keys")}};
-  std::optional<Meeting> meeting;
-  if (roles.works()) meeting.emplace(link.store(), roles.rank, roles.workers, roles.timeout_s);
+  std::optional<SpinBarrier> barrier;
+  if (roles.works()) barrier.emplace(link.store(), roles.rank, roles.workers, roles.timeout_s);
   return std::make_unique<PsRank>(roles, find_device("cpu").links, link.store(),
-                                  std::move(meeting));
+                                  std::move(barrier));
 }
 
 std::unique_ptr<BenchRank> make_rank(LauncherLink& link, const nlohmann::json& work) {

@@ -44,11 +44,11 @@ WorkPtr begin(Communicator& comm, const CommOperation& operation, const Operands
   throw Error("bench comm: no communicator has {}", operation.name);
 }
 
-OwnRank::OwnRank(std::unique_ptr<Device> device, Communicators communicators, Meeting meeting,
+OwnRank::OwnRank(std::unique_ptr<Device> device, Communicators communicators, SpinBarrier barrier,
                  int rank, int ranks, std::string note)
     : device_(std::move(device)),
       communicators_(std::move(communicators)),
-      meeting_(std::move(meeting)),
+      barrier_(std::move(barrier)),
       rank_(rank),
       ranks_(ranks),
       note_(std::move(note)) {}
@@ -130,7 +130,7 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
     communicators.emplace_back(name, connect(*made, store, group, timeout_s));
   }
   return std::make_unique<OwnRank>(std::move(made), std::move(communicators),
-                                   Meeting(store, rank, ranks, timeout_s), rank, ranks,
+                                   SpinBarrier(store, rank, ranks, timeout_s), rank, ranks,
                                    std::move(note));
 }
 

@@ -109,7 +109,7 @@ class BoundRank : public BenchRank {
       : rank_(rank),
         tcp_(tcp),
         unix_(unix_socket),
-        meeting_(store, rank, processes, timeout_s),
+        barrier_(store, rank, processes, timeout_s),
         zmq_(timeout_s) {
     if (rank_ == 1)
       store.set(zmq_key, zmq_.listen());
@@ -130,7 +130,7 @@ class BoundRank : public BenchRank {
     wrong_ += count_differences();
     fill_gradient(std::span(from_).subspan(begin_, end_ - begin_), rank_, round_++);
   }
-  void meet() override { meeting_.meet(); }
+  void meet() override { barrier_.meet(); }
   void call(const std::string& way) override {
     if (way == "zmq") {
       if (rank_ == 0)
@@ -168,7 +168,7 @@ class BoundRank : public BenchRank {
   }
 
   int rank_, tcp_, unix_;
-  Meeting meeting_;
+  SpinBarrier barrier_;
   ps::EchoEnd zmq_;
   std::vector<float> from_, between_, to_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(call_bytes);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/launch/local_host.h"
-#include "experiments/tools/bench/meeting.h"
 #include "experiments/tools/bench/rank/serve.h"
 #include "experiments/tools/bench/rank_group.h"
+#include "experiments/tools/bench/spin_barrier.h"
 
 namespace ringside {
 

@@ -8,12 +8,12 @@
 
 namespace ringside {
 
-/// The place where `ranks` ranks meet, each with an object of its own.
-class Meeting {
+/// Each of the `ranks` ranks has an object of its own.
+class SpinBarrier {
  public:
   /// Blocks until rank 0 has made its object: the ranks find each other through the store. Throws
   /// Error after `timeout_s`.
-  Meeting(Store& store, int rank, int ranks, double timeout_s);
+  SpinBarrier(Store& store, int rank, int ranks, double timeout_s);
   /// Returns when all ranks have arrived; it spins, because a wake-up would add to the next
   /// measured time. Throws Error if a rank is missing after `timeout_s`.
   void meet();

@@ -1,4 +1,4 @@
-#include "experiments/tools/bench/meeting.h"
+#include "experiments/tools/bench/spin_barrier.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,15 +13,15 @@
 namespace ringside {
 namespace {
 
-constexpr const char* meeting_key = "bench/meeting";
+constexpr const char* barrier_key = "bench/barrier";
 
-shm::File find_meeting(Store& store, int rank, double timeout_s) {
+shm::File find_memory(Store& store, int rank, double timeout_s) {
   if (rank == 0) {
     shm::File made = shm::File::create(sizeof(std::atomic<int>), "ringside-bench");
-    store.set(meeting_key, fmt::format("{} {}", getpid(), made.number()));
+    store.set(barrier_key, fmt::format("{} {}", getpid(), made.number()));
     return made;
   }
-  std::istringstream place(store.get(meeting_key, timeout_s));
+  std::istringstream place(store.get(barrier_key, timeout_s));
   pid_t process = 0;
   int number = -1;
   place >> process >> number;
@@ -30,13 +30,13 @@ shm::File find_meeting(Store& store, int rank, double timeout_s) {
 
 }  // namespace
 
-Meeting::Meeting(Store& store, int rank, int ranks, double timeout_s)
-    : file_(find_meeting(store, rank, timeout_s)),
+SpinBarrier::SpinBarrier(Store& store, int rank, int ranks, double timeout_s)
+    : file_(find_memory(store, rank, timeout_s)),
       memory_(std::make_unique<shm::Mapping>(file_)),
       ranks_(ranks),
       timeout_s_(timeout_s) {}
 
-void Meeting::meet() {
+void SpinBarrier::meet() {
   auto& arrived = *reinterpret_cast<std::atomic<int>*>(memory_->data());  // a file begins as zeros
   const int all = ranks_ * ++round_;
   ++arrived;
