@@ -1,5 +1,6 @@
-# Drivers of other libraries, which `ringside bench comm --beside` measures beside ours, where the
-# libraries are: of Debian's packages libopenmpi-dev, libmpich-dev (with mpich) and libgloo-dev.
+# Drivers of other libraries, which `ringside bench comm --beside` measures next to ours, if the
+# libraries are installed: Debian's packages libopenmpi-dev, libmpich-dev (with mpich) and
+# libgloo-dev.
 function(driver name source)
   add_executable(ringside_${name} experiments/tools/bench/reference_libraries/${source}.cc)
   target_link_libraries(ringside_${name} PRIVATE tools_bench_rank ${ARGN})

@@ -1,10 +1,10 @@
-# The modules with which ranks of several hosts reach each other, where their libraries are: see
-# beside.cmake, which looks for these. Without them everything works on one host.
+# The modules with which ranks of several hosts reach each other, if their libraries are installed:
+# see beside.cmake, which looks for these. Without them everything works on one host.
 function(module_between name source)
   add_library(ringside_${name}_wire MODULE ${source})
   set_target_properties(ringside_${name}_wire PROPERTIES OUTPUT_NAME ringside_${name})
   target_link_libraries(ringside_${name}_wire PRIVATE peer_comm ${ARGN} Threads::Threads)
-  target_link_options(ringside_${name}_wire PRIVATE LINKER:-z,defs) # what is missing shows here
+  target_link_options(ringside_${name}_wire PRIVATE LINKER:-z,defs) # missing symbols are errors here
 endfunction()
 
 if(RINGSIDE_GLOO AND GLOO_INCLUDE AND GLOO_LIBRARY)

@@ -1,10 +1,10 @@
-# Which commit the program is built from, asked when it is built:
+# The commit from which the program is built, found when it is built:
 #
 #   cmake -DSOURCE=FOLDER -DOUTPUT=FILE -P built_commit.cmake
 #
-# writes the C++ source FILE that answers built_commit(), and leaves FILE alone where the answer is the
-# same. "-dirty" stands behind the commit where something that the program is built from has been
-# changed or added since; "unknown" where FOLDER does not belong to a git repository.
+# writes the C++ source FILE that defines built_commit(), and leaves FILE alone if the commit is the
+# same. "-dirty" stands behind the commit if a source of the program has been changed or added
+# since; the commit is "unknown" if FOLDER does not belong to a git repository.
 set(built_from CMakeLists.txt CMakePresets.json cmake core peer ps "experiments/*.cc" "experiments/*.h"
     experiments/runner/report/page experiments/python/ringside_peers "experiments/*.proto"
     scripts/report-figures)
@@ -37,9 +37,9 @@ endif()
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
 #include "experiments/tools/cli/built_commit.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 std::string_view built_commit() { return "@commit@"; }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli
 ]] @ONLY)

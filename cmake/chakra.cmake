@@ -1,9 +1,10 @@
-# Chakra traces are written with protobuf. Without it `ringside trace --chakra` says what to install.
+# Chakra traces, which are written with protobuf. Without it `ringside trace --chakra` names the
+# package to install.
 find_package(Protobuf 3.12)
 if(Protobuf_FOUND AND TARGET protobuf::libprotobuf AND TARGET protobuf::protoc)
   set(folder ${PROJECT_SOURCE_DIR}/experiments/tools/chakra/protobuf)
   protobuf_generate_cpp(sources headers ${folder}/et_def.proto)
-  # What protobuf generates is compiled without our warnings.
+  # Generated sources are compiled without our warnings.
   add_library(tools_chakra_messages STATIC ${sources} ${headers})
   target_include_directories(tools_chakra_messages SYSTEM PUBLIC ${PROJECT_BINARY_DIR})
   target_link_libraries(tools_chakra_messages PUBLIC protobuf::libprotobuf)

@@ -1,5 +1,5 @@
-# The modules that need the CUDA toolkit. Without them everything works but device "cuda", which says
-# what to do.
+# The modules that need the CUDA toolkit. Without them everything works but device "cuda", whose
+# error says what to install.
 find_package(CUDAToolkit 12.8 QUIET)
 include(cmake/gpus.cmake)
 if(NOT RINGSIDE_BUILDS_CUDA)
@@ -16,12 +16,12 @@ find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
 
 set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
 enable_language(CUDA)
-# CMake 3.25 and older do not know how nvcc is told of C++20.
+# CMake 3.25 and older do not know nvcc's option for C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra")
-# fmt does not find out by itself that nvcc knows constexpr, and then breaks at its own.
+# fmt does not detect that nvcc supports constexpr, and then fails to compile.
 set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -DFMT_USE_CONSTEXPR=1")
 
 file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/runtime/*.cc
@@ -38,9 +38,9 @@ add_library(ringside_cuda MODULE ${sources})
 set_target_properties(ringside_cuda PROPERTIES UNITY_BUILD OFF)
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
-target_link_options(ringside_cuda PRIVATE LINKER:-z,defs) # what is missing shows here
-# CMake leaves the toolkit's folder out of what a library searches, as nvcc knows it by itself; the
-# loader need not.
+target_link_options(ringside_cuda PRIVATE LINKER:-z,defs) # missing symbols are errors here
+# CMake leaves the toolkit's folder out of the run path, because nvcc knows it by itself; the loader
+# may not.
 set_target_properties(ringside_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}")
 if(RINGSIDE_HAS_CUDNN)
   target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE})

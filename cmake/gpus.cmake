@@ -1,6 +1,6 @@
-# Whether the CUDA modules are built, and for which GPUs: their kernels take minutes to compile for
-# each kind. Given RINGSIDE_CUDA and what find_package(CUDAToolkit) found, sets RINGSIDE_BUILDS_CUDA
-# and, where nobody chose, CMAKE_CUDA_ARCHITECTURES.
+# The choice whether the CUDA modules are built, and for which GPUs: their kernels take minutes to
+# compile for each kind. From RINGSIDE_CUDA and the result of find_package(CUDAToolkit) sets
+# RINGSIDE_BUILDS_CUDA and, unless it was chosen, CMAKE_CUDA_ARCHITECTURES.
 set(RINGSIDE_BUILDS_CUDA OFF)
 if(NOT RINGSIDE_CUDA STREQUAL AUTO AND NOT RINGSIDE_CUDA)
   return()
@@ -32,7 +32,7 @@ if(NVIDIA_SMI)
 endif()
 
 if(RINGSIDE_CUDA STREQUAL AUTO AND NOT gpus AND NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  # scripts/setup shows what begins with "Left out".
+  # scripts/setup shows messages that begin with "Left out".
   message(STATUS "Left out: device \"cuda\", as there is a CUDA toolkit but no GPU here; to build it all "
                  "the same: scripts/setup -DRINGSIDE_CUDA=ON")
   return()
@@ -41,7 +41,7 @@ set(RINGSIDE_BUILDS_CUDA ON)
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   if(gpus)
     set(CMAKE_CUDA_ARCHITECTURES ${gpus})
-  else() # code for these, and PTX for what comes after them
+  else() # code for these, and PTX for later ones
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
   endif()
 endif()

@@ -49,8 +49,8 @@ install(DIRECTORY core peer ps DESTINATION include/ringside COMPONENT developmen
         FILES_MATCHING PATTERN *.h PATTERN module EXCLUDE PATTERN simgrid EXCLUDE
         PATTERN core/device/cuda/kernels EXCLUDE PATTERN core/device/cuda/runtime EXCLUDE)
 
-# What every source of a plug-in needs, without libraries. The bits of an elementwise operation must not depend on where
-# in a vector loop an element stands.
+# Options that every source of a plug-in needs, without libraries. The bits of an elementwise
+# operation must not depend on where in a vector loop an element stands.
 add_library(ringside_headers INTERFACE)
 target_include_directories(ringside_headers INTERFACE $<INSTALL_INTERFACE:include/ringside>)
 target_compile_features(ringside_headers INTERFACE cxx_std_20)
@@ -84,7 +84,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/RingsideConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/RingsideConfig.cmake ${PROJECT_BINARY_DIR}/RingsideConfigVersion.cmake
         DESTINATION ${package_folder} COMPONENT development)
 
-# Licences of what is compiled into the program, as Debian's packages have them.
+# Licences of libraries that are compiled into the program, as Debian's packages have them.
 foreach(package nlohmann-json3-dev libcli11-dev libcereal-dev libtomlplusplus-dev librandom123-dev
         libxxhash-dev cppzmq-dev)
   if(EXISTS /usr/share/doc/${package}/copyright)

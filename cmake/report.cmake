@@ -7,8 +7,8 @@ set(page_scripts dom tables figures controls appendix report)
 set(page_figures speed-up sweep-numbers sweep-names step-time mfu bytes memory loss-samples loss-seconds
     loss-bytes time-to-loss staleness predicted-step predicted-memory published)
 
-# Where scripts/setup puts it. A build in another folder finds the package for Python beside its
-# program too.
+# The place where scripts/setup puts it. A build in another folder also finds the package for Python
+# next to its program.
 set(vl_convert ${PROJECT_SOURCE_DIR}/build/vl-convert)
 find_file(RINGSIDE_VEGA vega.js PATHS ${vl_convert} NO_DEFAULT_PATH
           DOC "Vega, Vega-Lite and Vega-Embed as one script")
@@ -22,12 +22,13 @@ enable_language(ASM)
 set(parts_source ${PROJECT_BINARY_DIR}/page_parts.S)
 set(parts_files)
 set(parts "        .section .rodata\n")
-# part(NAME LINE...): what the lines give lies between ringside_page_NAME and ringside_page_NAME_end.
+# part(NAME LINE...): the output of the lines lies between ringside_page_NAME and
+# ringside_page_NAME_end.
 macro(part name)
   string(APPEND parts "        .global ringside_page_${name}, ringside_page_${name}_end\n"
          "ringside_page_${name}:\n" ${ARGN} "ringside_page_${name}_end:\n")
 endmacro()
-# Sets `line` to what puts the file there.
+# Sets `line` to the directive that includes the file.
 macro(embed file)
   list(APPEND parts_files ${file})
   set(line "        .incbin \"${file}\"\n")

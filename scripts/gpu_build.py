@@ -111,7 +111,7 @@ def build(job, bundle, gpu):
 
 
 def versions(programs):
-    """What `scripts/bundle --programs` wrote down of the programs, such as their commit."""
+    """The notes of `scripts/bundle --programs` about the programs, such as their commit."""
     lines = (programs / "VERSIONS").read_text().splitlines()
     return {name.strip(): told.strip() for name, _, told in (line.partition("  ") for line in lines)}
 

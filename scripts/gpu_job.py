@@ -34,7 +34,7 @@ class Program:
 
 
 def last_line(outputs):
-    """What programs printed last: how far a step has come, where nothing better is known."""
+    """The last output of programs: the progress of a step if nothing better is known."""
     lines = [line for text in outputs for line in text.splitlines() if line.strip()]
     return lines[-1].strip()[:200] if lines else "nothing was printed yet"
 

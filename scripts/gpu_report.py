@@ -55,7 +55,7 @@ def conformance(reports):
 
 
 def tests_so_far(outputs):
-    """How far processes of GoogleTest have come, by what they have printed."""
+    """The progress of processes of GoogleTest, by their output."""
     here, passed, failed, running = 0, 0, set(), []
     for text in outputs:
         here += int((re.search(r"^\[=+\] Running (\d+) tests?", text, re.M) or [0, 0])[1])
@@ -73,7 +73,7 @@ def tests_so_far(outputs):
 
 def schemes(summary, worlds=(1, 2, 4), names=("dp", "ps", "ddp", "fsdp"),
             title="schemes at worlds 1, 2, 4 on one GPU"):
-    """Every scheme at every world must have computed what its reference did."""
+    """Every scheme at every world must have the results of its reference."""
     cases = summary["cases"]
     bad = [f"{c['label']} at world {c['world']}: {c['error'] or c['proof']}" for c in cases
            if c["failed"] or c["proof"] not in SAME]

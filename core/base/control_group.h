@@ -46,8 +46,8 @@ class ControlGroup {
   Folders processor_, memory_;
 };
 
-/// Tells whether the system has killed a process of this process's control group, from the watch's
-/// construction on, because memory ran out.
+/// Finds out whether the system has killed a process of this process's control group, from the
+/// watch's construction on, because memory ran out.
 class OutOfMemoryWatch {
  public:
   explicit OutOfMemoryWatch(ControlGroup group = ControlGroup());

@@ -10,7 +10,9 @@
 
 namespace ringside {
 
-JsonLine::~JsonLine() { close(socket_); }
+JsonLine::~JsonLine() {
+  if (socket_ >= 0) close(socket_);
+}
 
 bool JsonLine::send(const nlohmann::json& value) {
   const std::string line = value.dump() + '\n';
@@ -44,11 +46,12 @@ std::optional<std::vector<nlohmann::json>> JsonLine::receive() {
     n = recv(socket_, chunk, sizeof chunk, 0);
   } while (n < 0 && errno == EINTR);
   if (n <= 0) return std::nullopt;
+  std::size_t begin = 0, unsearched = received_.size();
   received_.append(chunk, static_cast<std::size_t>(n));
 
   std::vector<nlohmann::json> values;
-  std::size_t begin = 0;
-  for (std::size_t end; (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (std::size_t end; (end = received_.find('\n', unsearched)) != std::string::npos;
+       unsearched = begin = end + 1) {
     if (end - begin > longest_line_) break;
     values.push_back(nlohmann::json::parse(received_.begin() + static_cast<std::ptrdiff_t>(begin),
                                            received_.begin() + static_cast<std::ptrdiff_t>(end)));

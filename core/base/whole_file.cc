@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 
 namespace ringside {
 namespace {

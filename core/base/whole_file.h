@@ -11,9 +11,9 @@
 
 namespace ringside {
 
-/// A folder that is held open, for files whose names the program chooses. What is written goes into
-/// the folder itself, also after somebody has renamed it, and never through a link in the folder:
-/// its owner may be another user.
+/// A folder that is held open, for files whose names the program chooses. Files are written into
+/// the folder itself, even if it was renamed, and never through a link in the folder, because its
+/// owner may be another user.
 class OpenFolder {
  public:
   /// Links in `path` are followed. Throws Error with the system's cause if there is no such folder.

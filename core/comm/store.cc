@@ -33,7 +33,7 @@ std::string MemoryStore::get(const std::string& key, double timeout_s) {
   WaitingTime waited(seconds_now(), nap.count());
   while (!changed_.wait_for(lock, nap, is_set))
     if (waited.seconds(seconds_now()) >= timeout_s)
-      throw Error("store: nobody set '{}' within {} s", key, timeout_s);
+      throw Error("store: key '{}' was not set within {} s", key, timeout_s);
   return values_.at(key);
 }
 

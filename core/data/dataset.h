@@ -50,9 +50,8 @@ enum class Task : std::uint8_t {
                   // else 1
   image_class,    // fp32 [H, W, C] -> its class
   // int32 [H * W * C + T]: the bits of an image's fp32 values, then T tokens -> the token that
-  // follows each of them. A sample is one tensor, so its values have one dtype. Pixels in fp32 take
-  // the 4 bytes that they take for image_class, and nobody computes with an int32 of theirs: the
-  // model reads that part as fp32.
+  // follows each of them. A sample is one tensor, so its values have one dtype. Pixels take 4 bytes
+  // in fp32, as for image_class. They are never used as int32: the model reads that part as fp32.
   caption_tokens,
   target_tokens  // int32 [S + T]: source tokens, then the tokens before each target token (0 before
                  // the first) -> the T target tokens

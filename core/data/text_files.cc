@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 /// Bytes of a file's content from which its format is told.
 constexpr std::size_t beginning_bytes = 1 << 16;
 
-/// What keeps a file from being text.
+/// An obstacle to reading a file as text.
 struct Obstacle {
   FileFormat format = FileFormat::other;  // of the file, or of what it unpacks to
   std::optional<std::size_t> nul{};       // offset of a NUL byte
@@ -79,7 +79,7 @@ void refuse(const RegularFile& file, const Obstacle& obstacle) {
   throw has_nul(file.path().string() + (obstacle.in_gzip ? ", unpacked" : ""), *obstacle.nul);
 }
 
-/// Why a file of a folder is left out; empty if it is text.
+/// The reason why a file of a folder is left out; empty if it is text.
 std::string why_left_out(const fs::path& path) {
   const RegularFile file(path);
   if (file.size() == 0) return "empty";

@@ -40,10 +40,10 @@ struct DeviceMemory {
   std::int64_t reserved = 0, outside = 0, capacity = 0;
 };
 
-/// What a rank computes on. Operations that are enqueued through kernels() run in order; on the CPU
-/// an operation has run when the call returns. Flat operations, cross_entropy (see ops.h),
-/// allocate(), write(), read() and the clock are thread-safe. All other operations may need the
-/// device's scratch memory: only one thread at a time may enqueue them.
+/// The device on which a rank computes. Operations that are enqueued through kernels() run in
+/// order; on the CPU an operation has run when the call returns. Flat operations, cross_entropy
+/// (see ops.h), allocate(), write(), read() and the clock are thread-safe. All other operations may
+/// need the device's scratch memory: only one thread at a time may enqueue them.
 class Device {
  public:
   virtual ~Device() = default;
@@ -84,18 +84,19 @@ class Device {
 
   virtual const Clock& clock() const = 0;
 
-  /// Makes an object that copies to and from the host's memory beside compute. Returns null on
-  /// devices whose memory the host reads and writes directly. The device must outlive the object.
+  /// Makes an object that copies to and from the host's memory while the device computes. Returns
+  /// null on devices whose memory the host reads and writes directly. The device must outlive the
+  /// object.
   virtual std::unique_ptr<Staging> staging() { return nullptr; }
-  /// Makes an object that fills tensors beside compute. Unlike write(), its copies do not wait for
-  /// operations that are enqueued after this call. No operation enqueued so far may use these
-  /// tensors. Returns null on devices whose host waits for compute anyway; use write() there. The
-  /// device must outlive the object. Thread-safe.
+  /// Makes an object that fills tensors while the device computes. Unlike write(), its copies do
+  /// not wait for operations that are enqueued after this call. No operation enqueued so far may
+  /// use these tensors. Returns null on devices whose host waits for compute anyway; use write()
+  /// there. The device must outlive the object. Thread-safe.
   virtual std::unique_ptr<Upload> upload() { return nullptr; }
   /// The driver's report of memory; empty on devices whose driver has none.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 
-  /// Says that a training step has begun: a simulated device draws anew how fast the step is
+  /// Marks the beginning of a training step. A simulated device draws a new speed for the step
   /// (ClusterSpec::jitter), and waits for the step's samples and for the host's work where the plan
   /// has some. Real devices ignore this.
   virtual void begin_step(std::int64_t step) { static_cast<void>(step); }

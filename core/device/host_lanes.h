@@ -17,7 +17,7 @@ class LaneWaits {
   virtual ~LaneWaits() = default;
   /// Blocks the caller until `over()` is true. Calls of over() and change() exclude each other.
   virtual void until(const std::function<bool()>& over) = 0;
-  /// Does `what`, then lets those who wait look again.
+  /// Does `what`, then makes every waiting lane and user test its condition again.
   virtual void change(const std::function<void()>& what) = 0;
   virtual double now() const = 0;
 };
@@ -46,7 +46,8 @@ class HostLanes {
   /// Serves a lane until end() has been called and nothing is left. Blocks.
   void serve(Lane lane);
   void end();
-  /// Drops the requests that no lane has begun; wakes nobody. Lanes end when they next look.
+  /// Drops the requests that no lane has begun, without waking a waiter. Lanes end at their next
+  /// test.
   void abandon();
   double busy_s() const;
 

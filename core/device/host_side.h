@@ -1,4 +1,5 @@
-// HostSide: the host's memory and processor beside a device, and the way between the two.
+// HostSide: the memory and the processor of a device's host, and the copies between host and
+// device.
 #pragma once
 
 #include <functional>
@@ -23,11 +24,11 @@ class HostTask {
 };
 using HostTaskPtr = std::shared_ptr<HostTask>;
 
-/// What a rank uses of its host besides its own device. Requests run beside the device's compute,
-/// in three lanes: copies to the host, the host's compute, and copies back. Requests of a lane run
-/// in order, lanes side by side. No function but HostTask::wait() blocks. One thread makes all
-/// requests and waits for them: the one that computes on the device. Tasks must not outlive the
-/// host side.
+/// The host's resources that a rank uses besides its own device. Requests run in three lanes:
+/// copies to the host, the host's compute, and copies back. The requests of a lane run in order;
+/// lanes and the device's compute run at the same time. No function but HostTask::wait() blocks.
+/// One thread makes all requests and waits for them: the one that computes on the device. Tasks
+/// must not outlive the host side.
 class HostSide {
  public:
   virtual ~HostSide() = default;
@@ -36,10 +37,10 @@ class HostSide {
   virtual Device& device() = 0;
 
   /// Copies `from`, on the device, to `to`, in the host's memory, after the compute enqueued so
-  /// far. `from` must not change, and nobody may use `to`, until the task is over.
+  /// far. Until the task is over `from` must not change, and `to` must not be used.
   virtual HostTaskPtr fetch(const Tensor& from, const Tensor& to) = 0;
-  /// Calls `work` on the host's processor once `after` is over; null: at once. An error of `after`
-  /// takes its place.
+  /// Calls `work` on the host's processor once `after` is over; null: at once. If `after` fails,
+  /// `work` is not called and this task fails with the same error.
   virtual HostTaskPtr run(std::function<void()> work, HostTaskPtr after) = 0;
   /// Copies `from`, in the host's memory, to `to`, on the device, once `after` is over; null: at
   /// once. Compute enqueued before this call may still use `to`; later compute may use it again

@@ -49,8 +49,8 @@ class Ledger {
     MemoryKind kind{};
     std::int64_t bytes = 0;
   };
-  /// From now on keeps every change with the clock's time, after a first entry for each kind that
-  /// says what it holds now. Null ends that. The clock outlives its use.
+  /// From now on keeps every change with the clock's time, after a first entry for each kind with
+  /// its present bytes. Null ends this. The clock must outlive its use.
   void keep_changes(const Clock* clock);
   /// Drops the kept changes of earlier times, but for the last one of each kind.
   void drop_changes_before(double seconds);

@@ -1,4 +1,4 @@
-// Staging, Upload: copies between a device's memory and the host's, beside its compute.
+// Staging, Upload: copies between a device's memory and the host's while the device computes.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Outgoing {
   virtual const Tensor& host() const = 0;
 };
 
-/// Copies between the device and the host, beside compute. For one thread at a time.
+/// Copies between the device and the host while the device computes. For one thread at a time.
 class Staging {
  public:
   virtual ~Staging() = default;
@@ -35,8 +35,8 @@ class Staging {
   virtual Tensor in(const Tensor& host) = 0;
 };
 
-/// Fills device tensors from the host, beside compute. For one thread at a time, which may be
-/// another thread than the one that computes.
+/// Fills device tensors from the host while the device computes. For one thread at a time, which
+/// may be another thread than the one that computes.
 class Upload {
  public:
   /// An upload must be destroyed before the tensors that it fills. Compute that is enqueued later,

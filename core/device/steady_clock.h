@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// Tells the same time on all devices of a host, so marks of several ranks can be compared.
+/// Its time is the same on all devices of a host, so marks of several ranks can be compared.
 class SteadyClock final : public Clock {
  public:
   double now() const override { return seconds_now(); }

@@ -56,7 +56,8 @@ class TimedDevice : public Device {
     OpCost cost;
     Mark before, begin, end;  // `before`: the end of the operation before it, or pause()
   };
-  /// Now, or on a device that runs behind, when it will have done what is enqueued so far.
+  /// Now, or, on a device that runs behind, the time at which it will have done what is enqueued so
+  /// far.
   Mark end();
 
   std::unique_ptr<Device> device_;

@@ -1,4 +1,4 @@
-// Writes fp32 values from the host to a tensor of any floating dtype.
+// The way of fp32 values from the host to a tensor of any floating-point dtype.
 #pragma once
 
 #include <span>

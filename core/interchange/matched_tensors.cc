@@ -107,8 +107,8 @@ bool is_padded(std::int64_t rows, std::int64_t stored) {
   return stored >= rows && stored <= (rows + padded_to - 1) / padded_to * padded_to;
 }
 
-std::vector<const StoredTensor*> fit(const StoredTensors& file, const Model& model,
-                                     const Names& names) {
+std::vector<const StoredTensor*> match_tensors(const StoredTensors& file, const Model& model,
+                                               const Names& names) {
   return Fitting(file, model, names).run();
 }
 

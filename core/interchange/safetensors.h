@@ -50,7 +50,7 @@ class SafetensorsWriter {
   using Metadata = std::map<std::string, std::string>;
 
   /// This and all other functions throw Error with the system's reason if the file cannot be
-  /// written. `metadata` is added to what readers for PyTorch want.
+  /// written. `metadata` is added to the entries that readers for PyTorch expect.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors,
                     const Metadata& metadata = {});
   /// Resizes `bytes`, which must outlive the writer, and writes there instead of to a file.

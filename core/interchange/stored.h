@@ -49,7 +49,7 @@ struct StoredTensors {
   std::map<std::string, std::string> metadata;           // of the first file that has a key
   std::vector<std::shared_ptr<const MappedFile>> files;  // own the tensors' bytes
 
-  /// Throws Error if somebody has changed a file.
+  /// Throws Error if a file was changed after it was opened.
   void check_unchanged() const {
     for (const auto& file : files) file->check_unchanged();
   }

@@ -70,7 +70,7 @@ struct Found {
 class FromFile final : public InitialValues {
  public:
   FromFile(StoredTensors file, const Model& model, const Names& names) : file_(std::move(file)) {
-    const auto found = fit(file_, model, names);
+    const auto found = match_tensors(file_, model, names);
     for (std::size_t i = 0; i < found.size(); ++i)
       if (found[i])
         units_[model.units[names.tensors[i].unit]->name()].push_back({names.tensors[i], found[i]});
@@ -168,8 +168,8 @@ std::vector<SafetensorsWriter::Tensor> declared(const Names& names, DType dtype)
   return out;
 }
 
-/// Throws Error if the file says that its weights are of another model.
-void hold(const StatedModel& stated, ModelConfig here) {
+/// Throws Error if the file states another model.
+void check_stated(const StatedModel& stated, ModelConfig here) {
   if (is_padded(here.vocabulary, stated.model.vocabulary))
     here.vocabulary = stated.model.vocabulary;
   std::vector<std::string> texts;
@@ -179,13 +179,13 @@ void hold(const StatedModel& stated, ModelConfig here) {
                 fmt::join(texts, "; "));
 }
 
-/// Holds the model against what the file of weights, and a config.json beside it, say of theirs.
-void hold_against_files(const StoredTensors& stored, const ModelConfig& config) {
-  if (const auto saved = model_of_metadata(stored)) hold(*saved, config);
-  const auto beside = std::filesystem::path(stored.path).parent_path() / "config.json";
+/// Compares the model with those that the file of weights and a config.json in its folder state.
+void check_stated_models(const StoredTensors& stored, const ModelConfig& config) {
+  if (const auto saved = model_of_metadata(stored)) check_stated(*saved, config);
+  const auto config_json = std::filesystem::path(stored.path).parent_path() / "config.json";
   std::error_code error;
-  if (has_hugging_face_config(config.kind) && std::filesystem::exists(beside, error))
-    hold(read_hugging_face_config(beside, "train.initial_weights"), config);
+  if (has_hugging_face_config(config.kind) && std::filesystem::exists(config_json, error))
+    check_stated(read_hugging_face_config(config_json, "train.initial_weights"), config);
 }
 
 SafetensorsWriter::Metadata metadata_of(const ModelConfig& config) {
@@ -205,7 +205,7 @@ std::shared_ptr<const InitialValues> open_weights(const std::string& path, const
   if (config.kind == "gpt" && is_llmc_model(path))
     return std::make_shared<FromFile>(open_llmc_model(path, config), model, llmc_names_of(model));
   StoredTensors stored = open_safetensors(path);
-  hold_against_files(stored, config);
+  check_stated_models(stored, config);
   remove_wrappers(stored);
   return std::make_shared<FromFile>(std::move(stored), model, names_of(model, config));
 }

@@ -14,24 +14,23 @@
 
 namespace ringside {
 
-/// Opens a safetensors file, the index of several such files, or a model file of llm.c. Throws
-/// Error with both values of each key of [model] that the metadata of a file that WeightsFile
-/// wrote, or a config.json of Hugging Face beside the file, has otherwise
-/// (core/interchange/stated_model.h); a vocabulary may be padded there. Names of wrappers are left
-/// out of tensors' names. Throws Error that lists what does not fit the model: tensors that are
-/// missing, that the model does not have, that have other extents, or that are not in fp32, bf16 or
-/// fp16. A table of tokens may have more rows, up to the next multiple of 128; the additional rows
-/// are left out. The file stays mapped as long as the result lives. Values are converted to fp32
-/// and then to the dtype of the tensor that receives them, which keeps the bits if file and tensor
-/// have the same dtype. Values that are not finite in the tensor's dtype are refused when they are
-/// read.
+/// Opens a safetensors file, the index of several such files, or a model file of llm.c. The [model]
+/// is compared with the one in the metadata of a file that WeightsFile wrote, and with a
+/// config.json of Hugging Face in the file's folder (core/interchange/stated_model.h). Throws Error
+/// with both values of each key that differs; a vocabulary may be padded there. Names of wrappers
+/// are left out of tensors' names. Throws Error that lists what does not fit the model: tensors
+/// that are missing, that the model does not have, that have other extents, or that are not in
+/// fp32, bf16 or fp16. A table of tokens may have more rows, up to the next multiple of 128; the
+/// additional rows are left out. The file stays mapped as long as the result lives. Values are
+/// converted to fp32 and then to the dtype of the tensor that receives them, which keeps the bits
+/// if file and tensor have the same dtype. Values that are not finite in the tensor's dtype are
+/// refused when they are read.
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 
 /// Writes a model's parameters and running statistics to a safetensors file, or to memory, with the
-/// [model] as metadata. If
-/// Hugging Face or torchvision has the same kind of model, it can load the file. Tied tensors are
-/// written once.
+/// [model] as metadata. Hugging Face or torchvision can load the file if they have the same kind of
+/// model. Tied tensors are written once.
 class WeightsFile {
  public:
   /// `dtype` is the dtype of the values that add() receives; statistics are fp32. `model` must

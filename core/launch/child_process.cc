@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 
 namespace ringside {
 namespace {

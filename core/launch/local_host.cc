@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/json_line.h"
 #include "core/launch/child_process.h"
 #include "core/launch/other_program.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/launch/process_end.h"
 
 namespace ringside {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/json_fields.h"
 #include "core/base/utf8.h"
 

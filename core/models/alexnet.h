@@ -13,10 +13,10 @@ namespace ringside {
 /// layers go through dropout with probability `dropout`, which is 0.5 in the paper; it is the last
 /// layer of the unit before. Where torchvision averages the last pool's output over 6x6 fields,
 /// which for images of 224 pixels are its 6x6 positions, the first linear layer here takes all
-/// positions that there are. Parameters have torchvision's names, but the columns of
-/// "classifier.1.weight" are in the order of our images (height, width, channel). Initial values
-/// are torchvision's. `layers` and `stem` are not used. Throws Error for sizes below 1, a `dropout`
-/// outside [0, 1), or an `image` that is too small.
+/// positions. Parameters have torchvision's names, but the columns of "classifier.1.weight" are in
+/// the order of our images (height, width, channel). Initial values are torchvision's. `layers` and
+/// `stem` are not used. Throws Error for sizes below 1, a `dropout` outside [0, 1), or an `image`
+/// that is too small.
 Model make_alexnet(const ModelConfig& config, Device& device);
 ModelInfo alexnet_info();
 

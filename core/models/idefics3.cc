@@ -24,7 +24,7 @@ constexpr std::int64_t most_patches = 1 << 16;
 
 const Idefics3Options& vision_of(const ModelConfig& c) { return c.own<Idefics3Options>(); }
 
-/// What follows from the sizes of images, patches and visual tokens.
+/// Sizes that follow from those of images, patches and visual tokens.
 struct Extents {
   explicit Extents(const ModelConfig& c) : Extents(c, vision_of(c)) {}
 
@@ -41,8 +41,8 @@ struct Extents {
         visual(patches / (v.shuffle * v.shuffle)) {}
 };
 
-/// The text of a micro-batch. The first unit gets it together with the images and hands it over;
-/// the connector takes it out when it needs it for the last time.
+/// The text of a micro-batch. The first unit gets it together with the images and stores it here;
+/// the connector removes it when it needs it for the last time.
 struct Caption {
   Tensor tokens{};  // int32 [B, T]
 };

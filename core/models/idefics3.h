@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-/// Keys of [model] that this kind has for itself.
+/// Keys of [model] that only this kind has.
 struct Idefics3Options {
   std::int64_t patch = 4;
   std::int64_t shuffle = 2;
@@ -20,11 +20,11 @@ Fields fields_of(Idefics3Options& options);
 /// A vision transformer, a connector and a decoder (Laurençon et al. 2024, "Building and better
 /// understanding vision-language models"; Marafioti et al. 2025 for SmolVLM).
 ///
-/// A sample is one image and `context` tokens (Task::caption_tokens). The decoder sees the image's
-/// visual tokens first, then the text, each position what stands before it; logits are those of the
-/// text's positions alone. That an image is divided into tiles, and that its tokens stand within a
-/// template of text, is for the data of published runs to prepare; the arithmetic of a position is
-/// the same.
+/// A sample is one image and `context` tokens (Task::caption_tokens). The decoder reads the image's
+/// visual tokens first, then the text; a position sees itself and the positions before it. Logits
+/// are those of the text's positions alone. Published runs also divide an image into tiles and
+/// place its tokens within a template of text. Such preparation belongs to the data; the arithmetic
+/// of a position is the same.
 ///
 /// Units:
 ///   - "patches": a convolution over patches of `patch` x `patch` pixels without overlap, and a

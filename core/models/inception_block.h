@@ -18,9 +18,9 @@ struct Step {
 };
 ConvNorm make_step(Unit& unit, std::int64_t in, const Step& step);
 
-/// What a branch does with the block's input: a pool of 3x3, then the steps of `path` one after the
-/// other. If there are `ends`, each of them takes the result of the path, and the branch has their
-/// results.
+/// The operations of a branch on the block's input: a pool of 3x3, then the steps of `path` one
+/// after the other. If there are `ends`, each of them takes the result of the path, and the branch
+/// has their results.
 struct Branch {
   enum class Pool : std::uint8_t { none, average, max };  // average at stride 1, max at stride 2
   Pool pool = Pool::none;

@@ -73,7 +73,7 @@ class LlamaBlock final : public Unit {
 };
 
 /// Rotary positions: rope_theta and rope_scaling, or, since Transformers 5, rope_parameters with
-/// both. What is stretched is what core/device/ops/attention.h says of Rotary.
+/// both. Waves are stretched as core/device/ops/attention.h says at rotary_frequency().
 void take_rotary(const PublishedConfig& file) {
   const PublishedConfig newer = file.object("rope_parameters"), older = file.object("rope_scaling");
   const PublishedConfig& scaling = newer.empty() ? older : newer;
@@ -152,7 +152,7 @@ std::vector<Preset> llama_presets() {
 
 void check_llama(const ModelConfig& c) {
   check_sizes(c, {});
-  // What a llama does not use may have any value that is not too large.
+  // A field that a Llama does not use may have any value that is not too large.
   ModelConfig used = c;
   used.dropout = 0;
   used.positions = 0;

@@ -72,11 +72,12 @@ struct ModelConfig {
   std::int64_t group_width = 64;
   StemShape stem = StemShape::cifar;
   std::int64_t batch_norm_group = 1;
-  /// Keys that one kind of model has for itself, in a struct beside the model. Every [model] has
-  /// those of all kinds, so that cases of an experiment may differ in their kind.
+  /// Keys that only one kind of model has, in a struct next to that model. Every [model] has those
+  /// of all kinds, so that cases of an experiment may differ in their kind.
   std::vector<Options> own_options = default_own_options();
 
-  /// The struct of own options of this type. Throws Error if no kind of model has such options.
+  /// The struct of this type among `own_options`. Throws Error if no kind of model has such
+  /// options.
   template <HasFields Own>
   const Own& own() const {
     for (const Options& options : own_options)

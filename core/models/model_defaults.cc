@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-// The numbers that stood in the models before they were keys.
+// In fp32 the epsilons equal the constants of the published models.
 static_assert(static_cast<float>(1e-5) == 1e-5f && static_cast<float>(1e-6) == 1e-6f &&
               static_cast<float>(1e-12) == 1e-12f);
 

@@ -26,7 +26,7 @@ void check_activation(const ModelConfig& config);
 Activation activation_of(const ModelConfig& config);
 
 /// The keys of [model] that decide what a model of this kind computes with given parameters. The
-/// length of samples, dropout and whatever else concerns training alone is not among them. Empty
+/// length of samples, dropout and other keys that concern training alone are not among them. Empty
 /// for an unknown kind.
 std::span<const std::string_view> deciding_keys(std::string_view kind);
 

@@ -1,4 +1,4 @@
-// Description of one kind of model: what the program knows about it beside its arithmetic.
+// Description of a kind of model: its keys, defaults, presets and names in files.
 #pragma once
 
 #include <functional>
@@ -42,20 +42,20 @@ struct ModelInfo {
   bool attention = false;    // whether it has attention; if not, nothing of it can be recomputed
 
   /// The keys of [model] that decide what the model computes with given parameters. The length of
-  /// samples, dropout and whatever else concerns training alone is not among them.
+  /// samples, dropout and other keys that concern training alone are not among them.
   std::vector<std::string_view> keys{};
   /// The keys that may differ from a preset's without making it another model, beside dropout,
-  /// batch_norm_group and masked. Where there is no table of positions, or one of its own length,
-  /// these are the lengths of samples.
+  /// batch_norm_group and masked. For a kind without a table of positions, or with one whose length
+  /// is a key, these are the lengths of samples.
   std::vector<std::string_view> sample_keys{};
-  /// What 0 and "auto" stand for: epsilon of norms over rows and the activation of the MLP, with 0
-  /// and `published` for a kind that has neither, and sizes, which `complete` replaces if it is
-  /// set. It is called with a width and heads of 1 or more.
+  /// The values that 0 and "auto" stand for: the epsilon of norms over rows (0 for a kind without
+  /// them), and the activation of the MLP (`published` for a kind without one). `complete`, if it
+  /// is set, replaces sizes of 0; it is called with a width and heads of 1 or more.
   double epsilon = 0;
   ModelActivation activation = ModelActivation::published;
   void (*complete)(ModelConfig&) = nullptr;
 
-  /// The default options that this kind has for itself; none if the keys of ModelConfig are enough.
+  /// The default options that only this kind has; none if the keys of ModelConfig are enough.
   /// `largest` are the limits of their sizes, see check_sizes().
   Options options{};
   std::vector<LargestSize> largest{};
@@ -64,9 +64,9 @@ struct ModelInfo {
   /// The names of its tensors in files of weights. Throws Error for a parameter without a name. If
   /// it is not set, files cannot hold a model of this kind.
   std::function<Names(const Model&, const ModelConfig&)> names{};
-  /// The model_type of its config.json at Hugging Face, and what reads such a file into [model],
-  /// whose kind is set. What a model of Hugging Face computes otherwise than ours is refused.
-  /// Dropout and the length of samples are ignored. Empty for a kind without such files.
+  /// The model_type of its config.json at Hugging Face, and the function that reads such a file
+  /// into a [model] whose kind is set. Refuses a file whose model computes something otherwise than
+  /// ours. Dropout and the length of samples are ignored. Empty for a kind without such files.
   std::string_view model_type{};
   void (*read)(const PublishedConfig& file) = nullptr;
 };

@@ -17,7 +17,7 @@
 
 namespace ringside {
 
-/// No row is made with a ModelConfig, which is made with the options of all rows.
+/// Rows must not be made with a ModelConfig: it is made with the options of all rows.
 const std::vector<ModelInfo>& models() {
   static const std::vector<ModelInfo> all = {
       gpt_info(), llama_info(),  bert_info(), idefics3_info(), t5_info(),

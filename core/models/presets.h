@@ -11,8 +11,8 @@ namespace ringside {
 /// Those of all kinds of models.
 const std::vector<Preset>& presets();
 
-/// The preset whose parameters these are, and that computes the same with them but for the length
-/// of samples, hidden tokens, dropout and the batch norm's group; null if there is none.
+/// The preset that equals `config` but for the length of samples, the number of hidden tokens,
+/// dropout and the batch norm's group; null if there is none.
 const Preset* preset_of(const ModelConfig& config);
 
 /// Throws Error that suggests the nearest name and lists all presets.

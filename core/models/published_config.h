@@ -26,11 +26,11 @@ struct StatedModel {
 
 /// Reads an object of a config.json into the keys of [model]. Where the object lacks a key or has
 /// null, `otherwise` is the value of Hugging Face's class. Each member throws Error that names the
-/// file, the key and its value if the value is none that the model can have.
+/// file, the key and its value if the model cannot have this value.
 class PublishedConfig {
  public:
   using Json = nlohmann::json;
-  /// What is read goes to `out`, which must outlive this object. `name` precedes the names of keys
+  /// Values are written to `out`, which must outlive this object. `name` precedes the names of keys
   /// in messages: "text_config." within the file, empty for the whole file.
   PublishedConfig(StatedModel& out, Json object, std::string name = "");
 

@@ -56,7 +56,7 @@ class SelfBranch {
 
   /// `remake` makes x again.
   Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Remake remake) {
-    // What a repeated forward reads is still there.
+    // A repeated forward reads values that are still there.
     if (table_ && !pass.again) bias_->values = table_->forward();
     const Tensor y = attention_.forward(x, {}, samples, pass, std::move(remake));
     return dropout_.forward(y, samples, pass);

@@ -1,4 +1,4 @@
-// The blocks of T5, and the values that its units hand on beside the stream.
+// The blocks of T5, and the values that its units share besides the stream.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 namespace ringside::t5 {
 
 /// Tensors that more than one unit reads, for one micro-batch. Values are set in forward. In
-/// training the same unit's backward lets go of them, so that all that lies between may read them
-/// again when it is recomputed; in evaluation the last reader lets go of them. Gradients are made
-/// by the first unit that adds to them and taken by the unit that set the values.
+/// training the same unit's backward releases them, so that units in between can read them again
+/// when they are recomputed; in evaluation the last reader releases them. Gradients are made by the
+/// first unit that adds to them and taken by the unit that set the values.
 struct Shared {
   Tensor embedded{};  // [B, target_context, width]: the target's stream; set by the embedding
   Tensor embedded_gradient{};

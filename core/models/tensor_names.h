@@ -58,7 +58,7 @@ struct Names {
 
 namespace naming {
 
-/// How a file stores a parameter, which in Ringside is row-major.
+/// The order in which a file stores a parameter, which in Ringside is row-major.
 enum class Order : std::uint8_t {
   same,
   transposed,      // [in, out] in the file, [out, in] in Ringside

@@ -69,8 +69,8 @@ Tensor SelfAttention::backward(const Tensor& dy) {
   return qkv_layer_.backward(dqkv);
 }
 
-/// Turns the queries and the keys of `qkv`, if the layer has rotary positions. The gradient of what
-/// was turned is turned back: the transpose of a rotation is its inverse.
+/// Rotates the queries and keys of `qkv` if the layer has rotary positions. With `inverse` rotates
+/// back, as gradients need it: the transpose of a rotation is its inverse.
 void SelfAttention::rotate(const Tensor& qkv, bool inverse) const {
   if (!rotary_) return;
   unit_.device().kernels().rotary({.x = qkv,

@@ -29,10 +29,10 @@ struct AttentionOptions {
 /// divided into heads) and "NAME.out".
 ///
 /// Where a pass does not keep attention, nothing of the layer stays between forward and backward:
-/// no queries, keys, values, result, or sums of scores. backward() makes them again to the bit, for
-/// 2 * width * width / heads * (heads + 2 * key_heads) operations a row and those of the attention;
-/// the layer NAME.out is not computed again. (What Korthikanti et al. 2022 recompute are the
-/// scores, which kernels here never keep.)
+/// no queries, keys, values, result, or sums of scores. backward() makes them again with the same
+/// bits. This takes 2 * width * width / heads * (heads + 2 * key_heads) operations a row, and the
+/// operations of the attention. The layer NAME.out is not computed again. (Korthikanti et al. 2022
+/// recompute the scores alone; kernels here never keep scores.)
 class SelfAttention {
  public:
   SelfAttention(Unit& unit, const std::string& name, const AttentionOptions& options);
@@ -44,7 +44,7 @@ class SelfAttention {
   Tensor backward(const Tensor& dy);
 
  private:
-  /// All but the layer NAME.out. Keeps what backward() needs of it as the pass says.
+  /// Computes everything but the layer NAME.out. Keeps what backward() needs if the pass says so.
   Tensor attend(const Tensor& x, std::int64_t samples, const Pass& pass);
   void rotate(const Tensor& qkv, bool inverse) const;
 

@@ -23,7 +23,7 @@ struct CrossAttentionOptions {
 /// and values come from another or from the same. Parameters: those of linear layers without
 /// biases, "NAME.q" (width -> heads * head_width), "NAME.kv" (width -> 2 * heads * head_width:
 /// keys, then values, each divided into heads) and "NAME.out" (heads * head_width -> width). Where
-/// a pass does not keep attention, backward() makes it again as that of SelfAttention does.
+/// a pass does not keep attention, backward() recomputes it as SelfAttention does.
 class CrossAttention {
  public:
   CrossAttention(Unit& unit, const std::string& name, const CrossAttentionOptions& options);
@@ -42,7 +42,7 @@ class CrossAttention {
   Gradients backward(const Tensor& dy);
 
  private:
-  /// All but the layer NAME.out. Keeps what backward() needs of it as the pass says.
+  /// Computes everything but the layer NAME.out. Keeps what backward() needs if the pass says so.
   Tensor attend(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass);
   Tensor bias_gradient() const;
 

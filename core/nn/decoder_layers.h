@@ -1,4 +1,4 @@
-// Layers of decoders since Llama.
+// Layers of Llama and of later decoders.
 #pragma once
 
 #include <string>

@@ -12,8 +12,8 @@ inline Tensor rows(const Tensor& x, std::int64_t width) {
   return x.reshaped({x.count() / width, width});
 }
 
-/// Of rows [M, width] or images [B, H, W, C] of `ranks` ranks (Pass::ranks), the part of one of
-/// them. Empty if `x` is.
+/// One rank's part of `x`: rows [M, width] or images [B, H, W, C] of `ranks` ranks (Pass::ranks),
+/// rank after rank. Empty if `x` is empty.
 inline Tensor of_rank(const Tensor& x, std::int64_t rank, std::int64_t ranks) {
   if (!x || ranks == 1) return x;
   const Shape& all = x.shape();

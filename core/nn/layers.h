@@ -1,4 +1,4 @@
-// Layers: what units are made of.
+// Layers, the building blocks of units.
 //
 // The constructor of a layer declares the layer's parameters in the layout of its unit. When the
 // layer computes, it gets the values of the parameters from the unit. If the pass says so,
@@ -19,7 +19,7 @@
 
 namespace ringside {
 
-/// Makes the input of a layer again, which its forward did not keep.
+/// Recomputes the input of a layer whose forward did not keep it.
 using Remake = std::function<Tensor()>;
 
 /// PyTorch's initial values for weights and biases of a linear layer: uniform between
@@ -70,8 +70,9 @@ class LayerNorm {
   /// values a second gradient, `dresidual`: if it is given, the result is the sum of both
   /// gradients, in the memory of `dresidual`.
   Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
-  /// The result of the last forward() once more, to the bit; before its backward(). That forward
-  /// must have kept, and had no residual: in 16 bits it normalised the sum before it was rounded.
+  /// Recomputes the result of the last forward() with the same bits. Call it before the backward()
+  /// of that forward, which must have had Pass::keep and no residual: with a residual, forward
+  /// normalises the sum before it rounds it to 16 bits.
   Tensor again();
 
  private:

@@ -9,17 +9,18 @@ struct Pass {
   std::int64_t step = 0;
   std::int64_t micro_batch = 0;  // within this rank's step; the first of several
   std::int64_t micro_batches = 1;
-  /// Micro-batches of so many ranks are computed at once, one rank's samples after the other's:
-  /// those whose batch norms are joined, where one rank stands for them all (a definition). Sums
-  /// over samples are made for each rank by itself, so that they have the bits of its sums.
+  /// The number of ranks whose micro-batches are computed at once, the samples of one rank after
+  /// those of the other. More than 1 in a definition, where one rank computes for all ranks
+  /// whose batch norms are joined. Sums over samples are made for each rank by itself, so that they
+  /// have the bits of that rank's sums.
   std::int64_t ranks = 1;
   /// True: dropout drops values, and batch norm uses the statistics of the batch. False
   /// (evaluation): dropout keeps all values, and batch norm uses its running statistics.
   bool training = true;
   /// Whether forward keeps what backward needs.
   bool keep = true;
-  /// Of a forward that keeps: whether layers of attention keep what they compute. If not, they make
-  /// it again in backward, from the input of their block (core/nn/attention.h).
+  /// Whether layers of attention keep what a forward with `keep` computes. If not, backward
+  /// recomputes it from the input of their block (core/nn/attention.h).
   bool keep_attention = true;
   /// Whether this forward repeats an earlier forward of the same step (recomputation). Running
   /// statistics must not count the batch again.

@@ -11,7 +11,8 @@ namespace ringside {
 /// names the owner as its lender(). Both units hold this object. In backward the later unit comes
 /// first and writes its part of the gradient: into the owner's gradient range if that is bound
 /// already, so that it takes no memory of its own while other units compute. The owner writes its
-/// own part beside it and adds the two up. A sum of two values has the same bits in either order.
+/// own part into another tensor and adds the two up. A sum of two values has the same bits in
+/// either order.
 class TiedTable {
  public:
   /// The owner must outlive this object.

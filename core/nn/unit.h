@@ -64,7 +64,7 @@ class Unit {
 
   /// Sets the flat ranges in which the unit computes. Each has layout().count() elements, and both
   /// have the same dtype. Either may be empty while it is not needed. For a pass with the
-  /// micro-batches of several ranks the gradients of one rank lie after those of the other.
+  /// micro-batches of several ranks, the gradients of one rank lie behind those of the rank before.
   void bind(Tensor parameters, Tensor gradients);
 
   /// Keeps what backward() needs if `pass.keep` is set, else nothing.

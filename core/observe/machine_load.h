@@ -23,8 +23,9 @@ struct MachineLoad {
   double suspended_s = 0;          // in which the machine slept; no clock of the run counts it
 };
 
-/// Says what disturbed a run that can use `usable` cores at once, for instance "others used 0.9 of
-/// 2 cores"; empty if nothing disturbed the run. The thresholds stand in machine_load.cc.
+/// The disturbances of a run that can use `usable` cores at once, in words, for instance "others
+/// used 0.9 of 2 cores"; empty if nothing disturbed the run. The thresholds stand in
+/// machine_load.cc.
 std::string disturbance(const MachineLoad& load, int usable);
 
 /// The share of its processor time that a run lost to disturbances. It tells which of two runs was

@@ -18,7 +18,7 @@ std::int64_t bytes_of(const std::string& line) {
   return kib * 1024;
 }
 
-/// Whose the memory of a mapping is.
+/// The owner of a mapping's memory.
 enum class Owner { self, peer, all };
 
 /// By the line that describes the mapping. The names of the symmetric heap's files contain their

@@ -45,7 +45,7 @@ struct SchemeFigure {
   double value = 0;
 };
 
-/// Memory of the host that a rank holds for what it has offloaded.
+/// Memory of the host that a rank holds for its offloaded state.
 struct HostMemory {
   MemoryUse at_peak;
 };

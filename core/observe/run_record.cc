@@ -10,6 +10,7 @@
 #include "core/base/utf8.h"
 #include "core/observe/dtypes.h"
 #include "core/observe/over_ranks.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/kept_plan.h"
 #include "core/plan/slices.h"
 
@@ -57,7 +58,7 @@ void add_times(RunRecord& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data - time.encoding;
 }
 
-/// How many steps a rank trained.
+/// The number of steps that a rank trained.
 std::int64_t trained_steps(const RankRecord& rank) {
   return std::max(static_cast<std::int64_t>(rank.steps.size()), rank.lost_after);
 }
@@ -130,7 +131,8 @@ std::optional<double> cores_at_work(const RunRecord& row) {
 /// The largest number of cores that the ranks of a run keep busy. (Threads that move data beside
 /// compute share their rank's cores.)
 int usable_cores(const RunPlan& plan) {
-  const std::int64_t threads = plan.device.kind == "cpu" ? plan.device.threads : 1;
+  const std::int64_t threads =
+      device_traits(plan.device.kind).on_processor ? plan.device.threads : 1;
   return static_cast<int>(threads * static_cast<std::int64_t>(plan.ranks.size()));
 }
 
@@ -224,8 +226,8 @@ RunRecord failed_row(const RunPlan& plan, const std::string& error) {
   return row;
 }
 
-/// The fields of a row without those of its plan. The row's JSON has both, and figures derived from
-/// them.
+/// The fields of a record without those of its plan. The record's JSON has both, and figures
+/// derived from them.
 static Fields fields_of(RunRecord& row) {
   auto& time = row.time_ms;
   return {{"attempt", &row.attempt},

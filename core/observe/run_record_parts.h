@@ -76,9 +76,9 @@ Fields fields_of(RunStaleness& staleness);
 /// The workers that showed their parameters at the end, and the ranks that keep each part of them,
 /// to locate wrong values.
 struct RunParameters {
-  std::int64_t shown_by = 0;  // number of workers; 0 in rows that do not say so
-  /// Ranks of workers whose parameters differ from those of the first worker, though all promise
-  /// the same.
+  std::int64_t shown_by = 0;  // number of workers; 0 in records without this figure
+  /// Ranks of workers whose parameters differ from those of the first worker, although the scheme
+  /// promises equal ones.
   std::vector<std::int64_t> differing{};
   /// Hashes of blocks of the parameters (core/observe/parameter_digest.h); empty if workers end
   /// with replicas of their own.

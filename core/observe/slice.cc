@@ -27,7 +27,7 @@ std::vector<MemorySample> memory_samples(const std::vector<Ledger::Change>& chan
   MemoryUse use;
   for (const Ledger::Change& change : changes) {
     use[change.kind] = change.bytes;
-    // What was before counts as one moment.
+    // Changes before the begin count as one moment.
     if (change.seconds <= begin_s && !all.empty()) all.pop_back();
     all.push_back({std::max(change.seconds, begin_s), use});
   }

@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// Which parameters of the model an optimizer's own flat range holds.
+/// The parameters of the model that an optimizer's own flat range holds.
 struct ParameterMap {
   /// Elements [begin, begin + count) of the range: a stretch that belongs to one parameter.
   struct Stretch {
@@ -25,7 +25,7 @@ struct ParameterMap {
   std::size_t parameters = 0;      // number of parameters of the whole model
 };
 
-/// Tells an optimizer which update it does.
+/// The number and the factors of an optimizer's update.
 struct StepInfo {
   std::int64_t step = 0;  // counted from 0
   float loss_scale = 1;   // factor by which the gradients have been multiplied
@@ -79,17 +79,17 @@ class Optimizer {
   /// optimizer on another processor only begins to: finish() waits for the parameters.
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
 
-  /// Optional, before measure() and update(): says that the range's gradients are complete, and
-  /// that nobody uses its parameters and gradients before finish(). An optimizer on another
-  /// processor begins at once; without rounds it may do all that update() would, and update() must
-  /// then be called in the same step. Does not block.
+  /// Optional, before measure() and update(): the caller promises that the range's gradients are
+  /// complete, and that its parameters and gradients are not used before finish(). An optimizer on
+  /// another processor begins at once; without rounds it may do all that update() would, and
+  /// update() must then be called in the same step. Does not block.
   virtual void expect(const ParameterRange& range, const StepInfo& info) {
     static_cast<void>(range), static_cast<void>(info);
   }
   /// Whether expect() does anything; if not, callers need not look for gradients that are complete.
   virtual bool expects() const { return false; }
-  /// Must be called before anybody uses parameters again. Returns when the elements
-  /// [begin, begin + count) have their updated values; may block.
+  /// Must be called before parameters are used again. Returns when the elements [begin, begin +
+  /// count) have their updated values; may block.
   virtual void finish(std::int64_t begin, std::int64_t count) {
     static_cast<void>(begin), static_cast<void>(count);
   }

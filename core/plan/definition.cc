@@ -33,7 +33,7 @@ RunPlan replay_of(const RunPlan& run, std::vector<ChunkHistory> history,
                   std::vector<std::int64_t> lost) {
   RunPlan plan = definition_of(run);
   plan.id = run.id + "-replay";
-  plan.label = run.label + " (replay)";
+  plan.listing.label = run.listing.label + " (replay)";
   plan.history = std::move(history);
   plan.lost = std::move(lost);
   return plan;

@@ -11,6 +11,7 @@
 #include "core/plan/kept_plan.h"
 
 namespace ringside {
+
 Fields fields_of(RankPlan& rank) {
   return {{"rank", &rank.rank},     {"worker", &rank.worker},   {"server", &rank.server},
           {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
@@ -35,11 +36,11 @@ Fields fields_of(Published& published) {
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
-          {"label", &plan.label},
-          {"family", &plan.family},
-          {"set", Structs(&plan.set)},
-          {"swept", Structs(&plan.swept)},
-          {"published", Structs(&plan.published)},
+          {"label", &plan.listing.label},
+          {"family", &plan.listing.family},
+          {"set", Structs(&plan.listing.set)},
+          {"swept", Structs(&plan.listing.swept)},
+          {"published", Structs(&plan.listing.published)},
           {"purpose", &plan.purpose},
           {"sum_tree", Fields{{"groups", &plan.sums.groups},
                               {"micro_batches", &plan.sums.micro_batches},
@@ -55,11 +56,11 @@ static Fields fields_of(RunPlan& plan) {
           {"servers", &plan.servers},
           {"expendable", &plan.expendable},
           {"repeat", &plan.repeat},
-          {"seeded", &plan.seeded},
-          {"target_kind", &plan.target_kind},
-          {"target_loss", &plan.target_loss},
-          {"line", &plan.line},
-          {"place", &plan.place},
+          {"seeded", &plan.listing.seeded},
+          {"target_kind", &plan.listing.target_kind},
+          {"target_loss", &plan.listing.target_loss},
+          {"line", &plan.listing.line},
+          {"place", &plan.listing.place},
           {"model", fields_of(plan.model)},
           {"data", fields_of(plan.data)},
           {"train", fields_of(plan.train)},

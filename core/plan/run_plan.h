@@ -18,6 +18,7 @@
 #include "core/plan/history.h"
 #include "core/plan/hosts_config.h"
 #include "core/plan/other_program.h"
+#include "core/plan/run_listing.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"
 
@@ -55,17 +56,9 @@ Fields fields_of(RankHome& home);
 
 /// One run: one scheme at one world, executed once. `world` counts workers.
 struct RunPlan {
-  std::string id;            // "ddp-w2-r0": a file name, unique within the comparison
-  std::string label;         // "ddp", "ps (servers=2)": the run's name in tables, beside its world
-  std::string family;        // the label without what a sweep sets: runs of one family form a curve
-  std::vector<Setting> set;  // what the run's case sets, without what a sweep sets too
-  std::vector<Setting> swept;  // what the sweep sets
-  std::vector<Published> published;
+  std::string id;      // "ddp-w2-r0": a file name, unique within the comparison
+  RunListing listing;  // how tables list the run; its ranks do not read it
   Purpose purpose = Purpose::asked;
-  /// Which line of the comparison's tables shows this run, its repeats and the same runs with other
-  /// seeds.
-  int line = 0;
-  int place = 0;  // position in the order in which the comparison makes its runs
   SumTree sums;
   std::string experiment;
   std::string scheme;
@@ -80,9 +73,6 @@ struct RunPlan {
   /// at the end, and workers with a server in their process are not expendable.
   int expendable = 0;
   int repeat = 0;
-  bool seeded = false;  // compare.seeds names the run's seed, which then stands in the id
-  TargetKind target_kind = TargetKind::none;
-  double target_loss = 0;
   ModelConfig model;
   DataConfig data;
   /// micro_batch, accumulation and shares as this run uses them, not as the file asks

@@ -62,8 +62,8 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
   RunPlan repeated = b;
   repeated.id = a.id;
   repeated.repeat = a.repeat;
-  repeated.place = a.place;
-  repeated.line = a.line;
+  repeated.listing.place = a.listing.place;
+  repeated.listing.line = a.listing.line;
   repeated.save = a.save;
   return repeated == a;
 }

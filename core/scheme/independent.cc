@@ -20,4 +20,15 @@ std::unique_ptr<SyncScheme> define_independent(const RankContext& context) {
   return std::make_unique<Independent>(context, context.plan.defines);
 }
 
+SchemeInfo independent_info() {
+  auto r = plain_scheme("independent", "no synchronisation: every worker trains a model of its own",
+                        IndependentOptions{});
+  r.promise = [](const Options&) { return Promise::own_algorithm; };
+  r.check = [](const Options&, const RunPlan& plan) { check_side_by_side(plan); };
+  r.make = [](const RankContext& context, const Options&) { return make_independent(context); };
+  r.define = [](const RankContext& context, const Options&) { return define_independent(context); };
+  r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  return r;
+}
+
 }  // namespace ringside

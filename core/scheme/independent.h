@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/scheme/scheme.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside {
 
@@ -18,5 +18,8 @@ std::unique_ptr<SyncScheme> make_independent(const RankContext& context);
 /// The definition: the replicas of all workers of a run at world RunPlan::defines, side by side on
 /// one rank.
 std::unique_ptr<SyncScheme> define_independent(const RankContext& context);
+
+/// The scheme's info, for the registry.
+SchemeInfo independent_info();
 
 }  // namespace ringside

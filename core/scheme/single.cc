@@ -216,4 +216,17 @@ std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfMo
   return std::make_unique<InOrder>(context, std::move(sums));
 }
 
+SchemeInfo single_info() {
+  auto r = plain_scheme("single", "one rank, no communication: the reference", SingleOptions{});
+  r.max_world = 1;
+  r.offloads = Offload::optimizer;
+  r.converts_gradients = true;
+  r.make = [](const RankContext& context, const Options& options) {
+    return make_single(context, options.as<SingleOptions>());
+  };
+  r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  r.divides = [](const Options&, int) { return StateDivision{}; };
+  return r;
+}
+
 }  // namespace ringside

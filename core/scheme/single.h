@@ -7,7 +7,7 @@
 
 #include "core/base/fields.h"
 #include "core/comm/sums.h"
-#include "core/scheme/scheme.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside {
 
@@ -30,5 +30,8 @@ using SumsOfModel = std::function<std::vector<Sum>(const Model& model)>;
 /// a gradient of each worker (or, with SumTree::each_micro_batch, of each micro-batch), and adds
 /// them up as `sums` says before the update.
 std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfModel sums);
+
+/// The scheme's info, for the registry.
+SchemeInfo single_info();
 
 }  // namespace ringside

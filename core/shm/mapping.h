@@ -12,7 +12,7 @@ namespace ringside::shm {
 class File {
  public:
   File() = default;
-  /// Makes a file in memory, whose size never changes. It disappears when nobody has it open or
+  /// Makes a file in memory, whose size never changes. It disappears when no process has it open or
   /// mapped any more. The name is what /proc shows.
   static File create(std::size_t bytes, const char* name);
   /// Opens the file that a process (this or another one) has open under the number `file`. Throws

@@ -25,9 +25,9 @@ struct Address {
   std::uint64_t bytes = 0;
 };
 
-/// Tells peers where tensors of this rank lie, and maps the files that hold the peers' tensors. A
-/// file is mapped at its first use, and anew when it has grown by a tensor that is asked for; the
-/// newest mapping lasts until this object ends, an older one as long as pointers into it.
+/// Gives addresses of this rank's tensors to peers, and maps the files that hold the peers'
+/// tensors. A file is mapped at its first use, and anew when it has grown by a tensor that is asked
+/// for; the newest mapping lasts until this object ends, an older one as long as pointers into it.
 /// Thread-safe.
 class PeerMemory {
  public:

@@ -20,11 +20,11 @@ struct LinkSpec {
   /// Time that one step of a collective over the link takes besides moving bytes, as in NCCL's
   /// model of latency: the link's latency and the work of the communication library.
   double step_us = 0;
-  /// The share of `gbs` at which a collective over the link moves an array of so many MB (1e6
-  /// bytes): (MB, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
+  /// The share of `gbs` that a collective over the link reaches, by the size of its array: (MB of
+  /// 1e6 bytes, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
   Efficiency by_mb{};
-  /// What waits for the link until packets are dropped, kB (1e3 bytes), as the queue of a traffic
-  /// shaper; 0: so much that it does not matter.
+  /// The length of the link's queue, beyond which packets are dropped, as that of a traffic shaper:
+  /// kB (1e3 bytes). 0: so long that nothing is dropped.
   double queue_kb = 0;
   /// The share of `gbs` that such a queue leaves to a collective over TCP: (kB, share), as
   /// Efficiency::points, but over queue_kb. A rank's connections share the queue, and a ring waits
@@ -76,7 +76,7 @@ struct ModelSpeed {
   bool operator==(const ModelSpeed&) const = default;
 };
 
-/// Figures of a cluster for which nothing published or measured was at hand.
+/// Figures of a cluster that are assumed, because none were published or measured.
 struct Assumed {
   /// "device NAME", "peer", "pcie", "nic", "cluster", "collective" or "message".
   std::string part;

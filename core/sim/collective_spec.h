@@ -18,9 +18,9 @@ enum class CollectiveKind : std::uint8_t { nccl, shm };
 inline constexpr std::string_view collective_kind_names[] = {"nccl", "shm"};
 constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
 
-/// Which algorithms and protocols of NCCL there are (peer/comm/sim/tuning). rings: rings with the
-/// protocol Simple alone. by_size: also trees between machines and the protocol LL, whichever is
-/// fastest for the array.
+/// The algorithms and protocols of NCCL that are simulated (peer/comm/sim/tuning). rings: rings
+/// with the protocol Simple alone. by_size: also trees between machines and the protocol LL,
+/// whichever is fastest for the array.
 enum class CollectiveTuning : std::uint8_t { rings, by_size };
 inline constexpr std::string_view collective_tuning_names[] = {"rings", "by_size"};
 constexpr EnumNames names_of(CollectiveTuning) { return collective_tuning_names; }

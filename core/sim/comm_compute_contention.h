@@ -3,7 +3,7 @@
 
 namespace ringside::sim {
 
-/// Follows when a device computes and when collectives move its data, in seconds of the world's
+/// Tracks when a device computes and when collectives move its data, in seconds of the world's
 /// clock. While collectives take `share` of the device, its operations move at 1 - share of their
 /// speed, however many collectives there are. For the actors of one world, which run one at a time.
 class CommComputeContention {
@@ -12,8 +12,8 @@ class CommComputeContention {
 
   void begin_work(double now) { change(working_, 1, now); }
   /// Returns the seconds in which the device makes up for what the work has lost to collectives.
-  /// For this time it is taken for granted that collectives which are under way now go on, and that
-  /// no others begin.
+  /// This assumes that collectives that are under way now go on for this time, and that no others
+  /// begin.
   double end_work(double now) {
     change(working_, -1, now);
     const double lost = lost_;

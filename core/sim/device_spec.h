@@ -42,7 +42,7 @@ struct DeviceSpec {
   std::map<std::string, double> tflops{};  // by dtype, such as "fp32"; for a CPU, of one core
   /// By dtype, then by class of operations (core/device/cost.h).
   std::map<std::string, std::map<std::string, Efficiency>> efficiency{};
-  /// By dtype: how far off the training step of one device may be, of models to which the
+  /// By dtype: the error of a simulated training step on one device, for models to which the
   /// efficiencies were not fitted (core/sim/stated_errors.h). No entry: not known.
   std::map<std::string, double> error{};
   bool operator==(const DeviceSpec&) const = default;
@@ -57,8 +57,8 @@ struct TimedOperation {
   std::string kind;      // the class of the operation
   double operations = 0, bytes = 0;
   double us = 0;  // on one rank alone, with what the host did since the operation before
-  /// The part of `us` in which the operation needs all of the memory's width, which the cores of a
-  /// CPU share. Of two operations that both do, each takes twice as long.
+  /// The part of `us` in which the operation needs all of the memory's bandwidth, which the cores
+  /// of a CPU share. If two operations do so at the same time, each takes twice as long.
   double memory_us = 0;
   bool operator==(const TimedOperation&) const = default;
 };

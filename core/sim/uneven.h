@@ -11,8 +11,8 @@ namespace ringside::sim {
 /// as long as the mean, and the slowest of 1000 devices about 490 times as long as a typical one.
 inline constexpr double most_jitter = 2;
 
-/// The description of the devices of a machine, and how many times as long as it says operations of
-/// one of them take (SlowDevice; 1 for the host, device -1).
+/// The description of a machine's devices, and the factor by which operations of one of them take
+/// longer than it says (SlowDevice; 1 for the host, device -1).
 const DeviceSpec& device_of(const ClusterSpec& cluster, std::int64_t machine);
 double slowness_of(const ClusterSpec& cluster, std::int64_t machine, std::int64_t device);
 /// Multiplies the memory of all devices, but not of the hosts.

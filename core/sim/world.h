@@ -86,7 +86,7 @@ class World {
   /// Computes for `seconds` on one core of `place`, longer while others share the cores. work()
   /// blocks the calling actor, start_work() does not. work() on several cores gets, while others
   /// compute there too, its even share of all cores, and takes longer accordingly. For the last
-  /// `memory` of its seconds work() also needs all of the width of the memory that the cores of a
+  /// `memory` of its seconds work() also needs all of the memory bandwidth that the cores of a
   /// machine share, and takes longer while other work of the machine needs it too.
   virtual void work(Place place, double seconds, std::int64_t cores = 1, double memory = 0) = 0;
   virtual JobPtr start_work(Place place, double seconds) = 0;

@@ -25,7 +25,7 @@ void Slowdown::begin_step(std::int64_t step) {
 void Slowdown::rest(double begin) const {
   if (factor_ <= 1) return;
   const double end = begin + factor_ * (now() - begin);
-  // The last part is spent awake: a sleep ends late.
+  // The last part is a busy wait, because sleeps end late.
   constexpr double awake_s = 100e-6;
   if (const double asleep = end - now() - awake_s; asleep > 0)
     std::this_thread::sleep_for(std::chrono::duration<double>(asleep));

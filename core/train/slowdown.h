@@ -1,4 +1,4 @@
-// Slowdown: makes a worker slower than its processor is.
+// Slowdown: delays that make a worker slower than its processor.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 namespace ringside {
 
 /// The slowdown of one worker (DeviceConfig::slow and jitter): after each part of its computation
-/// the worker rests until the part has taken a multiple of its time. For devices that compute while
+/// the worker waits until the part has taken a multiple of its time. For devices that compute while
 /// the host waits.
 class Slowdown {
  public:
   Slowdown(const RunPlan& plan, int worker, Device& device);
   void begin_step(std::int64_t step);
 
-  /// One part of the computation. Its destructor rests, in proportion to the time since
+  /// One part of the computation. Its destructor waits, in proportion to the time since
   /// construction.
   class Part {
    public:

@@ -45,35 +45,36 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   double host_before = 0;
   Traffic measured, counted = scheme_.traffic();
   std::int64_t trained = 0;  // steps of this rank
-  std::int64_t turns = 0;
-  while (const std::optional<StepAssignment> turn = scheme_.next_assignment(turns++)) {
+  std::int64_t assignments = 0;
+  while (const std::optional<StepAssignment> assignment = scheme_.next_assignment(assignments++)) {
     const double begin = clock.now();
     std::optional<Progress> done;
-    if (turn->trains) {
+    if (assignment->trains) {
       const double processor_before = processor_seconds();
       if (context_.host && trained == train.warmup) host_before = context_.host->busy_s();
-      const std::vector<double> losses = train_step(*turn);
+      const std::vector<double> losses = train_step(*assignment);
       if (trained >= train.warmup) record.processor_s += processor_seconds() - processor_before;
-      if (context_.device.has_values()) add_losses(*turn, losses, record);
+      if (context_.device.has_values()) add_losses(*assignment, losses, record);
       // A transfer that goes on between two steps is counted in the later one. None goes on when
       // the measured steps begin or end, or beside an evaluation (drains_after).
       const Traffic before = std::exchange(counted, scheme_.traffic());
       if (trained >= train.warmup) measured = measured + (counted - before);
       ++trained;
-      done = {turn->step + 1,
+      done = {assignment->step + 1,
               std::accumulate(losses.begin(), losses.end(), 0.0),
               clock.now() - begin,
               {}};
     }
-    if (turn->evaluates && evaluated_after(turn->step)) {
-      const std::vector<LossValue> shares = evaluate(*turn, record);
+    if (assignment->evaluates && evaluated_after(assignment->step)) {
+      const std::vector<LossValue> shares = evaluate(*assignment, record);
       counted = scheme_.traffic();
       if (context_.device.has_values()) {
         if (done)
           done->held_out =
               std::accumulate(shares.begin(), shares.end(), LossValue{},
                               [](LossValue sum, const LossValue& one) { return sum += one; });
-        record.evaluations.push_back({turn->step + 1, turn->first, shares, clock.now() - start});
+        record.evaluations.push_back(
+            {assignment->step + 1, assignment->first, shares, clock.now() - start});
       }
     }
     if (done) progress(*done);
@@ -116,9 +117,9 @@ bool Trainer::drains_after(std::int64_t step) const {
   return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
 }
 
-void Trainer::add_losses(const StepAssignment& turn, const std::vector<double>& losses,
+void Trainer::add_losses(const StepAssignment& assignment, const std::vector<double>& losses,
                          RankRecord& record) {
-  const std::int64_t place = turn.step * context_.plan.train.accumulation + turn.first;
+  const std::int64_t place = assignment.step * context_.plan.train.accumulation + assignment.first;
   const std::size_t before = record.losses.size();
   record.losses.insert(record.losses.end(), losses.begin(), losses.end());
   std::vector<std::int64_t>& places = record.loss_places;
@@ -131,9 +132,9 @@ void Trainer::add_losses(const StepAssignment& turn, const std::vector<double>& 
   std::iota(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), place);
 }
 
-std::vector<double> Trainer::train_step(const StepAssignment& turn) {
+std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   const TrainConfig& train = context_.plan.train;
-  const std::int64_t step = turn.step;
+  const std::int64_t step = assignment.step;
   context_.timeline.trace(context_.traces(step));
   context_.timeline.begin_step();
   context_.device.begin_step(step);
@@ -142,7 +143,8 @@ std::vector<double> Trainer::train_step(const StepAssignment& turn) {
   count_targets(training_, step);
   std::vector<Loss> losses;
   const std::int64_t at_once = joined_micro_batches(context_.plan);
-  for (std::int64_t m = turn.first; m < turn.first + turn.micro_batches; m += at_once)
+  for (std::int64_t m = assignment.first; m < assignment.first + assignment.micro_batches;
+       m += at_once)
     std::ranges::move(train_micro_batch({.step = step,
                                          .micro_batch = m,
                                          .micro_batches = train.accumulation,
@@ -241,25 +243,25 @@ std::vector<Loss> Trainer::losses_of(const Tensor& logits, const Batch& batch, c
   return losses;
 }
 
-std::vector<LossValue> Trainer::evaluate(const StepAssignment& turn, RankRecord& record) {
+std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment, RankRecord& record) {
   const double begin = context_.device.clock().now();
   const Traffic before = scheme_.traffic();
-  std::vector<LossValue> shares = evaluate(turn);
+  std::vector<LossValue> shares = evaluate(assignment);
   record.evaluation_s += context_.device.clock().now() - begin;
   record.evaluation_bytes = record.evaluation_bytes + (scheme_.traffic() - before);
   return shares;
 }
 
-std::vector<LossValue> Trainer::evaluate(const StepAssignment& turn) {
-  average_statistics(turn);
+std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
+  average_statistics(assignment);
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
-  std::vector<LossValue> shares(static_cast<std::size_t>(turn.micro_batches));
+  std::vector<LossValue> shares(static_cast<std::size_t>(assignment.micro_batches));
   for (std::int64_t b = 0; b < batches; ++b) {
     count_targets(*held_out_, b);
-    for (std::int64_t m = 0; m < turn.micro_batches; ++m) {
+    for (std::int64_t m = 0; m < assignment.micro_batches; ++m) {
       Pass pass = evaluation;
-      pass.step = turn.step;
-      pass.micro_batch = turn.first + m;
+      pass.step = assignment.step;
+      pass.micro_batch = assignment.first + m;
       pass.micro_batches = context_.plan.train.accumulation;
       shares[static_cast<std::size_t>(m)] +=
           value_of(context_.device, forward(pass, b, *held_out_)[0]);
@@ -268,7 +270,7 @@ std::vector<LossValue> Trainer::evaluate(const StepAssignment& turn) {
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))
       throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,
-                  turn.step + 1);
+                  assignment.step + 1);
     share.loss /= static_cast<double>(batches);
     share.first_term /= static_cast<double>(batches);
     share.accuracy /= static_cast<double>(batches);
@@ -280,7 +282,7 @@ int Trainer::worker() const {
   return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
 }
 
-void Trainer::average_statistics(const StepAssignment& turn) {
+void Trainer::average_statistics(const StepAssignment& assignment) {
   std::vector<const Unit::Statistic*> statistics;
   std::size_t count = 0;
   for (const auto& unit : model_.units)
@@ -321,10 +323,10 @@ void Trainer::average_statistics(const StepAssignment& turn) {
       at += values.size();
     }
   };
-  const auto first = static_cast<std::size_t>(turn.first) / each_replica;
-  const std::size_t end = own_replicas > 0
-                              ? first + static_cast<std::size_t>(turn.micro_batches) / each_replica
-                              : first + 1;
+  const auto first = static_cast<std::size_t>(assignment.first) / each_replica;
+  const std::size_t end =
+      own_replicas > 0 ? first + static_cast<std::size_t>(assignment.micro_batches) / each_replica
+                       : first + 1;
   for (std::size_t replica = first; replica < end; ++replica) {
     std::fill(sums.begin(), sums.end(), 0.0);
     each(replica, [&](const Tensor& from, std::size_t at, double times) {

@@ -38,8 +38,8 @@ class Trainer {
 
  private:
   /// Returns this rank's share of the loss, one number for each micro-batch of the assignment.
-  std::vector<double> train_step(const StepAssignment& turn);
-  void add_losses(const StepAssignment& turn, const std::vector<double>& losses,
+  std::vector<double> train_step(const StepAssignment& assignment);
+  void add_losses(const StepAssignment& assignment, const std::vector<double>& losses,
                   RankRecord& record);
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
@@ -58,14 +58,14 @@ class Trainer {
   void count_targets(const Loader& loader, std::int64_t global_batch_index);
   void recompute(std::size_t unit, Pass pass);
   /// Returns this rank's contribution to the held-out loss, by micro-batch of the assignment.
-  std::vector<LossValue> evaluate(const StepAssignment& turn);
+  std::vector<LossValue> evaluate(const StepAssignment& assignment);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
-  std::vector<LossValue> evaluate(const StepAssignment& turn, RankRecord& record);
+  std::vector<LossValue> evaluate(const StepAssignment& assignment, RankRecord& record);
   /// Replaces every running statistic by its mean over all micro-batches of all ranks (over their
   /// samples, where micro-batches differ in size), for which all workers must call this. If the
   /// scheme has own replicas, the mean is over the micro-batches of one replica, for each replica
   /// of the assignment, and no worker waits.
-  void average_statistics(const StepAssignment& turn);
+  void average_statistics(const StepAssignment& assignment);
   int worker() const;
   /// Adds the hashes of the parameters at the end to the record.
   void note_parameters(RankRecord& record);

@@ -16,8 +16,8 @@ class UnitOutputs {
   /// units.
   void look_at(Device& device, const Pass& pass, std::size_t unit, std::size_t units,
                const Tensor& output);
-  /// Says which output of the last step was the first that was not finite, for instance "the output
-  /// of unit block.3 is the first that is not finite". Blocks.
+  /// Names the first output of the last step that was not finite, for instance "the output of unit
+  /// block.3 is the first that is not finite". Blocks.
   std::string first_not_finite(const Model& model) const;
 
  private:

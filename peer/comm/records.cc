@@ -21,7 +21,7 @@ std::string text(const Record& record) {
                      purpose.empty() ? "" : ", ", purpose);
 }
 
-/// What a rank is doing, as words before and after a number of seconds since `since`.
+/// The state of a rank, as words before and after a number of seconds since `since`.
 struct Place {
   std::uint64_t progress = 0;  // grows from one state to the next; 0: no collective so far
   std::string before = "in no operation so far", after{};

@@ -48,10 +48,10 @@ class Records {
 /// The records of a group's ranks, from the earliest to the latest.
 using RecordsOf = std::function<std::vector<Record>(int rank)>;
 
-/// Lists the last operation of every rank, the rearmost first: "rank 1 of 3: ended operation 1
-/// (barrier) 0.61 s ago; ranks 0, 2 of 3: in operation 2 (all_reduce of 40 bytes, bucket head) for
-/// 0.50 s". `gone` tells which ranks have left the group. `ranks` are those with known records;
-/// empty: all.
+/// Lists the last operation of every rank, those furthest behind first: "rank 1 of 3: ended
+/// operation 1 (barrier) 0.61 s ago; ranks 0, 2 of 3: in operation 2 (all_reduce of 40 bytes,
+/// bucket head) for 0.50 s". `gone` tells which ranks have left the group. `ranks` are those with
+/// known records; empty: all.
 std::string where_ranks_are(int size, const RecordsOf& records,
                             const std::function<bool(int)>& gone, double now,
                             const std::vector<int>& ranks = {});

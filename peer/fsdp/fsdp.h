@@ -6,8 +6,7 @@
 
 #include "core/base/fields.h"
 #include "core/comm/algorithm.h"
-#include "core/scheme/scheme.h"
-#include "core/scheme/step_shape.h"
+#include "core/scheme/scheme_info.h"
 #include "peer/fsdp/degree.h"
 
 namespace ringside::peer {
@@ -96,5 +95,10 @@ SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options);
 
 double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options);
+
+/// The scheme's info, for the registry; and that of fsdp with one degree alone, by its name in the
+/// ZeRO paper.
+SchemeInfo fsdp_info();
+SchemeInfo zero_info(std::string_view name, std::string_view summary, Shard shard);
 
 }  // namespace ringside::peer

@@ -1,7 +1,10 @@
 // What the planner asks of fsdp: its options, its order of sums and its closed form of bytes.
 #include "core/base/error.h"
+#include "core/plan/device_traits.h"
 #include "core/scheme/single.h"
 #include "peer/fsdp/fsdp.h"
+#include "peer/fsdp/fsdp_units.h"
+#include "peer/fsdp/gradient_shards.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {
@@ -11,7 +14,7 @@ namespace {
 /// What on_demand does not go with.
 void check_on_demand(const FsdpOptions& options, const RunPlan& plan) {
   const std::string key = "scheme." + plan.scheme;
-  if (plan.device.kind == "cuda")
+  if (!device_traits(plan.device.kind).one_sided)
     throw Error(
         "{}.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs cannot serve each "
         "other; use 'full_shard', or simulated GPUs",
@@ -199,6 +202,52 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
   const double reduced = static_cast<double>(shape.gradient_bytes * shape.reductions);
   return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
+}
+
+SchemeInfo fsdp_info() {
+  using Own = FsdpOptions;
+  auto r = plain_scheme("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
+  r.offloads = Offload::parameters;
+  r.reduces_each_micro_batch = true;
+  r.converts_gradients = true;
+  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
+  r.make = [](const RankContext& context, const Options& options) {
+    return make_fsdp(context, options.as<Own>());
+  };
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return fsdp_order(options.as<Own>(), plan);
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return define_fsdp(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options& options, const StepShape& shape) {
+    return fsdp_minimum_bytes(shape, options.as<Own>());
+  };
+  r.divides = [](const Options& options, int world) {
+    const Own& own = options.as<Own>();
+    const Degree degree = degree_of(own.shard, own.shard_group, world);
+    return StateDivision{.parameters = degree.parameters ? degree.group : 1,
+                         .gradients = degree.gradients ? degree.group : 1,
+                         .optimizer = degree.group};
+  };
+  return r;
+}
+
+SchemeInfo zero_info(std::string_view name, std::string_view summary, Shard shard) {
+  using Own = FsdpOptions;
+  auto r = fsdp_info();
+  r.name = name;
+  r.summary = summary;
+  r.defaults = Own{.shard = shard};
+  r.reduces_each_micro_batch = shard != Shard::shard_optimizer;
+  r.check = [name, shard](const Options& options, const RunPlan& plan) {
+    const Own& own = options.as<Own>();
+    if (own.shard != shard)
+      throw Error("scheme.{}.shard = '{}': {} stands for '{}'; leave it out, or use scheme fsdp",
+                  name, name_of(own.shard), name, name_of(shard));
+    check(own, plan);
+  };
+  return r;
 }
 
 }  // namespace ringside::peer

@@ -5,8 +5,7 @@
 
 #include "core/base/fields.h"
 #include "core/comm/algorithm.h"
-#include "core/scheme/scheme.h"
-#include "core/scheme/step_shape.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside::peer {
 
@@ -38,5 +37,8 @@ SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options);
 
 double ddp_minimum_bytes(const StepShape& shape);
+
+/// The scheme's info, for the registry.
+SchemeInfo ddp_info();
 
 }  // namespace ringside::peer

@@ -47,4 +47,24 @@ double ddp_minimum_bytes(const StepShape& shape) {
   return 2 * (n - 1) / n * static_cast<double>(shape.gradient_bytes * shape.reductions);
 }
 
+SchemeInfo ddp_info() {
+  using Own = DdpOptions;
+  auto r = plain_scheme("ddp", "peers all-reduce gradient buckets during backward", Own{});
+  r.offloads = Offload::optimizer;
+  r.converts_gradients = true;
+  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
+  r.make = [](const RankContext& context, const Options& options) {
+    return make_ddp(context, options.as<Own>());
+  };
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return ddp_order(options.as<Own>(), plan);
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return define_ddp(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options&, const StepShape& shape) { return ddp_minimum_bytes(shape); };
+  r.divides = [](const Options&, int) { return StateDivision{}; };
+  return r;
+}
+
 }  // namespace ringside::peer

@@ -123,4 +123,22 @@ double local_sgd_minimum_bytes(const StepShape& shape, const LocalSgdOptions& op
          static_cast<double>(options.sync_every);
 }
 
+SchemeInfo local_sgd_info() {
+  using Own = LocalSgdOptions;
+  auto r =
+      plain_scheme("averaging", "local SGD: peers average their replicas every few steps", Own{});
+  r.promise = [](const Options&) { return Promise::own_algorithm; };
+  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
+  r.make = [](const RankContext& context, const Options& options) {
+    return make_local_sgd(context, options.as<Own>());
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return define_local_sgd(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options& options, const StepShape& shape) {
+    return local_sgd_minimum_bytes(shape, options.as<Own>());
+  };
+  return r;
+}
+
 }  // namespace ringside::peer

@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "core/base/fields.h"
-#include "core/scheme/scheme.h"
-#include "core/scheme/step_shape.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside::peer {
 
@@ -40,5 +39,8 @@ std::unique_ptr<SyncScheme> define_local_sgd(const RankContext& context,
                                              const LocalSgdOptions& options);
 
 double local_sgd_minimum_bytes(const StepShape& shape, const LocalSgdOptions& options);
+
+/// The scheme's info, for the registry.
+SchemeInfo local_sgd_info();
 
 }  // namespace ringside::peer

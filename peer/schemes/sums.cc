@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "peer/comm/algorithms/choice.h"
 
@@ -30,7 +31,8 @@ std::vector<int> some_workers(int count, int first, int stride) {
 }
 
 SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels) {
-  if (plan.world == 1 || plan.device.kind == "cuda") return SumOrder::of_single;
+  if (plan.world == 1 || device_traits(plan.device.kind).sums_in_library)
+    return SumOrder::of_single;
   if (algorithm == Algorithm::library) return SumOrder::unknown;
   const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
   const bool native =
@@ -83,7 +85,7 @@ std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Collective::Kin
 void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string& key,
                      const std::vector<int>& workers) {
   if (algorithm == Algorithm::native || algorithm == Algorithm::automatic) return;
-  if (plan.device.kind == "cuda")
+  if (device_traits(plan.device.kind).sums_in_library)
     throw Error(
         "{} = {}: on GPUs NCCL chooses its algorithms itself; leave the option out, or set the "
         "variable NCCL_ALGO",

@@ -178,7 +178,7 @@ Decoded decode(std::span<const std::byte> bytes) {
   in(its_magic, its_version);
   if (its_magic != magic) throw Unreadable("message header: not a header of Ringside");
   if (its_version != protocol_version)
-    throw Unreadable("message header: version is {}, but this program speaks {}", its_version,
+    throw Unreadable("message header: version is {}, but this program has {}", its_version,
                      protocol_version);
   Decoded out;
   in(out.header, out.frames);

@@ -1,4 +1,4 @@
-// Channel: moves messages between a worker and its servers.
+// Channel: one end of the messages between a worker and its servers.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct Received {
   Message message;
 };
 
-/// The error of a peer that is gone, and so cannot get a message that was handed over before.
+/// The error of a peer that is gone and cannot get a message that send() has accepted.
 class PeerGone : public Error {
  public:
   PeerGone(int peer, const std::string& cause) : Error("{}", cause), peer(peer) {}
@@ -43,7 +43,7 @@ class Channel {
   /// Hands the message over. Its frames belong to the channel until the peer has them, and their
   /// memory must not change before the peer answers. Blocks while too many messages are under way
   /// to that peer. Throws Error that names the peer if the peer is gone or takes no message within
-  /// the channel's deadline. A server can send only to a worker that has written to it before.
+  /// the channel's deadline. A server can send only to a worker that has sent it a message before.
   /// Where the host does not share the device's memory, the frames are copied first. In this case
   /// the message leaves during a later call of any function of the channel, or when the channel is
   /// destroyed. If it cannot be sent in a later call, that call throws the error on a worker; on a

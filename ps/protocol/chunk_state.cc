@@ -75,9 +75,9 @@ bool ChunkState::can_still_come() const {
 }
 
 /// If enough gradients of the update have come, chooses the first ones and drops the others. A
-/// worker that is gone may have pushed its gradients of other ranges alone; then the others may
-/// have gone on to a later update, and those who have not yet would wait for ever. So without
-/// workers who could still push, fewer gradients, or none, make the update.
+/// worker that is gone may have pushed its gradients of other ranges but not of this one. Then some
+/// workers have gone on to a later update, and the others would wait for ever for this one. So if
+/// no worker can still push, fewer gradients, or none, make the update.
 void ChunkState::choose_first() {
   const auto needed = static_cast<std::size_t>(wanted());
   const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };

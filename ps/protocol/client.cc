@@ -16,11 +16,12 @@ Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, con
       config_(config),
       clock_(clock),
       timeline_(timeline),
-      lines_(static_cast<std::size_t>(config.servers)),
+      connections_(static_cast<std::size_t>(config.servers)),
       exceptions_(std::uncaught_exceptions()) {
-  // A server can reach only workers that have sent a message, and takes no other message first.
+  // A server can reach only workers that have sent a message, and the first message must be a
+  // greeting.
   for (int server = 0; server < config_.servers; ++server) {
-    lines_[static_cast<std::size_t>(server)].track = fmt::format("server {}", server);
+    connections_[static_cast<std::size_t>(server)].track = fmt::format("server {}", server);
     Message hello;
     hello.header.kind = Kind::hello;
     hello.header.text = config_.greeting;
@@ -43,9 +44,9 @@ Client::~Client() {
 
 void Client::ask(int server, Message request, std::string what, OnReply on_reply,
                  std::int64_t rank) {
-  ServerConnection& line = lines_[static_cast<std::size_t>(server)];
-  line.used = true;
-  std::deque<Request>& queued = line.queued;
+  ServerConnection& connection = connections_[static_cast<std::size_t>(server)];
+  connection.used = true;
+  std::deque<Request>& queued = connection.queued;
   const auto later = [](std::int64_t mine, const Request& other) { return mine < other.rank; };
   queued.insert(std::upper_bound(queued.begin(), queued.end(), rank, later),
                 {rank, std::move(request), std::move(what), std::move(on_reply), {}});
@@ -101,14 +102,14 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
 
 void Client::flush() {
   wait("all requests to be sent", [&] {
-    return std::all_of(lines_.begin(), lines_.end(),
+    return std::all_of(connections_.begin(), connections_.end(),
                        [](const ServerConnection& l) { return l.queued.empty(); });
   });
 }
 
 void Client::drain() {
   wait("all replies", [&] {
-    return std::all_of(lines_.begin(), lines_.end(), [](const ServerConnection& l) {
+    return std::all_of(connections_.begin(), connections_.end(), [](const ServerConnection& l) {
       return l.queued.empty() && l.asked.empty();
     });
   });
@@ -151,7 +152,7 @@ void Client::take_reply(int server, const Message& reply) {
   if (header.token != config_.token || header.worker != config_.worker || !header.reply)
     throw Error("server {} sent a message that is not a reply to this worker", server);
   if (header.kind == Kind::alive) return;  // the server waits for other workers, as this one does
-  std::deque<Request>& asked = lines_[static_cast<std::size_t>(server)].asked;
+  std::deque<Request>& asked = connections_[static_cast<std::size_t>(server)].asked;
   const auto matches = [&](const Request& request) {
     const Header& h = request.message.header;
     return h.kind == header.kind && h.step == header.step && h.begin == header.begin &&
@@ -169,49 +170,52 @@ void Client::take_reply(int server, const Message& reply) {
                 std::move(request.note));
 }
 
-Client::ServerConnection* Client::next_line(bool waits) {
+Client::ServerConnection* Client::next_connection(bool waits) {
   std::size_t unanswered = 0, used = 0;
-  for (const ServerConnection& line : lines_) {
-    unanswered += line.asked.size();
-    used += line.used ? 1 : 0;
+  for (const ServerConnection& connection : connections_) {
+    unanswered += connection.asked.size();
+    used += connection.used ? 1 : 0;
   }
   const bool full = config_.paced && unanswered >= paced_window * used;
-  const auto has_turn = [&](const ServerConnection& line) {
-    const auto more_urgent = [&](const Request& r) { return line.queued.front().rank < r.rank; };
+  const auto has_turn = [&](const ServerConnection& connection) {
+    const auto more_urgent = [&](const Request& r) {
+      return connection.queued.front().rank < r.rank;
+    };
     const auto than_all_of = [&](const ServerConnection& l) {
       return std::ranges::all_of(l.asked, more_urgent);
     };
-    if (!full && line.asked.size() < window) return true;
-    return waits && (config_.paced ? std::ranges::all_of(lines_, than_all_of) : than_all_of(line));
+    if (!full && connection.asked.size() < window) return true;
+    return waits && (config_.paced ? std::ranges::all_of(connections_, than_all_of)
+                                   : than_all_of(connection));
   };
   ServerConnection* next = nullptr;
-  for (ServerConnection& line : lines_) {
-    if (line.queued.empty() || !has_turn(line)) continue;
-    if (!config_.paced) return &line;
-    if (!next || line.queued.front().rank < next->queued.front().rank) next = &line;
+  for (ServerConnection& connection : connections_) {
+    if (connection.queued.empty() || !has_turn(connection)) continue;
+    if (!config_.paced) return &connection;
+    if (!next || connection.queued.front().rank < next->queued.front().rank) next = &connection;
   }
   return next;
 }
 
 void Client::send_queued(bool waits) {
-  while (ServerConnection* line = next_line(waits)) {
-    Request request = std::move(line->queued.front());
-    line->queued.pop_front();
+  while (ServerConnection* connection = next_connection(waits)) {
+    Request request = std::move(connection->queued.front());
+    connection->queued.pop_front();
     request.begin = timeline_.now();
-    const auto server = static_cast<int>(line - lines_.data());
+    const auto server = static_cast<int>(connection - connections_.data());
     request.note = note_of(server, request.message);
     send(server, request.message);
     request.message.frames.clear();
-    line->asked.push_back(std::move(request));
+    connection->asked.push_back(std::move(request));
   }
 }
 
 SpanNote Client::note_of(int server, Message& request) {
-  ServerConnection& line = lines_[static_cast<std::size_t>(server)];
-  SpanNote note{.track = line.track,
+  ServerConnection& connection = connections_[static_cast<std::size_t>(server)];
+  SpanNote note{.track = connection.track,
                 .operation = name_of(request.header.kind),
                 .bytes = frame_bytes(request),
-                .sequence = ++line.requests};
+                .sequence = ++connection.requests};
   if (request.header.kind != Kind::push_pull || !timeline_.traces()) return note;
   sign(request);
   note.flows = {push_flow(request.header)};
@@ -226,21 +230,23 @@ void Client::sign(Message& message) const {
 void Client::send(int server, Message message) {
   sign(message);
   channel_->send(server, std::move(message));
-  lines_[static_cast<std::size_t>(server)].last_sent = clock_.now();
+  connections_[static_cast<std::size_t>(server)].last_sent = clock_.now();
 }
 
-/// Sends a sign of life to servers that this worker has sent nothing for a while, so that they can
+/// Sends a heartbeat to servers to which this worker has sent nothing for a while, so that they can
 /// distinguish a worker that computes for a long time from a dead one.
 void Client::say_alive() {
   for (int server = 0; server < config_.servers; ++server)
-    if (clock_.now() - lines_[static_cast<std::size_t>(server)].last_sent > config_.timeout_s / 4)
+    if (clock_.now() - connections_[static_cast<std::size_t>(server)].last_sent >
+        config_.timeout_s / 4)
       tell(server, {});
 }
 
 std::pair<std::size_t, const Client::Request*> Client::awaited() const {
-  for (std::size_t server = 0; server < lines_.size(); ++server) {
-    const ServerConnection& line = lines_[server];
-    const std::deque<Request>& requests = line.asked.empty() ? line.queued : line.asked;
+  for (std::size_t server = 0; server < connections_.size(); ++server) {
+    const ServerConnection& connection = connections_[server];
+    const std::deque<Request>& requests =
+        connection.asked.empty() ? connection.queued : connection.asked;
     if (!requests.empty()) return {server, &requests.front()};
   }
   return {};

@@ -48,8 +48,8 @@ class Client {
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
          Timeline& timeline);
-  /// Tells the servers that this worker is done, or, if an exception destroys the client, that the
-  /// worker failed.
+  /// Tells the servers that this worker is done, or that it failed if an exception is destroying
+  /// the client.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -109,7 +109,7 @@ class Client {
   void take_reply(int server, const Message& reply);
   void send_queued(bool waits = false);
   /// The connection whose first queued request may be sent now; null if there is none.
-  ServerConnection* next_line(bool waits);
+  ServerConnection* next_connection(bool waits);
   /// The note of a request's span in a trace.
   SpanNote note_of(int server, Message& request);
   void sign(Message& message) const;
@@ -123,7 +123,7 @@ class Client {
   ClientConfig config_;
   const Clock& clock_;
   Timeline& timeline_;
-  std::vector<ServerConnection> lines_;
+  std::vector<ServerConnection> connections_;
   std::int64_t sums_ = 0;
   int exceptions_;  // std::uncaught_exceptions() when this client was made
 };

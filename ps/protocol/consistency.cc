@@ -37,7 +37,7 @@ class Asp : public Policy {
   bool may_read(std::int64_t, std::int64_t) const override { return true; }
 };
 
-/// A worker's numbers are those of its steps, and it pushes only after some of them.
+/// A worker's numbers are those of its steps; it does not push after every step.
 class Easgd final : public Asp {
  public:
   bool may_skip() const override { return true; }

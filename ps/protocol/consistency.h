@@ -11,12 +11,13 @@
 
 namespace ringside::ps {
 
-/// The kinds of consistency: which of each other's updates workers may see.
+/// The kinds of consistency. They differ in which updates of other workers a worker must or may
+/// see.
 enum class Consistency : std::uint8_t { bsp, ssp, asp, easgd };
 inline constexpr std::string_view consistency_names[] = {"bsp", "ssp", "asp", "easgd"};
 constexpr EnumNames names_of(Consistency) { return consistency_names; }
 /// Whether every push is an update of its own, and a run ends after a total number of steps,
-/// whichever workers make them.
+/// whichever workers do them.
 constexpr bool is_asynchronous(Consistency consistency) {
   return consistency == Consistency::asp || consistency == Consistency::easgd;
 }

@@ -21,9 +21,9 @@ class Greetings {
  public:
   Greetings(int server, int workers, std::string own);
 
-  /// Returns why the worker's message is refused, or an empty text for a greeting and for every
-  /// message after a greeting. Throws Error with both values if the worker was started with another
-  /// program, model or plan: the run cannot go on without this worker.
+  /// Returns the reason for which the worker's message is refused; an empty text for a greeting and
+  /// for every message after it. Throws Error with both values if the worker was started with
+  /// another program, model or plan: the run cannot go on without this worker.
   std::string refusal(int worker, const Header& header);
 
  private:

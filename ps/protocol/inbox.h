@@ -56,7 +56,7 @@ class Inbox {
     return {};
   }
 
-  int next_ = 0;  // the peer to ask first
+  int next_ = 0;  // the peer whose message is taken first
   std::deque<Received> early_;
 };
 

@@ -45,7 +45,7 @@ constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 
 struct Header {
-  /// Drawn anew for every run. A sender that does not know the token does not belong to the run.
+  /// Drawn anew for every run. A message with another token does not belong to the run.
   std::uint64_t token = 0;
   Kind kind = Kind::alive;
   bool reply = false;

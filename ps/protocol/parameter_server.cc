@@ -17,7 +17,7 @@ namespace {
 /// than this.
 constexpr std::size_t most_updates = 1024;
 
-/// The most text that a server keeps of what happened to its ranges.
+/// The most bytes of text that a server keeps as the history of its ranges.
 constexpr std::size_t most_history_bytes = std::size_t{1} << 26;
 
 }  // namespace
@@ -123,8 +123,8 @@ void ParameterServer::check_request(const Header& header,
                                     std::span<const FrameShape> frames) const {
   if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
   index_of(header);
-  // Nobody waits for the updates that a worker leaves out, so one number too large would make the
-  // server leave out all updates up to it.
+  // No update waits for gradients that a worker skips. So one number that is too large would make
+  // the server skip all updates up to it.
   if (policy_->may_skip() && !is_elastic() && header.step >= config_.steps)
     throw Error("step {} was pushed, but the run has {} steps, numbered from 0", header.step,
                 config_.steps);
@@ -168,7 +168,7 @@ Tensor ParameterServer::copy_of(const Tensor& values) const {
 Replies ParameterServer::advance(std::size_t index) {
   ChunkState& range = ranges_[index];
   Replies replies;
-  Tensor alone;  // what makes an asynchronous update
+  Tensor alone;  // the gradient of an asynchronous update
   double factor = 1;
   bool measured = false;  // whether it does so in a measured step
   for (;;) {
@@ -199,14 +199,15 @@ Replies ParameterServer::advance(std::size_t index) {
     }
     range.updated();
   }
-  // After all updates, of which the loss of a worker can allow several: a record says only what
-  // allowed them, so nobody reads between two of them.
+  // Readers are answered after all updates. The loss of a worker can allow several updates at once;
+  // the history records only their cause, so there must be no read between two of them.
   append(replies, answer_readers(index));
   difference_ = {};
   return replies;
 }
 
-/// How much of their mean the gradients of an update add up to: less than 1 if some are missing.
+/// The share of their mean that the gradients of an update add up to: less than 1 if some are
+/// missing.
 float ParameterServer::share_of(const ChunkState& range) const {
   return static_cast<float>(range.taken()) / static_cast<float>(range.wanted());
 }

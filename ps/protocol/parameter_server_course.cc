@@ -1,5 +1,5 @@
-// ParameterServer: the course of a run whose workers do not wait for each other: who may begin
-// another step, who is done, and who is lost.
+// ParameterServer: the course of a run whose workers do not wait for each other: tickets for steps,
+// workers that are done, and workers that are lost.
 #include <utility>
 
 #include "core/base/error.h"
@@ -26,7 +26,8 @@ Replies ParameterServer::finish(int worker, const Header& header) {
   if (request) throw Error("the worker has already said that it pushes no more");
   request = header;
   Replies replies;
-  // With backup workers an update that lost workers leave incomplete waits for nobody who is done.
+  // With backup workers an update that lacks the gradients of lost workers must not wait for
+  // workers that are done either.
   if (policy_->may_skip() && !is_elastic()) replies = leave(worker);
   append(replies, answer_finishers());
   return replies;
@@ -65,7 +66,8 @@ Replies ParameterServer::lose(int worker) {
   const bool waits_for_all = policy_->values_rest();
   const bool enough = policy_->may_skip() ? left >= policy_->gradients(config_.workers) : left > 0;
   if (waits_for_all || !enough) return Server::lose(worker);
-  // Steps that the worker had a ticket for, and whose gradients nobody has, are given to others.
+  // Steps for which the lost worker had a ticket but whose gradients never arrived are given to
+  // other workers.
   if (!ranges_.empty())
     tickets_ += given_[static_cast<std::size_t>(worker)] -
                 ranges_[0].clocks().next(worker) / config_.period;

@@ -65,8 +65,9 @@ Replies ParameterServer::measure(int worker, const Header& header,
 }
 
 /// Where workers push different chunks, this server may have all gradients of a step before a
-/// worker that pushes none of them has sent its last totals of the step before. With another step
-/// begun and ended, these totals would be about a step that nobody remembers.
+/// worker that pushes none of them has sent its last totals of the step before. If another step
+/// began and ended before they come, these totals would be about a step that the server no longer
+/// keeps.
 bool ParameterServer::may_measure() const {
   if (gathered_ != ranges_.size()) return false;
   return ranges_.front().chunk().group == 1 ||

@@ -28,7 +28,7 @@ Piece cut(std::size_t unit, std::int64_t begin, std::int64_t count, std::int64_t
   return piece;
 }
 
-/// The servers that may keep something.
+/// The servers whose share is above 0.
 std::vector<std::size_t> with_share(const std::vector<std::int64_t>& shares) {
   std::vector<std::size_t> servers;
   for (std::size_t s = 0; s < shares.size(); ++s)

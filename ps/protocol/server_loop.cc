@@ -14,10 +14,11 @@ namespace {
 
 /// No sleep between two checks for silent workers is longer than this, whatever the timeout is.
 constexpr double patience_s = 1;
-/// How long a server that fails waits for workers to which it could not yet send the cause.
+/// The time for which a server that fails waits for workers to which it could not yet send the
+/// cause.
 constexpr double last_moment_s = 2;
 
-/// When each worker last sent a message.
+/// The time of the last message of each worker.
 class Attendance {
  public:
   Attendance(int workers, const Clock& clock, double timeout_s)
@@ -34,8 +35,8 @@ class Attendance {
       workers_[static_cast<std::size_t>(worker)] = {waited_.seconds(clock_.now()), true};
   }
 
-  /// Throws Error for a worker that has been silent for too long. Returns whether it is time to
-  /// tell workers that the server is alive.
+  /// Throws Error for a worker that has been silent for too long. Returns whether a heartbeat to
+  /// the workers is due.
   bool check(const Server& server) {
     const double now = waited_.seconds(clock_.now());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -121,7 +122,7 @@ class Meter {
   double last_processor_s_ = processor_seconds(), processor_s_ = 0;
 };
 
-/// Follows the steps of the workers, of which a trace shows the last ones.
+/// Tracks the steps of the workers; a trace shows the last ones.
 class TracedSteps {
  public:
   TracedSteps(const RankContext& context, Timeline& timeline)
@@ -151,7 +152,7 @@ class TracedSteps {
   std::int64_t newest_ = -1;
 };
 
-/// What a trace shows of a message.
+/// The note of a message's span in a trace.
 SpanNote note_of(const Message& message) {
   return {.track = Server::track,
           .operation = name_of(message.header.kind),
@@ -168,8 +169,8 @@ bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   return channel.try_send(static_cast<int>(worker), std::move(message));
 }
 
-/// Tells every worker the cause. Waits up to `moment_s` for workers that have not come yet: no
-/// other rank could tell them the cause, and without it they would wait for their whole deadline.
+/// Sends every worker the cause. Waits up to `moment_s` for workers that have not connected yet: no
+/// other rank could send them the cause, and without it they would wait for their whole deadline.
 void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
                   const std::string& cause) {
   std::vector<bool> told(attendance.size());
@@ -182,12 +183,12 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
     try {
       if (const auto received = channel.receive(moment_s / 16)) attendance.heard(received->peer);
     } catch (const std::exception&) {
-      // This error may only say that a peer is gone. The workers are to learn the first cause.
+      // This error may only be about a peer that is gone. Workers must get the first cause.
     }
   }
 }
 
-/// Tells workers that wait for others to the end of their training that the server is alive.
+/// Sends a heartbeat to workers that wait for the end of the others' training.
 void reassure(Channel& channel, const Server& server) {
   for (const int worker : server.patient()) {
     Message message;
@@ -199,7 +200,7 @@ void reassure(Channel& channel, const Server& server) {
   }
 }
 
-/// Tells a worker why its message is refused.
+/// Sends a worker the reason for which its message is refused.
 void refuse(Channel& channel, const Received& received, std::string cause) {
   Message message{reply_to(received.message.header), {}};
   message.header.kind = Kind::error;
@@ -275,7 +276,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   record.device_memory = context.device.memory();
   record.parameters = parameters;
   steps.report(record);
-  // Now, as long as the channel keeps the memory of workers mapped.
+  // Must come now, while the channel keeps the memory of workers mapped.
   if (context.own_process) note_process_memory(record);
   return record;
 }

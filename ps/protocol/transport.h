@@ -1,4 +1,4 @@
-// Transport: connects the workers and servers of a run.
+// Transport: the connections between the workers and servers of a run.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct TransportOptions {
   /// same). Empty: the loopback interface, which no other machine reaches.
   std::string address{}, advertise{};
   /// tcp: the folder of the keys with which servers and workers authenticate each other and encrypt
-  /// messages. Empty: no keys; workers then prove by the run's secret that they belong to it.
+  /// messages. Empty: no keys; workers then authenticate by the run's secret.
   std::string keys{};
   /// tcp: the keys that server 0 has drawn for this run alone (draw_keys() in
   /// ps/transport/zmq/keys.h). Runs on several hosts have such keys where no folder is given.

@@ -7,7 +7,7 @@
 namespace ringside::ps {
 namespace {
 
-/// How long a launcher may take to notice that a process has ended.
+/// The time that a launcher may take to notice that a process has ended.
 constexpr double notice_s = 5;
 
 }  // namespace

@@ -22,7 +22,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
 
 namespace {
 
-/// Whether servers beside workers and others both keep a part of the model; their parts differ.
+/// Whether colocated and dedicated servers both keep a part of the model; their parts differ.
 bool has_servers_of_both_kinds(const RunPlan& plan, int group) {
   const auto count = [&](bool colocated) {
     return std::ranges::count_if(plan.ranks, [&](const RankPlan& rank) {

@@ -8,7 +8,7 @@
 namespace ringside::ps {
 namespace {
 
-/// How errors call the consistency.
+/// The name of the consistency in errors.
 std::string name_in_errors(const PsOptions& options) {
   if (options.consistency == Consistency::bsp)
     return fmt::format("scheme.ps.backup_workers = {}", options.backup_workers);

@@ -1,4 +1,4 @@
-// The consequences for a plan of the consistency of `ps`.
+// Checks of the consistency of `ps` against a plan, and the batch of an update.
 #pragma once
 
 #include "core/plan/run_plan.h"

@@ -9,6 +9,7 @@
 #include "ps/schemes/connect.h"
 #include "ps/schemes/master.h"
 #include "ps/schemes/replica_scheme.h"
+#include "ps/schemes/server_scheme.h"
 
 namespace ringside::ps {
 namespace {
@@ -158,6 +159,11 @@ double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
                      worker(shape.first_samples), other});
   const auto away = static_cast<double>(shape.samples - shape.first_samples);
   return n == 1 ? 0 : std::max((n - 1) * parameters + away * sample, other);
+}
+
+SchemeInfo dp_info() {
+  return server_scheme<DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
+                                  make_dp, serve_dp, dp_minimum_bytes);
 }
 
 }  // namespace ringside::ps

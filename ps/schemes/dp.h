@@ -5,8 +5,7 @@
 
 #include "core/base/fields.h"
 #include "core/observe/rank_record.h"
-#include "core/scheme/scheme.h"
-#include "core/scheme/step_shape.h"
+#include "core/scheme/scheme_info.h"
 #include "ps/schemes/server_options.h"
 
 namespace ringside::ps {
@@ -43,8 +42,11 @@ RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model&
                     const Loader& loader);
 
 /// The bytes that the busiest rank must send in a step. With the letters of make_dp(), a dedicated
-/// master sends N * P + I + L bytes, a master beside worker 0 sends (N - 1) * (P + (I + L) / N),
-/// and a worker on a rank of its own sends R * P + L / N.
+/// master sends N * P + I + L bytes, a master colocated with worker 0 sends (N - 1) * (P + (I + L)
+/// / N), and a worker on a rank of its own sends R * P + L / N.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
+
+/// The scheme's info, for the registry.
+SchemeInfo dp_info();
 
 }  // namespace ringside::ps

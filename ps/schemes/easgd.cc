@@ -13,7 +13,7 @@
 namespace ringside::ps {
 namespace {
 
-/// What a worker and the definition have in common; the rule itself each has for itself.
+/// The common part of a worker and of the definition. Each implements the rule itself.
 class Elastic : public LocalReplicas {
  protected:
   Elastic(const RankContext& context, const PsOptions& options, int replicas)
@@ -237,7 +237,7 @@ class ElasticDefinition final : public Elastic {
     std::int64_t steps = 0;
     bool evaluates = false;         // after its latest step, once it has read the centre
     Tensor centre;                  // as the worker read it last
-    std::vector<Tensor> exchanges;  // by range: what the server sends back; empty otherwise
+    std::vector<Tensor> exchanges;  // by range: the server's reply; empty otherwise
   };
 
   /// The rule: d = x - c, c += a * d, and, once the worker reads, x -= a * d.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/plan/device_traits.h"
 #include "ps/protocol/parameter_server.h"
 #include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
@@ -14,14 +15,15 @@
 #include "ps/schemes/easgd.h"
 #include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
+#include "ps/schemes/server_scheme.h"
 #include "ps/schemes/step_tickets.h"
 #include "ps/schemes/sum_group.h"
 
 namespace ringside::ps {
 namespace {
 
-/// Bulk synchronous: with what a worker begins a step, all workers' gradients of the step before
-/// have been applied.
+/// Bulk synchronous: when a worker begins a step, its values have all workers' gradients of the
+/// step before.
 class Ps : public ReplicaScheme {
  public:
   Ps(const RankContext& context, const PsOptions& options)
@@ -77,8 +79,8 @@ class Ps : public ReplicaScheme {
 /// Bulk synchronous, with workers that push in groups. All members of a group begin sums and
 /// gatherings in one order, because a step's sums, from the last unit to the first, have all begun
 /// before the values of the first unit can come, and values are gathered from the first unit on.
-/// What the workers of a group wait for within it never waits for what they wait for at servers
-/// later on, so whoever is furthest behind can always go on.
+/// An exchange within a group never depends on a later reply of a server, so the worker that is
+/// furthest behind can always go on.
 class GroupedPs final : public Ps {
  public:
   using Ps::Ps;
@@ -121,15 +123,16 @@ class GroupedPs final : public Ps {
   }
 
  private:
-  /// A gradient that is being added up, and what is pushed of it then.
+  /// A gradient that is being added up, and the push that follows.
   struct AddedUp {
     std::size_t unit = 0;
     std::int64_t step = 0;
     std::optional<std::int64_t> micro_batch;  // none: the last one of the step
     SumGroup::Exchange exchange;
   };
-  /// So many sums of units may be under way in backward before a worker waits for the oldest. A
-  /// host that runs ahead of its device would see none of them end before the end of backward.
+  /// The number of sums of units that may be under way in backward before a worker waits for the
+  /// oldest. A host that runs ahead of its device would see none of them end before the end of
+  /// backward.
   static constexpr std::size_t most_sums = 2;
 
   void push(std::size_t unit, std::int64_t step) override { add_up(unit, step, {}); }
@@ -282,8 +285,8 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
   const double within = (g - 1) * pushed * (r + 1);
   if (options.placement == Placement::dedicated)
     return std::max(within + r * pushed, n * pushed / s);
-  // What the rank of a worker sends whose server keeps `kept` bytes, if it pushes as many of them
-  // itself as it can.
+  // The bytes that a rank sends whose server keeps `kept` bytes and whose worker pushes as many of
+  // them as possible.
   const auto worker_and_server = [&](double kept) {
     const double own = std::min(kept, pushed);
     return within + r * (pushed - own) + n / g * kept - own;
@@ -303,8 +306,25 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
 
 SumOrder ps_order(const PsOptions& options, const RunPlan& plan) {
   const int group = sum_group_of(options, plan.world);
-  if (group == 1 || plan.device.kind == "cuda") return SumOrder::of_single;
+  if (group == 1 || device_traits(plan.device.kind).sums_in_library) return SumOrder::of_single;
   return group < plan.world || pushes_a_step(plan.train) > 1 ? SumOrder::own : SumOrder::of_single;
+}
+
+SchemeInfo ps_info() {
+  using Own = PsOptions;
+  auto r = server_scheme<Own>("ps", "parameter servers: each holds and updates a part of the model",
+                              make_ps, serve_ps, ps_minimum_bytes);
+  r.promise = [](const Options& options) { return promise_of(options.as<Own>()); };
+  r.expendable = [](const Options& options, int world) {
+    return expendable_workers(options.as<Own>(), world);
+  };
+  r.order = [](const Options& options, const RunPlan& plan) {
+    return ps_order(options.as<Own>(), plan);
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return define_ps(context, options.as<Own>());
+  };
+  return r;
 }
 
 }  // namespace ringside::ps

@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "core/observe/rank_record.h"
-#include "core/scheme/scheme.h"
-#include "core/scheme/step_shape.h"
+#include "core/scheme/scheme_info.h"
 #include "ps/schemes/ps_options.h"
 
 namespace ringside::ps {
@@ -42,15 +41,18 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 /// keeps K bytes, pushes all parts but those of its own server, and sends its server's values to
 /// the other workers that push them. Its server keeps what the worker pushes itself, as far as
 /// possible, which are k = min(K, p) bytes; so the rank sends W + R * (p - k) + K * N / G - k. With
-/// servers beside workers K is P / S, and a rank that has only a worker sends W + R * p. With
-/// servers mixed, K and the C bytes of a dedicated server follow from shares_of_servers(); a
-/// dedicated one sends C * N / G. With easgd all of these, of fp32 values, are divided by the
-/// communication period.
+/// colocated servers K is P / S, and a rank that has only a worker sends W + R * p. With servers
+/// mixed, K and the C bytes of a dedicated server follow from shares_of_servers(); a dedicated one
+/// sends C * N / G. With easgd all of these, of fp32 values, are divided by the communication
+/// period.
 ///
-/// A run reaches this minimum, except where more than G servers, and no multiple of G, are beside
-/// workers. Then c = S / G, rounded up, of them are beside workers that push the same p bytes.
-/// Since all servers keep equal parts, the ranks of these send W + R * (p - p / c) + K * N / G - p
-/// / c bytes.
+/// A run reaches this minimum, except where more than G servers, and no multiple of G, are
+/// colocated with workers. Then c = S / G, rounded up, of them are colocated with workers that push
+/// the same p bytes. Since all servers keep equal parts, the ranks of these send W + R * (p - p /
+/// c) + K * N / G - p / c bytes.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
+
+/// The scheme's info, for the registry.
+SchemeInfo ps_info();
 
 }  // namespace ringside::ps

@@ -43,7 +43,7 @@ Fields fields_of(PsOptions& options) {
       {"consistency", &options.consistency,
        "bsp: every worker begins a step with values that all workers' gradients of the step before "
        "have updated; ssp: values may lack the updates of the last staleness_bound steps; asp: "
-       "every gradient updates the values when it comes, and nobody waits; easgd: workers train "
+       "every gradient updates the values when it comes, without waiting; easgd: workers train "
        "replicas of their own, which values on the servers hold together (elastic averaging)"},
       {"delay_compensation", &options.delay_compensation,
        "asp: factor L with which a gradient g is corrected for the updates since its worker read: "

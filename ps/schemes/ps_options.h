@@ -12,9 +12,9 @@
 
 namespace ringside::ps {
 
-/// The time at which a worker of bsp reads new values: each part as soon as it is updated, while
-/// the next forward runs; or all parts within the step, once all workers have pushed, as
-/// TensorFlow's distributed_replicated does.
+/// The moment when a worker of bsp reads new values: each part as soon as it is updated, while the
+/// next forward runs; or all parts within the step, once all workers have pushed, as TensorFlow's
+/// distributed_replicated does.
 enum class Pull : std::uint8_t { overlapped, barrier };
 inline constexpr std::string_view pull_names[] = {"overlapped", "barrier"};
 constexpr EnumNames names_of(Pull) { return pull_names; }

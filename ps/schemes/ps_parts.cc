@@ -14,12 +14,12 @@ std::int64_t partition_bytes(const PsOptions& options) {
   return std::llround(options.partition_mb * 1e6);
 }
 
-/// How much of one member's parts each server keeps. A server beside a worker keeps parts that this
-/// worker pushes itself, which then do not leave the process, as far as possible. With s servers,
-/// which keep equally much, the members have `most` of them beside them or one less. The parts of a
-/// member with `most` lie on its own servers alone. Those of another member fill its own servers;
-/// what is left is one in (group * most) of what a server keeps, for each server of the members
-/// with `most`.
+/// The amount of one member's parts that each server keeps. A server colocated with a worker keeps,
+/// as far as possible, parts that this worker pushes itself, which then do not leave the process.
+/// All servers keep equally much, and each member is colocated with `most` of them or one less. The
+/// parts of a member with `most` lie on its own servers alone. Those of another member fill its own
+/// servers; the remainder goes to the servers of the members with `most`, one part in (group *
+/// most) of a server's amount for each.
 std::vector<std::int64_t> shares_of_member(std::vector<std::int64_t> shares,
                                            const std::vector<int>& colocated, int group,
                                            int member) {

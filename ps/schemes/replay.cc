@@ -1,5 +1,5 @@
 // The definition of runs in which workers push gradients and do not wait for each other: a replay
-// on one rank; and who asks for which definition.
+// on one rank; and the choice of a definition by consistency.
 #include <optional>
 
 #include "core/scheme/replica.h"

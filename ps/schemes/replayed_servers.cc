@@ -71,8 +71,8 @@ void ReplayedServers::go_on(Range& range) {
 }
 
 /// Makes the range's next update if its gradients are there: the first ones that came, as many as
-/// are wanted, or fewer if nobody is left who could push another. They are added up in the order of
-/// workers.
+/// are wanted, or fewer if no worker is left that could push another. They are added up in the
+/// order of workers.
 bool ReplayedServers::update(Range& range) {
   std::vector<Gradient> gradients;
   for (const Gradient& one : range.waiting)

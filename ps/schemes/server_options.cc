@@ -30,8 +30,8 @@ Fields with_reach(Reach& reach, Fields fields) {
   fields.push_back({"advertise", &reach.advertise,
                     "tcp: address to which workers connect, if it is not the one of `address`"});
   fields.push_back({"keys", &reach.keys,
-                    "tcp: folder of keys that `ringside keys` has written; then only who has a "
-                    "worker's key is served, and messages are encrypted"});
+                    "tcp: folder of keys that `ringside keys` has written; then only holders of a "
+                    "worker's key are served, and messages are encrypted"});
   std::sort(fields.begin(), fields.end(),
             [](const Field& a, const Field& b) { return a.name < b.name; });
   return fields;

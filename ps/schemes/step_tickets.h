@@ -1,4 +1,4 @@
-// Hands out the run's remaining steps to asynchronous workers.
+// StepTickets: the remaining steps of a run, handed out to asynchronous workers.
 #pragma once
 
 #include <optional>

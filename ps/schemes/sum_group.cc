@@ -7,7 +7,7 @@
 namespace ringside::ps {
 namespace {
 
-/// What all members have equally many elements of.
+/// The elements that divide evenly among the members.
 Tensor even(const Tensor& whole, int group) {
   return whole.range(0, whole.count() / group * group);
 }

@@ -28,8 +28,8 @@ Sum sum_over_groups(std::int64_t count, int workers, int group);
 /// (BytePS; Jiang et al., OSDI 2020, section 4.2; MXNet's dist_device_sync). A unit's gradients are
 /// reduce-scattered within the group, in place, so that every member holds the sum of its part;
 /// with new values of all parts, the unit's parameters are all-gathered, in place too. Each of the
-/// two sends (G - 1) / G times the unit's bytes from every worker. What G does not divide, fewer
-/// than G elements of a unit, is all-reduced and broadcast by itself.
+/// two sends (G - 1) / G times the unit's bytes from every worker. The remainder of a division by
+/// G, fewer than G elements of a unit, is all-reduced and broadcast by itself.
 class SumGroup {
  public:
   /// `size` divides the number of workers. Collective: blocks until the workers of this group have

@@ -93,7 +93,7 @@ TEST_F(WholeFileTest, AFolderStaysTheSameWhateverHappensToItsName) {
             path("before/a").string() + ": cannot be written: its folder has been removed");
 }
 
-TEST_F(WholeFileTest, TouchesNoFileOfSomebodyElse) {
+TEST_F(WholeFileTest, TouchesNoFileOfAnotherUser) {
   folder_.write("a.part", "mine");
   write_whole(path("a"), "new");
   EXPECT_EQ(folder_.read("a.part"), "mine");

@@ -127,7 +127,7 @@ class Ringside:
 
 
 def instructions(ringside):
-    """What `ringside doctor` says of its kernels."""
+    """The text of `ringside doctor` about its kernels."""
     doctor = subprocess.run([ringside, "doctor"], check=True, capture_output=True, text=True)
     marker = "kernels: "
     return next(line.split(marker)[1] for line in doctor.stdout.splitlines() if marker in line)

@@ -15,7 +15,7 @@ TEST(MemoryStoreTest, GetWaitsForSet) {
   EXPECT_EQ(store.get("key", 30), "value");
 }
 
-TEST(MemoryStoreTest, GetNamesTheKeyThatNobodySet) {
+TEST(MemoryStoreTest, GetNamesTheKeyThatWasNotSet) {
   MemoryStore store;
   try {
     store.get("endpoint", 0.01);

@@ -1,4 +1,4 @@
-// What an evaluation says of a loss of several terms.
+// Evaluations of a loss of several terms.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -64,7 +64,7 @@ TEST_F(Load, WhatTheRunDidNotUseIsThatOfOthers) {
   EXPECT_NEAR(lost_share(read, 2), 1.5 / 4, 1e-9);
 }
 
-TEST_F(Load, AQuietMachineDisturbsNobody) {
+TEST_F(Load, AQuietMachineDisturbsNoRun) {
   stat({0, 0, 0}, {0, 0, 0});
   const LoadMeter load = meter();
   now_ += 2;

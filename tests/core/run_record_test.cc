@@ -33,7 +33,7 @@ Options defaults(const std::string&) { return ServerOptions{}; }
 RunPlan plan() {
   RunPlan plan;
   plan.id = "ps-w2-r1";
-  plan.label = "ps";
+  plan.listing.label = "ps";
   plan.purpose = Purpose::reference;
   plan.sums = {2, 3, 0.1};
   plan.experiment = "trial";
@@ -83,7 +83,7 @@ TEST(RunRecord, AddsTheLossesOfTheWorkersUp) {
   EXPECT_EQ(make_row(plan(), records()).loss, (std::vector<double>{3.5, 2.25, 1.125}));
 }
 
-/// A sum of doubles depends on the order of its terms. Row adds losses in the order of the
+/// A sum of doubles depends on the order of its terms. make_row() adds losses in the order of the
 /// micro-batches, whichever worker computed them.
 TEST(RunRecord, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
   const auto loss_of = [](int world, std::vector<RankRecord> records) {
@@ -346,7 +346,7 @@ TEST(RunRecord, ThatIsOlderThanSomeFieldsHasTheirDefaults) {
   json["ranks"][0]["memory"].erase("rss_of_peers");
   json["of_the_future"] = 1;
   const RunRecord back = row_from_json(json, defaults);
-  EXPECT_EQ(back.plan.label, "");
+  EXPECT_EQ(back.plan.listing.label, "");
   EXPECT_EQ(back.plan.optimizer.clip_norm, 0);
   EXPECT_FALSE(back.cores || back.staleness);
   EXPECT_FALSE(back.ranks[0].bytes_computed);

@@ -100,7 +100,7 @@ TEST(SameTraining, MayRunAnywhereUnderAnyScheme) {
   plan.cluster.emplace();
   other = plan;
   other.id = "other";
-  other.label = "other";
+  other.listing.label = "other";
   other.purpose = Purpose::reference;
   other.scheme = "ps";
   other.world = 4;

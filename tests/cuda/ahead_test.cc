@@ -76,7 +76,7 @@ TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
   auto config = testing::tiny_on_gpus("gpt");
   config.train.steps = stopped_step + 2;
   config.train.accumulation = 2;
-  const RunPlan plan = plan_training(config, GetParam(), 1);
+  const RunPlan plan = runner::plan_training(config, GetParam(), 1);
   const auto device = cuda::make_cuda_device({});
   Model model = make_gpt(plan.model, *device);
   const auto data =
@@ -85,7 +85,7 @@ TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
   MemoryStore store;
   Timeline timeline(*device);
   const RankContext context{plan,     0,       *device, store,
-                            timeline, nullptr, {},      find_device("cuda").links};
+                            timeline, nullptr, {},      runner::find_device("cuda").links};
   Stopped scheme(context, make(context));
   Trainer(context, model, scheme, loader, nullptr).run([](const Progress&) {});
   EXPECT_EQ(scheme.stops(), 1);

@@ -86,7 +86,7 @@ TEST_F(CudaBatches, AreThereWhileComputeStandsStill) {
   EXPECT_EQ(ends_of({sum, {}}), targets_of(read));
 }
 
-TEST_F(CudaBatches, ThatHaveToWaitAreInNobodysWay) {
+TEST_F(CudaBatches, ThatHaveToWaitDelayNoOther) {
   Gate gate(device().compute_stream());
   loader_->expect(slice(0));  // its copies wait for compute, which may still use their target
   data_.await_read(5);        // 10 MiB: more than pinned memory holds

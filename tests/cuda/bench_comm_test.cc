@@ -11,7 +11,7 @@
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 class CudaBench : public OnGpu {
@@ -67,4 +67,4 @@ TEST_F(CudaBench, AMachineWithoutGpusSaysSo) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench

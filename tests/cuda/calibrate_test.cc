@@ -10,7 +10,7 @@
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST_F(CalibratedGpu, NeedsModelsAndAGpuThatIsThere) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

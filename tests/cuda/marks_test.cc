@@ -101,7 +101,7 @@ TEST_F(CudaMarks, HoldOtherStreams) {
   EXPECT_GE(device().time(held), device().time(behind));
 }
 
-TEST_F(CudaMarks, OnceTheirTimeIsKnownHoldNobody) {
+TEST_F(CudaMarks, OnceTheirTimeIsKnownHoldNothing) {
   const Mark past = device().mark();
   device().time(past);
   const auto other = make_stream();

@@ -1,4 +1,4 @@
-// The communicator over NCCL: the suite of all communicators, and what only this one does.
+// The communicator over NCCL: the suite of all communicators, and its particular behaviour.
 
 #include "core/base/error.h"
 #include "tests/cuda/nccl_ranks.h"
@@ -90,7 +90,7 @@ TEST(NcclWork, RunsAfterComputeAndBeforeLaterComputeWithoutTheHost) {
   });
 }
 
-TEST(NcclWork, KeepsMemoryOfTensorsThatNobodyHolds) {
+TEST(NcclWork, KeepsMemoryOfTensorsThatAreNotHeld) {
   run_nccl_ranks(2, [](const Rank& r) {
     const Tensor all = r.floats(2 * 10'000);
     for (int round = 0; round < 50; ++round) {

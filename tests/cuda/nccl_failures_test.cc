@@ -1,4 +1,4 @@
-// What ranks of NCCL are told when others do not do their part; and that nobody waits for ever.
+// Errors of NCCL ranks when other ranks do not do their part. No rank waits for ever.
 #include <gmock/gmock.h>
 
 #include <latch>
@@ -108,7 +108,7 @@ TEST(NcclFailures, OperationsThatDoNotAgreeFailOnAllRanks) {
     EXPECT_THAT(error, AllOf(HasSubstr("operation 2 (all_reduce of "), HasSubstr("NCCL: ")));
 }
 
-TEST(NcclFailures, AMessageThatNobodySendsIsNamed) {
+TEST(NcclFailures, AMessageThatIsNotSentIsNamed) {
   const auto receive = [](const Rank& r) {
     const Tensor array = r.floats(4);
     r.comm.recv(array, 1)->wait();
@@ -153,7 +153,7 @@ TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
   EXPECT_EQ(errors[1], "");
 }
 
-TEST(NcclFailures, ARankThatFailsItselfWaitsForNobody) {
+TEST(NcclFailures, ARankThatFailsItselfWaitsForNoOther) {
   // Rank 0's timeout is 600 s. The test would take so long if the destructor of rank 0's
   // communicator waited for rank 1.
   const double time[] = {600, soon};

@@ -9,7 +9,7 @@
 namespace ringside::testing {
 
 /// Runs `body` on `size` threads, each with a GPU and a communicator of its own. Returns the text
-/// of what each rank threw; "" for a rank that threw nothing.
+/// of each rank's exception; "" for a rank that threw nothing.
 inline std::vector<std::string> errors_of_nccl_ranks(int size, double timeout_s,
                                                      const std::function<void(const Rank&)>& body) {
   return errors_of_ranks_on([] { return cuda::make_cuda_device({}); }, peer::make_nccl_communicator,

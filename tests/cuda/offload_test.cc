@@ -34,8 +34,8 @@ TEST_P(OffloadOnGpus, TrainsAsSingleDoesAndKeepsNoStateOnTheGpu) {
     config.optimizer.clip_norm = clip_norm;
     const RunRecord reference = reference_of(config, world);
     config.train.offload = offload;
-    const RunRecord row = run(plan_training(config, scheme, world));
-    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
+    const RunRecord row = run(runner::plan_training(config, scheme, world));
+    EXPECT_LT(runner::largest_difference(row.loss, reference.loss), 1e-5);
     for (const RankRecord& rank : row.ranks) {
       EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 0);
       EXPECT_GT(rank.host_memory.value().at_peak[MemoryKind::optimizer], 0);
@@ -50,9 +50,9 @@ TEST(OffloadInFp16OnGpus, SkipsTheStepsOfFp16ThatSingleSkips) {
   config.train.steps = 12;
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 6;
-  const RunRecord without = run(plan_training(config, "single", 1));
+  const RunRecord without = run(runner::plan_training(config, "single", 1));
   config.train.offload = Offload::optimizer;
-  const RunRecord with = run(plan_training(config, "single", 1));
+  const RunRecord with = run(runner::plan_training(config, "single", 1));
   EXPECT_GT(without.skipped_steps, 0);
   EXPECT_EQ(with.skipped_steps, without.skipped_steps);
 }

@@ -6,7 +6,7 @@
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -81,4 +81,4 @@ TEST_F(CudaPlans, NeedAGpu) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

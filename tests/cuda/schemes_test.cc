@@ -22,10 +22,10 @@ class PeersOnGpus : public ::testing::TestWithParam<std::tuple<std::string, int>
   int world() const { return std::get<1>(GetParam()); }
 
   /// How far the losses are from those of `single` on the same device.
-  double distance(const ExperimentConfig& config) const {
-    const RunRecord row = run(plan_training(config, scheme(), world()));
+  double distance(const runner::ExperimentConfig& config) const {
+    const RunRecord row = run(runner::plan_training(config, scheme(), world()));
     EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
-    return largest_difference(row.loss, reference_of(config, world()).loss);
+    return runner::largest_difference(row.loss, reference_of(config, world()).loss);
   }
 };
 std::string name_of_peers(const ::testing::TestParamInfo<PeersOnGpus::ParamType>& info) {
@@ -88,7 +88,7 @@ TEST(AttentionOnGpus, IsMadeAgainWithTheSameBitsInLessMemory) {
       const int world = scheme == "single" ? 1 : 2;
       const auto row_with = [&](Recompute recompute) {
         config.train.recompute = recompute;
-        return run(plan_training(config, scheme, world));
+        return run(runner::plan_training(config, scheme, world));
       };
       const RunRecord kept = row_with(Recompute::none), again = row_with(Recompute::attention);
       EXPECT_EQ(again.loss, kept.loss) << model << " under " << scheme;
@@ -109,8 +109,8 @@ TEST(DegreesOfShardingOnGpus, TrainAsSingleDoes) {
                                      {Shard::shard_grad_op, 0},
                                      {Shard::hybrid_shard, 2}}) {
     config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = group};
-    const RunRecord row = run(plan_training(config, "fsdp", 4));
-    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
+    const RunRecord row = run(runner::plan_training(config, "fsdp", 4));
+    EXPECT_LT(runner::largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
   }
 }
 
@@ -119,26 +119,29 @@ TEST(SharesBySpeedOnGpus, AreMeasuredThereAndTrainAsSingleDoes) {
     auto config = tiny_on_gpus("mlp");
     config.train.shares = Shares::speed;
     config.train.precision = precision;
-    const RunPlan waiting = plan_training(config, "fsdp", 2);
-    const RunMaker threads{[](const RunPlan& plan, const std::function<void(const Step&)>&) {
-                             return RunOutcome{run(plan)};
-                           },
-                           [] { return false; }};
-    const auto measured = measure_speeds(plan_measurement(waiting), threads);
+    const RunPlan waiting = runner::plan_training(config, "fsdp", 2);
+    const runner::RunMaker threads{
+        [](const RunPlan& plan, const std::function<void(const Step&)>&) {
+          return runner::RunOutcome{run(plan)};
+        },
+        [] { return false; }};
+    const auto measured = runner::measure_speeds(runner::plan_measurement(waiting), threads);
     ASSERT_TRUE(measured);  // with times that are positive
-    EXPECT_FALSE(waits_for_speeds(plan_training(config, "fsdp", 2, {measured->speeds})));
+    EXPECT_FALSE(waits_for_speeds(runner::plan_training(config, "fsdp", 2, {measured->speeds})));
 
-    const RunPlan plan = plan_training(config, "fsdp", 2, {made_up_speeds(waiting, {0.1, 0.3})});
+    const RunPlan plan =
+        runner::plan_training(config, "fsdp", 2, {made_up_speeds(waiting, {0.1, 0.3})});
     EXPECT_EQ(plan.train.weights, (std::vector<std::int64_t>{9, 3}));
-    const RunRecord single = run(plan_single_for({plan, &config}));
-    EXPECT_LT(largest_difference(run(plan).loss, single.loss), largest_rounding(plan));
+    const RunRecord single = run(runner::plan_single_for({plan, &config}));
+    EXPECT_LT(runner::largest_difference(run(plan).loss, single.loss),
+              runner::largest_rounding(plan));
   }
 }
 
 TEST_P(PeersInSteadySteps, AskTheDriverForNothingThatBlocks) {
   auto config = tiny_on_gpus("gpt");
   config.train.steps = 16;
-  const RunPlan plan = plan_training(config, scheme(), world());
+  const RunPlan plan = runner::plan_training(config, scheme(), world());
   cuda_on_host::Counters before, after;
   MemoryStore store;
   std::vector<std::string> errors(plan.ranks.size());
@@ -151,7 +154,7 @@ TEST_P(PeersInSteadySteps, AskTheDriverForNothingThatBlocks) {
           if (r == 0 && progress.step == 14) after = cuda_on_host::counters();
         };
         try {
-          run_rank(plan, static_cast<int>(r), {store}, {count, [](const std::string&) {}});
+          runner::run_rank(plan, static_cast<int>(r), {store}, {count, [](const std::string&) {}});
         } catch (const std::exception& error) {
           errors[r] = error.what();
         }

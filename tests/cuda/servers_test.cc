@@ -18,8 +18,8 @@ void PrintTo(const ServerCase& one, std::ostream* out) { *out << one.name; }
 
 class CudaServers : public ::testing::TestWithParam<ServerCase> {
  protected:
-  static ExperimentConfig experiment() {
-    ExperimentConfig config = testing::tiny_on_gpus("gpt");
+  static runner::ExperimentConfig experiment() {
+    runner::ExperimentConfig config = testing::tiny_on_gpus("gpt");
     config.scheme_options[GetParam().scheme] = GetParam().options;
     return config;
   }
@@ -28,9 +28,9 @@ class CudaServers : public ::testing::TestWithParam<ServerCase> {
 TEST_P(CudaServers, EndWithTheBitsOfSingle) {
   for (const int world : {1, 3}) {
     SCOPED_TRACE(world);
-    const ExperimentConfig config = experiment();
+    const runner::ExperimentConfig config = experiment();
     const RunRecord reference = testing::reference_of(config, world);
-    const RunRecord row = testing::run(plan_training(config, GetParam().scheme, world));
+    const RunRecord row = testing::run(runner::plan_training(config, GetParam().scheme, world));
     EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-5);
     // The CPU's square root and division need not round as the GPU's do, so only servers on the GPU
     // must end with the reference's bits.
@@ -41,10 +41,10 @@ TEST_P(CudaServers, EndWithTheBitsOfSingle) {
 }
 
 TEST_P(CudaServers, TrainInBf16) {
-  ExperimentConfig config = experiment();
+  runner::ExperimentConfig config = experiment();
   config.train.precision = Precision::bf16;
   const RunRecord reference = testing::reference_of(config, 2);
-  const RunRecord row = testing::run(plan_training(config, GetParam().scheme, 2));
+  const RunRecord row = testing::run(runner::plan_training(config, GetParam().scheme, 2));
   EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
   EXPECT_LT(row.loss.back(), row.loss.front());
   // A server beside the worker has its own copy of the parameters.

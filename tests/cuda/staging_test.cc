@@ -70,7 +70,7 @@ TEST_F(CudaStaging, KeepsTheSourceUntilTheCopyIsThere) {
   EXPECT_THAT(copy->host().span<float>(), Each(7));
 }
 
-TEST_F(CudaStaging, OfACopyThatNobodyAwaitsTheSourceIsNotOverwritten) {
+TEST_F(CudaStaging, OfACopyThatIsNotAwaitedTheSourceIsNotOverwritten) {
   const auto staging = device().staging();
   for (int i = 0; i < 20; ++i) {
     Tensor tensor = filled(1 << 16, static_cast<float>(i));

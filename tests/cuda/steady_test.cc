@@ -1,5 +1,5 @@
-// What only the test double of CUDA can show: how often a steady step calls the driver, and how the
-// device behaves after errors of the driver.
+// Behaviour that only the test double of CUDA can show: the driver calls of a steady step, and the
+// device after errors of the driver.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -77,7 +77,7 @@ TEST_F(CudaUploads, KeepTheirOrder) {
   EXPECT_THAT(values_of(to), Each(29));
 }
 
-TEST_F(CudaUploads, OfOneThatNobodyFinishesTheMemoryIsNotUsedTooEarly) {
+TEST_F(CudaUploads, OfOneThatIsNotFinishedTheMemoryIsNotUsedTooEarly) {
   constexpr std::int64_t count = 1 << 18;
   const Tensor other = fresh(1);
   for (int i = 0; i < 5; ++i) {
@@ -99,7 +99,7 @@ TEST_F(CudaUploads, OfOneThatNobodyFinishesTheMemoryIsNotUsedTooEarly) {
   }
 }
 
-TEST_F(CudaUploads, ThatNobodyBeginsHoldUpNoOther) {
+TEST_F(CudaUploads, ThatAreNotBegunHoldUpNoOther) {
   const Tensor first = fresh(1000), second = fresh(large);
   const auto begun = device().upload();
   Gate gate(device().compute_stream());

@@ -1,4 +1,4 @@
-// Lets tests observe and control the double of the CUDA runtime.
+// Observation and control of the double of the CUDA runtime, for tests.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// cuBLASLt on the host: products and epilogues against float64, and what it refuses.
+// cuBLASLt on the host: products and epilogues against float64, and refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -23,7 +23,7 @@ struct Failures {
 };
 
 Failures& failures() {
-  static auto& failures = *new Failures;  // outlives threads that nobody joins
+  static auto& failures = *new Failures;  // outlives threads that are not joined
   return failures;
 }
 

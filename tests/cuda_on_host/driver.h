@@ -1,5 +1,5 @@
-// A double of the CUDA driver: the machine's devices, counters of what the runtime did, and the
-// events at the beginning and at the end of every call.
+// A double of the CUDA driver: the machine's devices, counters of the runtime's calls, and hooks at
+// the beginning and at the end of every call.
 #pragma once
 
 #include <array>

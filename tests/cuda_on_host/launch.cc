@@ -119,7 +119,7 @@ void Runner::run_block() {
   leave(main_);
 }
 
-// What every fiber does: it runs threads, one after another.
+// The body of every fiber: it runs threads, one after another.
 void Runner::run_fiber() {
   Fiber::begin();
   Runner& runner = of_this_thread();

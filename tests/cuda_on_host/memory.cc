@@ -57,7 +57,7 @@ std::shared_ptr<Block> make_device_block(std::size_t size, int device) {
 }
 
 Memory& memory() {
-  static auto& memory = *new Memory;  // outlives threads that nobody joins
+  static auto& memory = *new Memory;  // outlives threads that are not joined
   return memory;
 }
 

@@ -1,4 +1,4 @@
-// The memory of devices and of the host, and who owns it.
+// The memory of devices and of the host, and its owners.
 #pragma once
 
 #include <atomic>

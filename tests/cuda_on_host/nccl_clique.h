@@ -1,4 +1,4 @@
-// The ranks of a double of an NCCL communicator, and the operations in which they meet.
+// The ranks of a double of an NCCL communicator, and their common operations.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +27,7 @@ struct Split {
   std::map<int, std::shared_ptr<Clique>> children;  // by color, once all wishes are known
 };
 
-/// What all ranks of a communicator share.
+/// The state that all ranks of a communicator share.
 struct Clique {
   std::mutex mutex;
   std::condition_variable changed;
@@ -72,7 +72,7 @@ void begin(Member& member, std::function<bool()> ready, std::function<void()> en
 
 ncclResult_t state_of(Member& member);
 
-/// Why no call may use a member now; empty if calls may use it.
+/// The reason why no call may use a member now; empty if calls may use it.
 struct Refusal {
   ncclResult_t result = ncclSuccess;
   const char* cause = "";

@@ -15,7 +15,7 @@ enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast, send, recei
 using Link = std::pair<int, int>;  // (from, to) for messages; `everyone` for collectives
 constexpr Link everyone{-1, -1};
 
-// What one rank contributes to an operation.
+// The contribution of one rank to an operation.
 struct Part {
   Kind kind;
   const void* send;

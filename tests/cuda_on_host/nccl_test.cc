@@ -1,4 +1,4 @@
-// NCCL on the host: results, what is asynchronous, and how it fails.
+// NCCL on the host: results, asynchronous calls, and failures.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -55,7 +55,7 @@ struct Pools {
 };
 
 Pools& pools() {
-  static auto& pools = *new Pools;  // outlives threads that nobody joins
+  static auto& pools = *new Pools;  // outlives threads that are not joined
   return pools;
 }
 

@@ -49,7 +49,7 @@ struct Streams {
 };
 
 Streams& streams() {
-  static auto& streams = *new Streams;  // outlives threads that nobody joins
+  static auto& streams = *new Streams;  // outlives threads that are not joined
   return streams;
 }
 
@@ -88,7 +88,7 @@ void Queue::run() {
     tasks_.pop_front();
     lock.unlock();
     task();
-    task = nullptr;  // destroys what the task holds before anybody hears that the task is done
+    task = nullptr;  // destroys the objects of the task before the task counts as done
     lock.lock();
     ++done_;
     changed_.notify_all();

@@ -151,7 +151,7 @@ TEST_F(Prefetch, ErrorsSurfaceAtTheReadThatWantedTheBatch) {
   EXPECT_EQ(bytes(), 0);
 }
 
-TEST_F(Prefetch, EndsWithBatchesThatNobodyReads) {
+TEST_F(Prefetch, EndsWithBatchesThatAreNotRead) {
   start();
   for (std::int64_t step = 0; step < 5; ++step) loader_->expect({step, 0, 4});
   data_.await_reader();

@@ -77,7 +77,7 @@ TEST_P(ArenaOf, JoinsNeighboursInAnyOrderOfFreeing) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-/// What a training step does: activations of many layers become one large gradient.
+/// The pattern of a training step: activations of many layers become one large gradient.
 TEST_P(ArenaOf, JoinsWhateverLiesSideBySide) {
   Arena arena(GetParam(), 8 * Arena::growth);
   std::vector<Arena::Block> blocks;

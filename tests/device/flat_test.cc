@@ -266,9 +266,9 @@ TEST_P(FlatKernels, CompensateDelayIsIndependentOfPosition) {
       });
 }
 
-/// What tests give to Dropout as `first`, the number of a range's first element: numbers at several
-/// places in a block of four elements, and one shortly before 2^34, where the upper half of the
-/// counter becomes 1.
+/// Values of Dropout's `first`, the number of a range's first element: numbers at several places in
+/// a block of four elements, and one shortly before 2^34, where the upper half of the counter
+/// becomes 1.
 constexpr std::int64_t dropout_places[] = {0, 1, 6, 1000003, (std::int64_t{1} << 34) - 50};
 
 TEST_P(FlatKernels, DropoutAgreesWithReference) {

@@ -60,7 +60,7 @@ TEST(HostSide, ALaneThatWaitsDoesNotHoldUpTheOthers) {
   held->wait();
 }
 
-TEST(HostSide, AFailureReachesWhoeverWaitsAndNothingComesAfterIt) {
+TEST(HostSide, AFailureReachesEveryWaiterAndNothingComesAfterIt) {
   const auto device = make_cpu_device(1);
   const auto host = make_host_side(*device, make_cpu_device(1));
   const auto failed = host->run([] { throw Error("the host gives up"); }, nullptr);

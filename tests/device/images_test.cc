@@ -73,7 +73,7 @@ constexpr Windows convolutions[] = {
     {2, 4, 4, 24, 16, 1, 1, 1, 0, 8},
     {1, 6, 6, 16, 32, 1, 1, 2, 0, 4}};
 
-/// What follows the products of a convolution's forward.
+/// The operation after the products of a convolution's forward.
 struct Epilogue {
   bool bias, relu;
 };

@@ -14,7 +14,7 @@
 #include "tests/support/small_cluster.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 using ::testing::AllOf;
@@ -27,7 +27,7 @@ constexpr double gb = 1e9;
 /// A model whose states take `states_gb` on 4 GPUs that multiply in fp32 and bf16.
 Question question(double memory_gb, double states_gb = 8) {
   Question out;
-  ExperimentConfig& config = out.training;
+  runner::ExperimentConfig& config = out.training;
   config.name = "tiny";
   config.data.kind = "synthetic";
   config.train.global_batch = 16;
@@ -48,14 +48,14 @@ Question question(double memory_gb, double states_gb = 8) {
 
 /// Each sample takes a device 10 ms in bf16 and 20 in fp32, a third more with recomputation, and
 /// each micro-batch 2 ms more. A sample has 1 GB of activations, a quarter of it with
-/// recomputation. What a step waits for others says `exposed_ms`.
+/// recomputation. `exposed_ms` is the time of a step that waits for others.
 struct Devices {
   const Question& asked;
   std::function<double(const RunPlan&)> exposed_ms = [](const RunPlan&) { return 1.0; };
   std::vector<std::string> simulated{};
 
-  RunOutcome run(const RunPlan& plan) {
-    RunOutcome out;
+  runner::RunOutcome run(const RunPlan& plan) {
+    runner::RunOutcome out;
     RunRecord& row = out.row;
     row.plan = plan;
     const auto count = static_cast<double>(plan.train.accumulation);
@@ -63,7 +63,7 @@ struct Devices {
     const bool again = plan.train.recompute == Recompute::full;
     row.time_ms.compute =
         share * (products_dtype(plan) == "fp32" ? 20 : 10) * (again ? 4.0 / 3 : 1) + 2 * count;
-    const auto formula = state_formula(plan, asked.parameters);
+    const auto formula = runner::state_formula(plan, asked.parameters);
     const double offloaded = 4 * static_cast<double>(asked.parameters);
     const double states = (formula ? formula->total() : offloaded) / gb;
     const double held = states + share / count * (again ? 0.25 : 1);
@@ -83,9 +83,9 @@ struct Devices {
     if (plan.world > 1) simulated.push_back(plan.scheme);
     return out;
   }
-  Simulate simulate() {
+  runner::Simulate simulate() {
     return [this](const std::vector<RunPlan>& plans, double) {
-      std::vector<RunOutcome> out;
+      std::vector<runner::RunOutcome> out;
       for (const RunPlan& plan : plans) out.push_back(run(plan));
       return out;
     };
@@ -93,7 +93,7 @@ struct Devices {
 };
 
 Advice ask(const Question& question, Devices& devices) {
-  const Simulate simulate = devices.simulate();
+  const runner::Simulate simulate = devices.simulate();
   return search(
       question, simulate, [] { return 0.0; }, [](const Considered&) {});
 }
@@ -118,7 +118,7 @@ TEST(Advise, AFasterSchemeOverASimplerOne) {
   EXPECT_THAT(reason_of(asked, advice), HasSubstr("'ddp, bf16' is 19% slower"));
 }
 
-/// What is plainest is the answer to two questions: without recomputation, and without offload.
+/// The simplest candidate is the best in two respects: without recomputation, and without offload.
 TEST(Advise, NamesACaseOnce) {
   const Question asked = question(100);
   Considered advised, plain;
@@ -200,8 +200,8 @@ TEST(Advise, EndsInTime) {
   const Question asked = question(100);
   Devices devices{asked};
   double clock = 0;
-  const Simulate inner = devices.simulate();
-  const Simulate slow = [&](const std::vector<RunPlan>& plans, double seconds) {
+  const runner::Simulate inner = devices.simulate();
+  const runner::Simulate slow = [&](const std::vector<RunPlan>& plans, double seconds) {
     clock += 40;
     return inner(plans, seconds);
   };
@@ -257,7 +257,7 @@ TEST(AdviseQuestion, FindsDataForEveryPreset) {
                                      {"t5-small", "synthetic-pairs"},
                                      {"resnet-18-cifar", "synthetic-images"},
                                      {"smolvlm-2b", "synthetic-captions"}}) {
-    const ExperimentConfig config = training_of_preset(
+    const runner::ExperimentConfig config = training_of_preset(
         preset, {"device.kind=sim",
                  std::string("device.cluster=") + RINGSIDE_CLUSTERS + "/rtx-4090-1x8.toml"});
     EXPECT_EQ(config.data.kind, data) << preset;
@@ -271,17 +271,19 @@ TEST(AdviseCandidate, SetsEachKeyOnce) {
   const auto ps = std::find_if(families.begin(), families.end(),
                                [](const Family& family) { return family.scheme == "ps"; });
   ASSERT_NE(ps, families.end());
-  const CaseConfig one =
+  const runner::CaseConfig one =
       case_of(asked, {.family = *ps, .world = 4, .tuned = {{"scheme.ps.partition_mb", "16"}}});
-  const auto sets_part = [](const Assignment& set) { return set.path.back() == "partition_mb"; };
+  const auto sets_part = [](const runner::Assignment& set) {
+    return set.path.back() == "partition_mb";
+  };
   EXPECT_EQ(std::count_if(one.set.begin(), one.set.end(), sets_part), 1);
   EXPECT_EQ(std::find_if(one.set.begin(), one.set.end(), sets_part)->data.text(), "16");
 }
 
 TEST(ExperimentText, IsReadAsItWasWritten) {
   const testing::TemporaryFolder folder;
-  Experiment experiment;
-  ExperimentConfig& common = experiment.common;
+  runner::Experiment experiment;
+  runner::ExperimentConfig& common = experiment.common;
   common = training_of_preset(
       "gpt2",
       {"device.kind=sim", "train.recompute=full", "optimizer.lr=0.25", "scheme.ddp.bucket_mb=5",
@@ -297,9 +299,9 @@ TEST(ExperimentText, IsReadAsItWasWritten) {
                             .recompute = Recompute::attention,
                             .micro_batches = 2};
   experiment.cases.push_back(case_of(asked, candidate));
-  const std::string text = experiment_text(experiment, "two\nlines");
+  const std::string text = runner::experiment_text(experiment, "two\nlines");
   EXPECT_THAT(text, ::testing::StartsWith("# two\n# lines\n"));
-  const Experiment read = read_experiment(folder.write("gpt2.toml", text), {});
+  const runner::Experiment read = runner::read_experiment(folder.write("gpt2.toml", text), {});
   EXPECT_EQ(read.common.model, common.model);
   EXPECT_EQ(read.common.train, common.train);
   EXPECT_EQ(read.common.data, common.data);
@@ -313,4 +315,4 @@ TEST(ExperimentText, IsReadAsItWasWritten) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::advise

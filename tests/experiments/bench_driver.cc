@@ -11,7 +11,7 @@
 
 #include "experiments/tools/bench/rank/host_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 class MadeUp : public HostRank {
@@ -53,7 +53,7 @@ class MadeUp : public HostRank {
 };
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench
 
 /// MODE SOCKET RANK RANKS FOLDER
 int main(int argc, char** argv) {
@@ -64,6 +64,6 @@ int main(int argc, char** argv) {
     return 3;
   }
   const int rank = std::stoi(argv[3]), ranks = std::stoi(argv[4]);
-  ringside::MadeUp served(rank, ranks, mode, argv[5]);
-  return ringside::serve(std::string(argv[2]), rank, served) ? 0 : 1;
+  ringside::tools::bench::MadeUp served(rank, ranks, mode, argv[5]);
+  return ringside::tools::bench::serve(std::string(argv[2]), rank, served) ? 0 : 1;
 }

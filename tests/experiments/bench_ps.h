@@ -38,8 +38,8 @@ class BenchPs : public ProgramTest {
       std::this_thread::yield();
     }
   }
-  /// Blocks until the process has slept 100 times, more often than its start takes while its bench
-  /// waits for nobody. Returns false if that takes a minute.
+  /// Blocks until the process has slept 100 times, more often than its start takes, so that its
+  /// bench is under way. Returns false if that takes a minute.
   static bool wait_for_rounds(pid_t process) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (long sleeps = 0; sleeps < 100;) {

@@ -64,7 +64,7 @@ TEST_F(BenchPs, ChecksEveryConsistencyWhoseServersAddGradientsUp) {
   EXPECT_EQ(measured.size(), count);
 }
 
-TEST_F(BenchPs, MeasuresServersBesideWorkers) {
+TEST_F(BenchPs, MeasuresColocatedServers) {
   const auto results =
       results_of({"--workers", "2,3", "--servers", "2", "--sizes", "64KB", "--rounds", "2",
                   "--placement", "colocated", "--threads", "2", "--transports", "tcp"});

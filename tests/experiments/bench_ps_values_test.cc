@@ -1,4 +1,4 @@
-// What `ringside bench ps` counts if servers err.
+// The wrong values that `ringside bench ps` counts if servers err.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -14,7 +14,7 @@
 #include "experiments/tools/bench/rank_group.h"
 #include "ps/transport/zmq/transport.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// Changes a message that a server sends. `before` is what the server sent to this worker about the
@@ -134,7 +134,7 @@ TEST(BenchPsValues, AreCountedIfAServerErrs) {
   EXPECT_EQ(wrong_with(one, 1, 1, 1 << 19), 1) << "an array of several ranges";
 }
 
-/// What a range holds after updates, from element `first` of the array on.
+/// The values of a range after updates, from element `first` of the array on.
 class Range {
  public:
   /// Elements [begin, end) are of an update with these workers' gradients of a round.
@@ -189,4 +189,4 @@ TEST(BenchPsValues, AreWhatTheConsistencyAllows) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench

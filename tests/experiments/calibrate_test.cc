@@ -19,7 +19,7 @@
 #include "peer/comm/gloo/wire.h"
 #include "tests/experiments/program_test.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,7 +62,7 @@ TEST(LoneTraining, IsTheSameForRunsWhoseWorkersDoTheSame) {
 }
 
 /// A run is started as the program starts one.
-RankStart start() {
+runner::RankStart start() {
   return {.program = {.file = RINGSIDE_PROGRAM, .arguments = {"rank"}, .environment = {}},
           .interrupted = [] { return false; }};
 }
@@ -85,7 +85,7 @@ TEST(TimedTraining, LeavesOutStepsWithoutAnUpdate) {
     return std::vector<TimedOp>(ops, {.cost = {}, .seconds = seconds});
   };
   std::vector<std::vector<TimedOp>> steps = {step(2, 1), step(3, 2), step(2, 3), step(3, 4)};
-  leave_out_short(steps);
+  runner::leave_out_short(steps);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0][2].seconds, 2);
   EXPECT_EQ(steps[1][2].seconds, 4);
@@ -149,9 +149,9 @@ TEST(TimedFlats, AreCopiesSumsAndUpdatesOfPiecesOfEverySize) {
   run.optimizer.kind = "adamw";
   TimedDevice device(make_cpu_device(1));
   int meetings = 0;
-  const auto ops = time_flats(run, device, 5 * smallest_piece, [&] { ++meetings; });
+  const auto ops = runner::time_flats(run, device, 5 * runner::smallest_piece, [&] { ++meetings; });
   EXPECT_EQ(meetings, 2 * 3) << "two sizes of pieces, of which each is copied, added and updated";
-  for (const double piece : {1.0 * smallest_piece, 4.0 * smallest_piece}) {
+  for (const double piece : {1.0 * runner::smallest_piece, 4.0 * runner::smallest_piece}) {
     const auto timed = [&](OpClass kind, double bytes) {
       return std::count_if(ops.begin(), ops.end(), [&](const TimedOp& op) {
         return op.cost.kind == kind && op.cost.bytes == bytes && op.seconds > 0;
@@ -193,7 +193,7 @@ TEST(Prediction, TakesTheTimesOfItsOwnTrainingFirst) {
                    {own, "fp32", "linear", 8, 4, 3, 2},
                    {"another", "fp32", "linear", 16, 8, 4}};
   const std::vector<sim::TimedOperation> expected = {machine.timed[1], machine.timed[2]};
-  EXPECT_EQ(prediction_plan(run, machine).cluster->timed, expected);
+  EXPECT_EQ(runner::prediction_plan(run, machine).cluster->timed, expected);
 }
 
 class CalibrateCommand : public ProgramTest {};
@@ -209,4 +209,4 @@ TEST_F(CalibrateCommand, RefusesFilesOfWhichNothingRunsHere) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

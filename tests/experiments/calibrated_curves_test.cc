@@ -9,7 +9,7 @@
 #include "core/device/cost.h"
 #include "core/device/sim/sim_device.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 using ::testing::Contains;
@@ -103,4 +103,4 @@ TEST(CalibratedCurves, TakeWhatWasNotTimedFromTheNearestThatWasAndSaySo) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

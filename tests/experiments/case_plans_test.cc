@@ -16,7 +16,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -52,7 +52,7 @@ std::vector<std::string> each(const std::vector<RunPlan>& runs, Get get) {
   return out;
 }
 std::vector<std::string> labels(const std::vector<RunPlan>& runs) {
-  return each(runs, [](const RunPlan& run) { return run.label; });
+  return each(runs, [](const RunPlan& run) { return run.listing.label; });
 }
 std::vector<std::string> ids(const std::vector<RunPlan>& runs) {
   return each(runs, [](const RunPlan& run) { return run.id; });
@@ -93,9 +93,10 @@ TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
               ElementsAre("single-w1-r0", "ps-w2-r0", "ps-servers-1-w2-r0", "three-servers-w1-r0",
                           "three-servers-w2-r0", "ps-servers-2-placement-colocated-w2-r0"));
   EXPECT_EQ(runs[4].options.as<ps::PsOptions>().servers, 3);
-  EXPECT_THAT(runs[4].set, ElementsAre(Setting{"scheme.ps.servers", "3"}));
-  EXPECT_EQ(runs[4].family, "three servers");
-  for (std::size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(runs[i].line, static_cast<int>(i));
+  EXPECT_THAT(runs[4].listing.set, ElementsAre(Setting{"scheme.ps.servers", "3"}));
+  EXPECT_EQ(runs[4].listing.family, "three servers");
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    EXPECT_EQ(runs[i].listing.line, static_cast<int>(i));
 }
 
 TEST(CasePlans, LinesWithEqualPlansAreMadeOnce) {
@@ -160,10 +161,10 @@ TEST(CasePlans, ASweepMultipliesTheLinesThatItConcerns) {
                           "ddp (bucket_mb=1, recompute=none)", "ddp (bucket_mb=1, recompute=full)",
                           "ddp (bucket_mb=5, recompute=none)", "ddp (bucket_mb=5, recompute=full)",
                           "mine (recompute=none)", "mine (recompute=full)"));
-  EXPECT_EQ(runs[4].family, "ddp");
-  EXPECT_THAT(runs[4].swept, ElementsAre(Setting{"scheme.ddp.bucket_mb", "5"},
-                                         Setting{"train.recompute", "none"}));
-  EXPECT_EQ(runs[7].family, "mine");
+  EXPECT_EQ(runs[4].listing.family, "ddp");
+  EXPECT_THAT(runs[4].listing.swept, ElementsAre(Setting{"scheme.ddp.bucket_mb", "5"},
+                                                 Setting{"train.recompute", "none"}));
+  EXPECT_EQ(runs[7].listing.family, "mine");
   EXPECT_EQ(runs[7].train.recompute, Recompute::full);
   EXPECT_EQ(runs[4].id, "ddp-bucket_mb-5-recompute-none-w2-r0");
 }
@@ -175,7 +176,7 @@ TEST(CasePlans, WhatTheSweepSetsIsNotShownAsTheCases) {
   const auto runs = plan_comparison(asked);
   EXPECT_THAT(labels(runs),
               ElementsAre("single (steps=9, micro_batch=4)", "single (steps=9, micro_batch=8)"));
-  EXPECT_THAT(runs[0].set, ElementsAre(Setting{"train.steps", "9"}));
+  EXPECT_THAT(runs[0].listing.set, ElementsAre(Setting{"train.steps", "9"}));
   EXPECT_EQ(runs[0].train.accumulation, 4);
 }
 
@@ -337,11 +338,11 @@ TEST(CasePlans, EveryLineIsRunWithEachSeed) {
               ElementsAre("single-x2-s3-r0", "single-x2-s5-r0", "single-w1-s3-r0",
                           "single-w1-s5-r0", "ddp-w2-s3-r0", "ddp-w2-s5-r0", "single-w1-s3-r1",
                           "single-w1-s5-r1", "ddp-w2-s3-r1", "ddp-w2-s5-r1"));
-  EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.line; }),
+  EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.listing.line; }),
               ElementsAre("2", "2", "0", "0", "1", "1", "0", "0", "1", "1"));
   std::set<int> places;
   for (const RunPlan& run : runs) {
-    places.insert(run.place);
+    places.insert(run.listing.place);
     EXPECT_EQ(reference_of(run, runs).train.seed, run.train.seed);
   }
   EXPECT_EQ(places.size(), runs.size());
@@ -365,8 +366,8 @@ TEST(CasePlans, ATargetNeedsEvaluations) {
   add_case(asked, "ddp: train.evaluate_every=5");
   const auto runs = plan_comparison(asked);
   for (const RunPlan& run : runs) {
-    EXPECT_EQ(run.target_kind, TargetKind::number) << run.id;
-    EXPECT_EQ(run.target_loss, 2.5) << run.id;
+    EXPECT_EQ(run.listing.target_kind, TargetKind::number) << run.id;
+    EXPECT_EQ(run.listing.target_loss, 2.5) << run.id;
   }
   add_case(asked, "ps");
   EXPECT_THAT(complaint(asked), HasSubstr("--case ps: case 'ps': compare.target_loss needs losses "
@@ -429,4 +430,4 @@ TEST(CasePlans, InputsOfAllCasesAreChecked) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -101,7 +101,7 @@ TEST_F(Cases, OfTheCommandLineAreAddedToThoseOfTheFile) {
               ElementsAre((std::filesystem::current_path() / "x").string(), "/y"));
 }
 
-TEST_F(Cases, LeaveSchemesOutThatNobodyAsksFor) {
+TEST_F(Cases, LeaveSchemesOutThatAreNotAskedFor) {
   const std::string one = "[[compare.case]]\nscheme = \"dp\"\n";
   EXPECT_THAT(read(one).common.compare.schemes, IsEmpty());
   EXPECT_THAT(read("", {}, {"ddp"}).common.compare.schemes, IsEmpty());
@@ -289,4 +289,4 @@ TEST_F(Cases, ATargetIsANumberOrTheReference) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "core/device/cost.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::TemporaryFolder;
@@ -587,4 +587,4 @@ TEST_F(ClusterFile, ThatIsNotThereSaysWhatToName) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -319,7 +319,7 @@ TEST_F(CommandLine, SingleOnAllCoresIsTheSameRunToo) {
   EXPECT_THAT(ended.out, HasSubstr("| vs all cores |"));
 }
 
-/// A port of this machine that nobody else can listen on.
+/// A port of this machine on which no other process can listen.
 class TakenPort {
  public:
   TakenPort() {

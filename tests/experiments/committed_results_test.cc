@@ -9,7 +9,7 @@
 #include "experiments/runner/results/saved_results.h"
 #include "tests/experiments/program_test.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,7 +29,7 @@ std::vector<std::string> committed_folders() {
 
 using CommittedResults = ProgramTest;
 
-/// (What another program than `compare` wrote has rows alone.)
+/// (Results of other programs than `compare` have rows alone.)
 TEST_F(CommittedResults, HaveRowsThatCanAllBeRead) {
   ASSERT_GE(committed_folders().size(), 25u);
   for (const std::string& folder : committed_folders()) {
@@ -66,4 +66,4 @@ TEST_F(CommittedResults, AreNoWorseThanThemselves) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -292,4 +292,4 @@ TEST_F(Config, RefusesSimulatedDevicesWithoutACluster) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "experiments/runner/report/report.h"
 #include "tests/experiments/made_up_rows.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::DoubleEq;
@@ -89,4 +89,4 @@ TEST(LossCurves, AreThoseOfTheFirstRepeatOfTheSmallestSeed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

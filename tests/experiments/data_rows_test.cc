@@ -12,7 +12,7 @@
 #include "tests/data/data_files.h"
 #include "tests/support/gzipped.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -295,4 +295,4 @@ TEST(Mnist, TrialDataIsReadWhereItIs) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// What a report says about schemes with an algorithm of their own.
+// Reports about schemes with an algorithm of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "peer/schemes/local_sgd.h"
 #include "tests/experiments/made_up_rows.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST_F(DefinitionsInReports, AllOfThemStandInTheTable) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// What `ringside diff` says of two folders.
+// The output of `ringside diff` for two folders.
 #include "experiments/runner/report/diff.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -222,4 +222,4 @@ TEST(Diff, LeavesOutReferencesAndCountsOneAttemptOfARun) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

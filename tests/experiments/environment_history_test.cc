@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -72,4 +72,4 @@ TEST(EnvironmentHistory, RowsThatAreNotKeptLeaveNothing) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// What listeners are told of a comparison, and the events as lines of JSON.
+// The events of a comparison for listeners, and as lines of JSON.
 #include "experiments/runner/run/event_feed.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 using ::testing::ElementsAre;
@@ -75,7 +75,7 @@ TEST(Feed, OfShortStepsTenASecondAreToldAndTheFirstAndTheLast) {
     comparison.now += 0.0004;
     comparison.feed.step({step, 1, 0.0004, {}});
   }
-  const auto steps = comparison.told.all<StepDone>();
+  const auto steps = comparison.told.all<runner::StepDone>();
   ASSERT_GE(steps.size(), 2u);
   EXPECT_EQ(steps.front().step, 1);
   EXPECT_EQ(steps.back().step, 10'000);
@@ -100,7 +100,7 @@ TEST(Feed, EveryEventIsALineThatReadsBack) {
   comparison.feed.end_run(second, true, false);
   comparison.feed.begin_run(1, 1);
   comparison.feed.end_run(failed_row(comparison.plans[2], "rank 1 said \"\xC3\"\n"), true, false);
-  comparison.feed.end({ComparisonStatus::failed, 1, "1 of 3 runs failed", "results/trial"});
+  comparison.feed.end({runner::ComparisonStatus::failed, 1, "1 of 3 runs failed", "results/trial"});
 
   std::vector<std::string> names;
   const std::vector<std::string> all = lines_of(out.str());
@@ -109,9 +109,9 @@ TEST(Feed, EveryEventIsALineThatReadsBack) {
     const auto event = nlohmann::json::parse(all[i]);
     names.push_back(event.at("event"));
     EXPECT_GE(event.at("time"), 1.7e9 + 1000);
-    const auto again = event_of_line(all[i]);
+    const auto again = runner::event_of_line(all[i]);
     ASSERT_TRUE(again);
-    EXPECT_EQ(json_line(*again), all[i] + "\n");
+    EXPECT_EQ(runner::json_line(*again), all[i] + "\n");
     EXPECT_EQ(again->what.index(), comparison.told.events[i].what.index());
   }
   EXPECT_THAT(
@@ -149,9 +149,9 @@ TEST(Feed, EveryEventIsALineThatReadsBack) {
 }
 
 TEST(Feed, AnEventThatIsNotKnownIsNoError) {
-  EXPECT_FALSE(event_of_line(R"({"event": "left_out", "bytes": 7})"));
+  EXPECT_FALSE(runner::event_of_line(R"({"event": "left_out", "bytes": 7})"));
   for (const char* line : {"", "{", "[]", R"({"time": 1})", R"({"event": "run_began", "time": 1})"})
-    EXPECT_THAT(testing::complaint([&] { event_of_line(line); }),
+    EXPECT_THAT(testing::complaint([&] { runner::event_of_line(line); }),
                 HasSubstr("not an event of a comparison"))
         << line;
 }
@@ -162,14 +162,14 @@ TEST(EventFile, GoesOnWhereAnotherProcessWasCutShort) {
   const OpenFolder files(folder.path());
   {
     EventFile events(files, "progress.jsonl");
-    events.hear({1, RunBegan{"ddp-w2-r0"}});
+    events.hear({1, runner::RunBegan{"ddp-w2-r0"}});
   }
-  EventFile(files, "progress.jsonl").hear({2, RunBegan{"ddp-w2-r1"}});
+  EventFile(files, "progress.jsonl").hear({2, runner::RunBegan{"ddp-w2-r1"}});
   const auto lines = lines_of(folder.read("progress.jsonl"));
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0], "{\"event\":\"run_be");
-  EXPECT_EQ(std::get<RunBegan>(event_of_line(lines[1])->what).run, "ddp-w2-r0");
-  EXPECT_EQ(std::get<RunBegan>(event_of_line(lines[2])->what).run, "ddp-w2-r1");
+  EXPECT_EQ(std::get<runner::RunBegan>(runner::event_of_line(lines[1])->what).run, "ddp-w2-r0");
+  EXPECT_EQ(std::get<runner::RunBegan>(runner::event_of_line(lines[2])->what).run, "ddp-w2-r1");
 }
 
 TEST(EventFile, HasOneStepASecond) {
@@ -188,9 +188,9 @@ TEST(EventFile, HasOneStepASecond) {
   }
   int steps = 0;
   for (const std::string& line : lines_of(folder.read("progress.jsonl")))
-    steps += std::holds_alternative<StepDone>(event_of_line(line)->what);
+    steps += std::holds_alternative<runner::StepDone>(runner::event_of_line(line)->what);
   EXPECT_EQ(steps, 10) << "of two runs of five seconds";
-  EXPECT_GE(comparison.told.all<StepDone>().size(), 50u);
+  EXPECT_GE(comparison.told.all<runner::StepDone>().size(), 50u);
 }
 
 TEST(EventFile, SaysThatItCannotBeWrittenButNeverForAStep) {
@@ -202,11 +202,11 @@ TEST(EventFile, SaysThatItCannotBeWrittenButNeverForAStep) {
     const rlimit none{0, 0};
     setrlimit(RLIMIT_FSIZE, &none);
     EventFile full(files, "progress.jsonl");
-    const auto said = [&](const ProgressEvent& event) {
+    const auto said = [&](const runner::ProgressEvent& event) {
       return testing::complaint([&] { full.hear(event); });
     };
-    const bool silent = said({1, StepDone{"ddp-w2-r0"}}) == "nothing";
-    const std::string text = said({1, RunBegan{"ddp-w2-r0"}});
+    const bool silent = said({1, runner::StepDone{"ddp-w2-r0"}}) == "nothing";
+    const std::string text = said({1, runner::RunBegan{"ddp-w2-r0"}});
     const bool named =
         text.find("progress.jsonl: cannot be written: File too large") != std::string::npos;
     _exit(silent && named ? 0 : 1);
@@ -217,4 +217,4 @@ TEST(EventFile, SaysThatItCannotBeWrittenButNeverForAStep) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -15,7 +15,7 @@
 #include "tests/support/some_text.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,12 +55,12 @@ class ExperimentFiles : public ::testing::TestWithParam<fs::path> {
 };
 
 TEST_P(ExperimentFiles, CanBeReadAndPlanned) {
-  if (lists_collectives(GetParam())) {
-    EXPECT_FALSE(read_collectives(GetParam()).empty());
+  if (tools::bench::lists_collectives(GetParam())) {
+    EXPECT_FALSE(tools::bench::read_collectives(GetParam()).empty());
     return;
   }
-  if (lists_choices(GetParam())) {
-    EXPECT_FALSE(read_choices(GetParam()).empty());
+  if (advise::lists_choices(GetParam())) {
+    EXPECT_FALSE(advise::read_choices(GetParam()).empty());
     return;
   }
   const std::string kind = read_experiment(GetParam(), {}).common.data.kind;
@@ -89,4 +89,4 @@ INSTANTIATE_TEST_SUITE_P(All, ExperimentFiles, ::testing::ValuesIn(experiment_fi
                          });
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

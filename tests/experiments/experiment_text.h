@@ -16,8 +16,9 @@ class ExperimentText : public ::testing::Test {
  protected:
   using Texts = std::vector<std::string>;
 
-  Experiment read(const std::string& text, const Texts& overrides = {}, const Texts& cases = {}) {
-    return read_experiment(folder_.write("trial.toml", text), overrides, cases);
+  runner::Experiment read(const std::string& text, const Texts& overrides = {},
+                          const Texts& cases = {}) {
+    return runner::read_experiment(folder_.write("trial.toml", text), overrides, cases);
   }
   /// The message of the error that reading `text` throws.
   std::string complaint(const std::string& text, const Texts& overrides = {},

@@ -1,4 +1,4 @@
-// Which causes `explain` names, on both sides of what it takes to name them.
+// The causes that `explain` names, on both sides of their thresholds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,21 +14,23 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::vector<std::string> causes_found(const Evidence& evidence) {
+std::vector<std::string> causes_found(const tools::explain::Evidence& evidence) {
   std::vector<std::string> names;
-  for (const Finding& finding : findings_of(evidence)) names.push_back(finding.cause);
+  for (const tools::explain::Finding& finding : tools::explain::findings_of(evidence))
+    names.push_back(finding.cause);
   return names;
 }
 
-std::optional<Finding> named(const std::vector<Finding>& all, const std::string& cause) {
-  for (const Finding& one : all)
+std::optional<tools::explain::Finding> named(const std::vector<tools::explain::Finding>& all,
+                                             const std::string& cause) {
+  for (const tools::explain::Finding& one : all)
     if (one.cause == cause) return one;
   return {};
 }
 
 TEST(ExplainCauses, ASlowRankIsATenthSlowerAndOthersWait) {
   const Staged slow = TwoRanks(2).staged();
-  const std::vector<Finding> found = findings_of(slow.evidence);
+  const std::vector<tools::explain::Finding> found = tools::explain::findings_of(slow.evidence);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].cause, "a slow rank");
   EXPECT_NEAR(found[0].ms, 8, 1e-6);
@@ -42,7 +44,7 @@ TEST(ExplainCauses, ASlowRankIsATenthSlowerAndOthersWait) {
 /// Which of the equal cores of a machine is slow is a matter of chance (docs/schemes.md).
 TEST(ExplainCauses, SharesBySpeedAreForDevicesThatDiffer) {
   const auto remedy = [](const TwoRanks& two) {
-    return findings_of(two.staged().evidence).front().remedies.at(0);
+    return tools::explain::findings_of(two.staged().evidence).front().remedies.at(0);
   };
   TwoRanks two(2);
   ASSERT_EQ(two.plan.device.kind, "cpu");
@@ -60,9 +62,10 @@ TEST(ExplainCauses, SixteenBitsAreNotForBytesThatAreReadInOneMemory) {
   const Staged staged = row_evidence(
       "ddp", 2, {.step = 33, .compute = 12, .communication = 20, .exposed = 20, .optimizer = 1});
   const auto advised = [&] {
-    const auto found = named(findings_of(staged.evidence), "communication longer than compute");
+    const auto found =
+        named(tools::explain::findings_of(staged.evidence), "communication longer than compute");
     if (!found) throw Error("the cause was not found");
-    for (const Remedy& one : found->remedies)
+    for (const tools::explain::Remedy& one : found->remedies)
       if (!one.settings.empty() && one.settings[0].key == "train.reduce_precision") return true;
     return false;
   };
@@ -83,7 +86,7 @@ TEST(ExplainCauses, ARankWithMoreSamplesIsNotSlow) {
   two.plan.train.weights = {11, 19};
   const Staged staged = two.staged();
   EXPECT_EQ(causes_found(staged.evidence).front(), "uneven shares");
-  EXPECT_THAT(findings_of(staged.evidence).front().sentence,
+  EXPECT_THAT(tools::explain::findings_of(staged.evidence).front().sentence,
               AllOf(HasSubstr("Rank 1 has 19 samples"), HasSubstr("11 in the median")));
 }
 
@@ -91,7 +94,7 @@ TEST(ExplainCauses, OneBucketForAllWithoutATrace) {
   // 4 MB of gradients; the bucket has 25.
   const Staged one = row_evidence(
       "ddp", 2, {.step = 20, .compute = 12, .communication = 7, .exposed = 7, .optimizer = 1});
-  const std::vector<Finding> found = findings_of(one.evidence);
+  const std::vector<tools::explain::Finding> found = tools::explain::findings_of(one.evidence);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].cause, "one bucket for all");
   EXPECT_NEAR(found[0].ms, 7, 1e-6) << "backward, 8 ms, could hide all of it";
@@ -99,7 +102,7 @@ TEST(ExplainCauses, OneBucketForAllWithoutATrace) {
 
   const Staged long_one = row_evidence(
       "ddp", 2, {.step = 33, .compute = 12, .communication = 20, .exposed = 20, .optimizer = 1});
-  for (const Finding& finding : findings_of(long_one.evidence)) {
+  for (const tools::explain::Finding& finding : tools::explain::findings_of(long_one.evidence)) {
     if (finding.cause == "one bucket for all") {
       EXPECT_NEAR(finding.ms, 8, 1e-6) << "backward has no more";
     }
@@ -112,8 +115,9 @@ TEST(ExplainCauses, NothingStandsOutWhereNothingDoes) {
   const Staged sound = row_evidence(
       "ddp", 2, {.step = 20, .compute = 18.2, .communication = 6, .exposed = 0.8, .optimizer = 1});
   EXPECT_THAT(causes_found(sound.evidence), IsEmpty());
-  const Explanation explanation = explanation_of(sound.evidence, {}, {}, Detail::full);
-  EXPECT_THAT(explanation_text(explanation, {}, Detail::full),
+  const tools::explain::Explanation explanation =
+      tools::explain::explanation_of(sound.evidence, {}, {}, tools::explain::Detail::full);
+  EXPECT_THAT(tools::explain::explanation_text(explanation, {}, tools::explain::Detail::full),
               AllOf(HasSubstr("Nothing stands out"), HasSubstr("5.2 ms are hidden"),
                     HasSubstr("the least that its scheme needs")));
 }
@@ -122,8 +126,9 @@ TEST(ExplainCauses, NothingStandsOutWhereNothingDoes) {
 TEST(ExplainCauses, AreSharesOfTheMeanStepWhereFewStepsAreLong) {
   const Staged uneven =
       row_evidence("averaging", 2, {.step = 10, .compute = 9, .communication = 24, .exposed = 23});
-  const Explanation explanation = explanation_of(uneven.evidence, {}, {}, Detail::full);
-  EXPECT_THAT(explanation_text(explanation, {}, Detail::full),
+  const tools::explain::Explanation explanation =
+      tools::explain::explanation_of(uneven.evidence, {}, {}, tools::explain::Detail::full);
+  EXPECT_THAT(tools::explain::explanation_text(explanation, {}, tools::explain::Detail::full),
               AllOf(HasSubstr("A step takes 10.0 ms in the median and 32.0 ms in the mean"),
                     HasSubstr("exposed communication 23.0 ms (72%)"),
                     HasSubstr("up to 23.0 ms (72% of the step)")));
@@ -144,7 +149,7 @@ TEST(ExplainCauses, ComputeFarBelowThePeakDoesNotGrowWithABatch) {
     const Staged staged = row_evidence("single", 1, {.step = 10, .compute = 6, .optimizer = 4});
     staged.row->work = ModelWork{.linear = flop / 3, .executed = flop};  // of each of 4 samples
     staged.row->measured_peak = Peak{1e9, "fp32", "a test"};
-    return findings_of(staged.evidence);
+    return tools::explain::findings_of(staged.evidence);
   };
   // At a quarter of the peak 4 samples take 1.6 ms, and 3.2 ms.
   ASSERT_EQ(found(0.1e6).size(), 1u);
@@ -156,12 +161,12 @@ TEST(ExplainCauses, ComputeFarBelowThePeakDoesNotGrowWithABatch) {
 }
 
 TEST(ExplainCauses, MoreThreadsThanCoresOnlyWhereTheCoresAreBusy) {
-  const StepParts parts{.step = 20, .compute = 18, .optimizer = 2};
+  const tools::explain::StepParts parts{.step = 20, .compute = 18, .optimizer = 2};
   const auto found = [&](int cores, double busy, double others = 0) {
     Staged staged = row_evidence("independent", 4, parts);
     staged.row->load = MachineLoad{.seconds = 10, .cores = cores, .others_s = 10 * others};
     staged.row->cores = busy;
-    return findings_of(staged.evidence);
+    return tools::explain::findings_of(staged.evidence);
   };
   ASSERT_EQ(found(2, 1.9).size(), 1u);
   EXPECT_EQ(found(2, 1.9)[0].cause, "more threads than cores");
@@ -170,14 +175,14 @@ TEST(ExplainCauses, MoreThreadsThanCoresOnlyWhereTheCoresAreBusy) {
               AllOf(HasSubstr("4 workers with 1 thread each share 2 cores"), HasSubstr("1.9")));
   EXPECT_THAT(found(2, 0.8), IsEmpty()) << "workers that rest leave the cores to others";
   EXPECT_THAT(found(4, 3.9), IsEmpty());
-  const std::vector<Finding> beside = found(2, 1.1, 0.8);
-  EXPECT_TRUE(std::any_of(beside.begin(), beside.end(), [](const Finding& one) {
+  const std::vector<tools::explain::Finding> beside = found(2, 1.1, 0.8);
+  EXPECT_TRUE(std::any_of(beside.begin(), beside.end(), [](const tools::explain::Finding& one) {
     return one.cause == "more threads than cores";
   })) << "other processes keep cores busy too";
 }
 
 TEST(ExplainCauses, AServerIsBusyIfItMovesMoreThanWorkers) {
-  const StepParts parts{
+  const tools::explain::StepParts parts{
       .step = 30, .compute = 10, .communication = 20, .exposed = 20, .serving_optimizer = 2};
   const auto found = [&](double times) {
     Staged staged = row_evidence("ps", 2, parts);
@@ -185,18 +190,20 @@ TEST(ExplainCauses, AServerIsBusyIfItMovesMoreThanWorkers) {
       if (staged.row->plan.ranks[r].server >= 0)
         staged.row->ranks[r].bytes_sent_per_step = staged.row->ranks[r].bytes_received_per_step =
             times * 1e6;
-    return findings_of(staged.evidence);
+    return tools::explain::findings_of(staged.evidence);
   };
-  const std::vector<Finding> busy = found(2);
+  const std::vector<tools::explain::Finding> busy = found(2);
   ASSERT_FALSE(busy.empty());
   EXPECT_EQ(busy[0].cause, "a busy server");
   EXPECT_NEAR(busy[0].ms, 18, 1e-6) << "the optimizer is another cause";
   EXPECT_THAT(busy[0].sentence, HasSubstr("2.0 times what a worker moves"));
-  for (const Finding& finding : found(1.2)) EXPECT_NE(finding.cause, "a busy server");
+  for (const tools::explain::Finding& finding : found(1.2))
+    EXPECT_NE(finding.cause, "a busy server");
 }
 
 TEST(ExplainCauses, MoreBytesThanNeededBeyondWhatPaddingMakes) {
-  const StepParts parts{.step = 30, .compute = 20, .communication = 10, .exposed = 10};
+  const tools::explain::StepParts parts{
+      .step = 30, .compute = 20, .communication = 10, .exposed = 10};
   const auto found = [&](double times) {
     Staged staged = row_evidence("ddp", 2, parts);
     staged.evidence.summary.bytes_sent_per_step = times * 1e6;
@@ -232,18 +239,19 @@ TEST(ExplainCauses, ReadingSamplesCountsIfWorkersWaitForThem) {
 }
 
 RunPlan plan_with(const std::vector<std::string>& settings, const char* scheme) {
-  return plan_training(with(made_up_experiment(), settings), scheme, 2);
+  return runner::plan_training(with(made_up_experiment(), settings), scheme, 2);
 }
 
 TEST(ExplainCauses, NoOverlapIfThereIsSomethingToHide) {
   const auto found = [](double reduced) {
-    return findings_of(two_equal_ranks(plan_with({"scheme.ddp.overlap=false"}, "ddp"),
-                                       {{"compute", "forward a", 0, 6},
-                                        {"compute", "backward a", 6, 16},
-                                        {"communication", "all-reduce bucket 0", 16, reduced},
-                                        {"exposed", "wait all-reduce bucket 0", 16, reduced},
-                                        {"optimizer", "optimizer", reduced, reduced + 1}})
-                           .evidence);
+    return tools::explain::findings_of(
+        two_equal_ranks(plan_with({"scheme.ddp.overlap=false"}, "ddp"),
+                        {{"compute", "forward a", 0, 6},
+                         {"compute", "backward a", 6, 16},
+                         {"communication", "all-reduce bucket 0", 16, reduced},
+                         {"exposed", "wait all-reduce bucket 0", 16, reduced},
+                         {"optimizer", "optimizer", reduced, reduced + 1}})
+            .evidence);
   };
   ASSERT_EQ(found(20).size(), 1u) << "what switches overlap off explains why one bucket waits";
   EXPECT_EQ(found(20)[0].cause, "no overlap");
@@ -259,15 +267,16 @@ TEST(ExplainCauses, NoOverlapIfThereIsSomethingToHide) {
 TEST(ExplainCauses, TheLastBucketIsNotHiddenByBackward) {
   // Bucket 0 is reduced beside the backward of `a`, bucket 1 from `begun` on.
   const auto found = [](double begun, double reduced) {
-    return findings_of(two_equal_ranks(plan_with({}, "ddp"),
-                                       {{"compute", "forward a", 0, 6},
-                                        {"compute", "backward b", 6, 10},
-                                        {"communication", "all-reduce bucket 0", 10, 12},
-                                        {"compute", "backward a", 10, 16},
-                                        {"communication", "all-reduce bucket 1", begun, reduced},
-                                        {"exposed", "wait all-reduce bucket 1", 16, reduced},
-                                        {"optimizer", "optimizer", reduced, reduced + 1}})
-                           .evidence);
+    return tools::explain::findings_of(
+        two_equal_ranks(plan_with({}, "ddp"),
+                        {{"compute", "forward a", 0, 6},
+                         {"compute", "backward b", 6, 10},
+                         {"communication", "all-reduce bucket 0", 10, 12},
+                         {"compute", "backward a", 10, 16},
+                         {"communication", "all-reduce bucket 1", begun, reduced},
+                         {"exposed", "wait all-reduce bucket 1", 16, reduced},
+                         {"optimizer", "optimizer", reduced, reduced + 1}})
+            .evidence);
   };
   ASSERT_EQ(found(16, 18).size(), 1u);
   EXPECT_EQ(found(16, 18)[0].cause, "the last bucket");
@@ -280,14 +289,15 @@ TEST(ExplainCauses, TheLastBucketIsNotHiddenByBackward) {
 TEST(ExplainCauses, PrefetchIsTooLateIfComputeCouldHideTheGather) {
   // Unit b is gathered beside the forward of a, which is too short for it.
   const auto found = [](double gathered) {
-    return findings_of(two_equal_ranks(plan_with({"scheme.fsdp.prefetch=1"}, "fsdp"),
-                                       {{"compute", "forward a", 0, 2},
-                                        {"communication", "all-gather b", 0, gathered},
-                                        {"exposed", "wait all-gather b", 2, gathered},
-                                        {"compute", "forward b", gathered, gathered + 2},
-                                        {"compute", "backward b", gathered + 2, gathered + 6},
-                                        {"compute", "backward a", gathered + 6, gathered + 10}})
-                           .evidence);
+    return tools::explain::findings_of(
+        two_equal_ranks(plan_with({"scheme.fsdp.prefetch=1"}, "fsdp"),
+                        {{"compute", "forward a", 0, 2},
+                         {"communication", "all-gather b", 0, gathered},
+                         {"exposed", "wait all-gather b", 2, gathered},
+                         {"compute", "forward b", gathered, gathered + 2},
+                         {"compute", "backward b", gathered + 2, gathered + 6},
+                         {"compute", "backward a", gathered + 6, gathered + 10}})
+            .evidence);
   };
   ASSERT_EQ(found(5).size(), 1u);
   EXPECT_EQ(found(5)[0].cause, "prefetch too late");
@@ -302,7 +312,7 @@ TEST(ExplainCauses, PrefetchIsTooLateIfComputeCouldHideTheGather) {
 
 TEST(ExplainCauses, ReducedTooOftenIfEveryMicroBatchIs) {
   const auto found = [](const std::string& reduce, double reduced = 20) {
-    return findings_of(
+    return tools::explain::findings_of(
         two_equal_ranks(plan_with({"train.global_batch=4", "train.reduce=" + reduce}, "ddp"),
                         {{"compute", "forward a", 0, 6},
                          {"compute", "backward a", 6, 16},
@@ -337,10 +347,10 @@ TEST(ExplainCauses, OffloadIsNotHiddenIfWorkersWaitForTheHost) {
 TEST(ExplainBounds, ComputingAloneIsSingleOverTheWorld) {
   const Staged single = row_evidence("single", 1, {.step = 30, .compute = 30});
   const Staged ddp = row_evidence("ddp", 2, {.step = 20, .compute = 14, .exposed = 6});
-  const Bounds bounds = bounds_of(ddp.evidence, {single.evidence, ddp.evidence});
+  const tools::explain::Bounds bounds = bounds_of(ddp.evidence, {single.evidence, ddp.evidence});
   EXPECT_NEAR(bounds.compute_ms, 15, 1e-6);
   const Staged independent = row_evidence("independent", 2, {.step = 16, .compute = 15});
-  const Bounds closer =
+  const tools::explain::Bounds closer =
       bounds_of(ddp.evidence, {single.evidence, independent.evidence, ddp.evidence});
   EXPECT_NEAR(closer.compute_ms, 16, 1e-6);
   EXPECT_THAT(closer.compute_of, HasSubstr("independent"));
@@ -350,12 +360,12 @@ TEST(ExplainBounds, ComputingAloneIsSingleOverTheWorld) {
 TEST(ExplainCases, AreCalledAsInTheTable) {
   const Staged one = row_evidence("ddp", 2, {.step = 20, .compute = 20});
   const Staged two = row_evidence("ddp", 4, {.step = 20, .compute = 20});
-  const std::vector<Evidence> all = {one.evidence, two.evidence};
-  EXPECT_EQ(cases_called(all, "", 0).size(), 2u);
-  EXPECT_EQ(cases_called(all, "ddp", 4).size(), 1u);
+  const std::vector<tools::explain::Evidence> all = {one.evidence, two.evidence};
+  EXPECT_EQ(tools::explain::cases_called(all, "", 0).size(), 2u);
+  EXPECT_EQ(tools::explain::cases_called(all, "ddp", 4).size(), 1u);
   const auto refusal = [&](const std::string& label, int world) -> std::string {
     try {
-      cases_called(all, label, world);
+      tools::explain::cases_called(all, label, world);
     } catch (const Error& error) {
       return error.what();
     }

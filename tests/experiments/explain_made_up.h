@@ -1,4 +1,4 @@
-// Runs for tests of `explain` that are made up, so that each figure is known.
+// Invented runs for tests of `explain`, in which each figure is known.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct MadeUpStep {
 /// Two ranks of `ddp` that do one traced step; the second rank's backward takes `slower` times as
 /// long. Their all-reduce takes 3 ms once both are there.
 struct TwoRanks {
-  RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
+  RunPlan plan = runner::plan_training(made_up_experiment(), "ddp", 2);
   std::vector<RankRecord> records;
 
   explicit TwoRanks(double slower) {
@@ -99,14 +99,15 @@ inline Staged two_equal_ranks(const RunPlan& plan, const std::vector<MadeUpSpan>
 }
 
 /// Evidence without a trace, whose parts of a step add up.
-inline Staged row_evidence(const std::string& scheme, int world, const StepParts& parts) {
+inline Staged row_evidence(const std::string& scheme, int world,
+                           const tools::explain::StepParts& parts) {
   Staged out;
-  ExperimentConfig config = made_up_experiment();
+  runner::ExperimentConfig config = made_up_experiment();
   config.train.global_batch = 4;
   config.train.micro_batch = 4;
   out.row = std::make_unique<RunRecord>();
   RunRecord& row = *out.row;
-  row.plan = plan_training(config, scheme, world);
+  row.plan = runner::plan_training(config, scheme, world);
   row.ranks.resize(row.plan.ranks.size());
   for (std::size_t r = 0; r < row.ranks.size(); ++r) row.ranks[r].rank = static_cast<int>(r);
   row.parameters = 1'000'000;
@@ -120,7 +121,8 @@ inline Staged row_evidence(const std::string& scheme, int world, const StepParts
   row.time_ms.idle = parts.idle;
   for (RankRecord& rank : row.ranks) rank.bytes_sent_per_step = rank.bytes_received_per_step = 1e6;
   row.bytes_minimum_per_step = 1e6;
-  out.evidence = evidence_of_case(summarise({row}).front(), {out.row.get()}, "no folder");
+  out.evidence = tools::explain::evidence_of_case(runner::summarise({row}).front(), {out.row.get()},
+                                                  "no folder");
   return out;
 }
 

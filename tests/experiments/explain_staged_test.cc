@@ -7,7 +7,7 @@
 #include "experiments/runner/config/cluster_file.h"
 #include "tests/experiments/explain_stages.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -86,12 +86,13 @@ class StagedCases : public ::testing::TestWithParam<Stage (*)()> {};
 TEST_P(StagedCases, TheFaultIsNamedFirstAndOnlyWhereItIs) {
   const Stage one = GetParam()();
   const Staged faulty = stage(one.faulty, one.scheme, one.world);
-  const WhatIfSetup ground = simulated_ground();
-  const Explanation explanation =
-      explanation_of(faulty.evidence, {faulty.evidence}, ground, Detail::full);
-  const std::string text = explanation_text(explanation, ground, Detail::full);
+  const tools::explain::WhatIfSetup ground = simulated_ground();
+  const tools::explain::Explanation explanation = tools::explain::explanation_of(
+      faulty.evidence, {faulty.evidence}, ground, tools::explain::Detail::full);
+  const std::string text =
+      tools::explain::explanation_text(explanation, ground, tools::explain::Detail::full);
   ASSERT_FALSE(explanation.causes.empty()) << text;
-  const Explained& first = explanation.causes.front();
+  const tools::explain::Explained& first = explanation.causes.front();
   EXPECT_EQ(first.finding.cause, one.cause) << text;
   EXPECT_THAT(first.finding.sentence, HasSubstr(one.says)) << text;
   EXPECT_THAT(text, HasSubstr(one.says));
@@ -102,7 +103,7 @@ TEST_P(StagedCases, TheFaultIsNamedFirstAndOnlyWhereItIs) {
   EXPECT_THAT(text, HasSubstr("the simulator expects"));
 
   const Staged sound = stage(one.sound, one.scheme, one.world);
-  for (const Finding& finding : findings_of(sound.evidence))
+  for (const tools::explain::Finding& finding : tools::explain::findings_of(sound.evidence))
     EXPECT_THAT(finding.sentence, Not(HasSubstr(one.says)));
 }
 
@@ -114,10 +115,10 @@ TEST(ExplainTrials, ExpectWhatTheCaseWithTheRemedyTakes) {
   const Stage one = one_bucket_stage();
   const Staged faulty = stage(one.faulty, one.scheme, one.world);
   const Staged sound = stage(one.sound, one.scheme, one.world);
-  const std::vector<WhatIf> trials =
-      what_ifs_of(faulty.evidence.plan(),
-                  {{.words = "smaller buckets", .settings = {{"scheme.ddp.bucket_mb", "0.5"}}}},
-                  simulated_ground());
+  const std::vector<tools::explain::WhatIf> trials = tools::explain::what_ifs_of(
+      faulty.evidence.plan(),
+      {{.words = "smaller buckets", .settings = {{"scheme.ddp.bucket_mb", "0.5"}}}},
+      simulated_ground());
   ASSERT_EQ(trials.size(), 1u);
   EXPECT_NEAR(trials[0].before_ms, faulty.evidence.ms.step, 1e-6);
   EXPECT_NEAR(trials[0].after_ms, sound.evidence.ms.step, 1e-6);
@@ -125,8 +126,10 @@ TEST(ExplainTrials, ExpectWhatTheCaseWithTheRemedyTakes) {
 
 TEST(ExplainTrials, SayWhatCannotBeSimulated) {
   const Staged faulty = stage(staged_experiment(4, 32), "ddp", 4);
-  const auto why = [&](Remedy remedy, const WhatIfSetup& ground) {
-    return what_ifs_of(faulty.evidence.plan(), {std::move(remedy)}, ground).front().why_not;
+  const auto why = [&](tools::explain::Remedy remedy, const tools::explain::WhatIfSetup& ground) {
+    return tools::explain::what_ifs_of(faulty.evidence.plan(), {std::move(remedy)}, ground)
+        .front()
+        .why_not;
   };
   EXPECT_THAT(why({.words = "x", .world = 8}, simulated_ground()), HasSubstr("4"));
   EXPECT_THAT(why({.words = "x", .settings = {{"scheme.ddp.buckets", "1"}}}, simulated_ground()),
@@ -137,13 +140,15 @@ TEST(ExplainTrials, SayWhatCannotBeSimulated) {
   RunPlan real = faulty.evidence.plan();
   real.cluster.reset();
   real.device.kind = "cpu";
-  WhatIfSetup ground = simulated_ground();
+  tools::explain::WhatIfSetup ground = simulated_ground();
   ground.no_machine = "nothing is calibrated";
-  const Remedy buckets{.words = "x", .settings = {{"scheme.ddp.bucket_mb", "1"}}};
-  EXPECT_EQ(what_ifs_of(real, {buckets}, ground).front().why_not, "nothing is calibrated");
+  const tools::explain::Remedy buckets{.words = "x", .settings = {{"scheme.ddp.bucket_mb", "1"}}};
+  EXPECT_EQ(tools::explain::what_ifs_of(real, {buckets}, ground).front().why_not,
+            "nothing is calibrated");
   real.device.slow = {1, 2};
-  EXPECT_THAT(what_ifs_of(real, {buckets}, ground).front().why_not, HasSubstr("device.slow"));
+  EXPECT_THAT(tools::explain::what_ifs_of(real, {buckets}, ground).front().why_not,
+              HasSubstr("device.slow"));
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

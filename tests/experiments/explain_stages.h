@@ -20,16 +20,16 @@ namespace ringside {
 /// A row, and the evidence that points to it.
 struct Staged {
   std::unique_ptr<RunRecord> row;
-  Evidence evidence;
+  tools::explain::Evidence evidence;
 };
 
-/// Simulates in this thread; a run that fails is a row that says why.
-inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
-  std::vector<RunOutcome> out;
+/// Simulates in this thread; a run that fails is a record with the cause.
+inline std::vector<runner::RunOutcome> simulate_here(const std::vector<RunPlan>& plans, double) {
+  std::vector<runner::RunOutcome> out;
   for (const RunPlan& plan : plans) {
-    RunOutcome& outcome = out.emplace_back();
+    runner::RunOutcome& outcome = out.emplace_back();
     try {
-      outcome.row = make_row(plan, simulate(plan, [](const Progress&) {}));
+      outcome.row = make_row(plan, runner::simulate(plan, [](const Progress&) {}));
     } catch (const std::exception& error) {
       outcome.row = failed_row(plan, error.what());
     }
@@ -37,8 +37,8 @@ inline std::vector<RunOutcome> simulate_here(const std::vector<RunPlan>& plans, 
   return out;
 }
 
-inline WhatIfSetup simulated_ground() {
-  WhatIfSetup ground;
+inline tools::explain::WhatIfSetup simulated_ground() {
+  tools::explain::WhatIfSetup ground;
   ground.simulate = simulate_here;
   return ground;
 }
@@ -46,21 +46,22 @@ inline WhatIfSetup simulated_ground() {
 /// The evidence of a finished run, with the trace of its records.
 inline Staged evidence_of_records(const RunPlan& plan, std::vector<RankRecord> records) {
   Staged out;
-  const nlohmann::json traced = trace(records);
+  const nlohmann::json traced = runner::trace(records);
   out.row = std::make_unique<RunRecord>(make_row(plan, std::move(records)));
-  out.evidence = evidence_of_case(summarise({*out.row}).front(), {out.row.get()}, "no folder");
-  add_trace(out.evidence, traced_run(read_trace(traced), plan));
+  out.evidence = tools::explain::evidence_of_case(runner::summarise({*out.row}).front(),
+                                                  {out.row.get()}, "no folder");
+  tools::explain::add_trace(out.evidence, traced_run(runner::read_trace(traced), plan));
   return out;
 }
 
-inline Staged stage(const ExperimentConfig& config, const std::string& scheme, int world) {
-  const RunPlan plan = plan_training(config, scheme, world);
-  return evidence_of_records(plan, simulate(plan, [](const Progress&) {}));
+inline Staged stage(const runner::ExperimentConfig& config, const std::string& scheme, int world) {
+  const RunPlan plan = runner::plan_training(config, scheme, world);
+  return evidence_of_records(plan, runner::simulate(plan, [](const Progress&) {}));
 }
 
 /// A GPT with four blocks, `samples` samples a step, on `devices` GPUs of small_cluster().
-inline ExperimentConfig staged_experiment(std::int64_t devices, std::int64_t samples) {
-  ExperimentConfig config;
+inline runner::ExperimentConfig staged_experiment(std::int64_t devices, std::int64_t samples) {
+  runner::ExperimentConfig config;
   config.name = "staged";
   config.model.layers = 4;
   config.model.heads = 4;
@@ -76,11 +77,11 @@ inline ExperimentConfig staged_experiment(std::int64_t devices, std::int64_t sam
 }
 
 /// The configuration with some keys set.
-inline ExperimentConfig with(const ExperimentConfig& config,
-                             const std::vector<std::string>& settings) {
-  std::vector<Assignment> set;
-  for (const std::string& text : settings) set.push_back(parse_assignment(text, text));
-  return bind_line(config, set, {}, config.name);
+inline runner::ExperimentConfig with(const runner::ExperimentConfig& config,
+                                     const std::vector<std::string>& settings) {
+  std::vector<runner::Assignment> set;
+  for (const std::string& text : settings) set.push_back(runner::parse_assignment(text, text));
+  return runner::bind_line(config, set, {}, config.name);
 }
 
 }  // namespace ringside

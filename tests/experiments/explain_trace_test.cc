@@ -1,4 +1,4 @@
-// What `explain` reads in traces: steps, waits, and the critical path.
+// The evidence that `explain` takes from traces: steps, waits, and the critical path.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,11 +25,12 @@ TEST(ExplainTrace, FindsWhatAWorkerDidInEachStep) {
     record.slices.push_back({"compute", "forward a", 80 * ms, 5 * ms});
     record.slices.push_back({"compute", "forward b", 85 * ms, 5 * ms});
   }
-  const TracedRun run = traced_run(read_trace(trace(two.records)), two.plan);
+  const tools::explain::TracedRun run =
+      traced_run(runner::read_trace(runner::trace(two.records)), two.plan);
   ASSERT_EQ(run.workers.size(), 2u);
   ASSERT_EQ(run.workers[1].steps.size(), 2u);
   EXPECT_EQ(run.steps(), 4u);
-  const TracedStep& last = run.workers[1].steps[1];
+  const tools::explain::TracedStep& last = run.workers[1].steps[1];
   EXPECT_NEAR(last.begin_ms, 50, 1e-6);
   EXPECT_NEAR(last.end_ms, 71, 1e-6);
   EXPECT_NEAR(ms_of(last, Activity::compute), 12, 1e-6);
@@ -40,7 +41,8 @@ TEST(ExplainTrace, OfSlicesWithinASliceTheOuterOneCounts) {
   TwoRanks two(1);
   two.records[0].slices.push_back({"exposed", "reply", 13 * ms, 1 * ms});
   two.records[0].slices.push_back({"compute", "kernel", 1 * ms, 0.5 * ms});
-  const TracedRun run = traced_run(read_trace(trace(two.records)), two.plan);
+  const tools::explain::TracedRun run =
+      traced_run(runner::read_trace(runner::trace(two.records)), two.plan);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::compute), 12, 1e-6);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::exposed), 3, 1e-6);
 }
@@ -54,10 +56,10 @@ TEST(ExplainTrace, AWaitDividesTheSliceAroundIt) {
                  {"exposed", "wait all-gather b", 8 * ms, 3 * ms},
                  {"exposed", "within b", 9 * ms, 1 * ms},
                  {"exposed", "wait all-gather c", 19 * ms, 1 * ms}};
-  const RunPlan plan = plan_training(made_up_experiment(), "independent", 1);
-  const TracedRun run = traced_run(read_trace(trace({rank})), plan);
+  const RunPlan plan = runner::plan_training(made_up_experiment(), "independent", 1);
+  const tools::explain::TracedRun run = traced_run(runner::read_trace(runner::trace({rank})), plan);
   ASSERT_EQ(run.steps(), 1u);
-  const TracedStep& step = run.workers[0].steps[0];
+  const tools::explain::TracedStep& step = run.workers[0].steps[0];
   EXPECT_NEAR(ms_of(step, Activity::exposed), 6, 1e-6);
   EXPECT_NEAR(ms_of(step, Activity::compute), 14, 1e-6);
   EXPECT_EQ(step.main.size(), 5u);
@@ -65,7 +67,7 @@ TEST(ExplainTrace, AWaitDividesTheSliceAroundIt) {
 
 TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {
   const TwoRanks two(1);
-  nlohmann::json events = trace(two.records);
+  nlohmann::json events = runner::trace(two.records);
   nlohmann::json& list = events["traceEvents"];
   const auto add = [&](const nlohmann::json& event) { list.push_back(event); };
   add({{"ph", "C"}, {"pid", 0}, {"name", "memory"}, {"ts", 1}, {"args", {{"gradient", 5}}}});
@@ -89,7 +91,7 @@ TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {
        {"name", "update"},
        {"ts", 500},
        {"dur", 9000}});
-  const TracedRun run = traced_run(read_trace(events), two.plan);
+  const tools::explain::TracedRun run = traced_run(runner::read_trace(events), two.plan);
   EXPECT_NEAR(ms_of(run.workers[0].steps[0], Activity::optimizer), 1, 1e-6);
   EXPECT_EQ(run.workers[0].steps[0].main.size(), 6u);
 }
@@ -99,9 +101,9 @@ TEST(ExplainTrace, LeavesOutWhatIsOfNoWorker) {
 TEST(ExplainWaits, AreDividedWhereTheLastRankComes) {
   const TwoRanks two(2);  // 12 ms of compute, and 20
   const Staged staged = two.staged();
-  const std::vector<Wait>& waits = staged.evidence.waits;
+  const std::vector<tools::explain::Wait>& waits = staged.evidence.waits;
   ASSERT_EQ(waits.size(), 2u);
-  EXPECT_EQ(waits[0].kind, WaitFor::reduction);
+  EXPECT_EQ(waits[0].kind, tools::explain::WaitFor::reduction);
   EXPECT_NEAR(waits[0].for_last_rank_ms(), 8, 1e-6);
   EXPECT_NEAR(waits[0].transfer_ms(), 3, 1e-6);
   ASSERT_TRUE(waits[0].last);
@@ -122,14 +124,14 @@ TEST(ExplainPath, GoesThroughTheRankThatCameLast) {
   const Staged staged = TwoRanks(2).staged();
   double all = 0;
   std::vector<std::string> parts;
-  for (const PathPart& part : staged.evidence.path) {
+  for (const tools::explain::PathPart& part : staged.evidence.path) {
     all += part.ms;
     parts.push_back(fmt::format("{} {}", part.name, part.rank));
   }
   EXPECT_NEAR(all, 24, 1e-6) << "20 of compute on rank 1, 3 of the all-reduce, 1 of the optimizer";
   EXPECT_THAT(parts, ElementsAre("forward a 1", "forward b 1", "backward b 1", "backward a 1",
                                  "all-reduce bucket 0 0", "optimizer 0"));
-  const std::vector<PathPart> sums = added_up(staged.evidence.path);
+  const std::vector<tools::explain::PathPart> sums = tools::explain::added_up(staged.evidence.path);
   ASSERT_EQ(sums.size(), 3u);
   EXPECT_EQ(sums[0].activity, "compute");
   EXPECT_EQ(sums[0].rank, 1);
@@ -151,10 +153,12 @@ TEST(ExplainPath, GoesThroughTheQueueOfACommunicator) {
                  {"exposed", "wait all-reduce bucket 1", 14 * ms, 3 * ms}};
   RankRecord other = rank;
   other.rank = 1;
-  const RunPlan plan = plan_training(made_up_experiment(), "ddp", 2);
-  const TracedRun run = traced_run(read_trace(trace({rank, other})), plan);
+  const RunPlan plan = runner::plan_training(made_up_experiment(), "ddp", 2);
+  const tools::explain::TracedRun run =
+      traced_run(runner::read_trace(runner::trace({rank, other})), plan);
   std::vector<std::string> parts;
-  for (const PathPart& part : critical_path(run, Collectives(run, plan), 17))
+  for (const tools::explain::PathPart& part :
+       tools::explain::critical_path(run, tools::explain::Collectives(run, plan), 17))
     parts.push_back(fmt::format("{} {:.0f}", part.name, part.ms));
   EXPECT_THAT(parts, ElementsAre("forward a 2", "backward b 2", "all-reduce bucket 0 10",
                                  "all-reduce bucket 1 3"));

@@ -14,7 +14,7 @@
 #include "tests/support/small_cluster.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 using testing::complaint;
@@ -23,8 +23,8 @@ using ::testing::HasSubstr;
 
 class MeasuredTables : public ::testing::Test {
  protected:
-  MeasuredTable read(const std::string& text, std::int64_t world = 0) const {
-    return read_measured_table(folder_.write("table", text), "all_reduce", world);
+  bench::MeasuredTable read(const std::string& text, std::int64_t world = 0) const {
+    return bench::read_measured_table(folder_.write("table", text), "all_reduce", world);
   }
   std::string refused(const std::string& text, std::int64_t world = 0) const {
     return complaint([&] { read(text, world); });
@@ -33,7 +33,7 @@ class MeasuredTables : public ::testing::Test {
 };
 
 TEST_F(MeasuredTables, AreReadFromTheColumnsOfNcclTests) {
-  const MeasuredTable table = read(R"(NCCL version 2.19.3+cuda12.3
+  const bench::MeasuredTable table = read(R"(NCCL version 2.19.3+cuda12.3
 # Using devices
 #  Rank  0 Group  0 Pid     71 on node device  0 [0x07] NVIDIA A100
 #  Rank  1 Group  0 Pid     71 on node device  1 [0x0b] NVIDIA A100
@@ -62,7 +62,7 @@ TEST_F(MeasuredTables, HaveTheirColumnsWhereTheHeadingsSay) {
         "268435456 67108864 float     1458.9 184.00 184.00 0 1450.0 185.13 185.13 0\n",
         "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
         "268435456 67108864 float sum -1 N/A N/A N/A N/A 1458.9 184.00 184.00 0\n"}) {
-    const MeasuredTable table = read(lines);
+    const bench::MeasuredTable table = read(lines);
     EXPECT_THAT(table.sizes, ElementsAre(268435456)) << lines;
     EXPECT_THAT(table.us, ElementsAre(1458.9)) << lines;
   }
@@ -85,7 +85,7 @@ TEST_F(MeasuredTables, AreReadFromTheJsonOfNcclTestsAndOfOurOwn) {
     "results": [{"size": 8, "count": 2, "type": "float", "redop": "sum",
                  "out_of_place": {"time": 12.5, "alg_bw": 0, "bus_bw": 0}},
                 {"size": 64, "count": 16, "out_of_place": null, "in_place": {"time": 13}}]})";
-  const MeasuredTable table = read(nccl);
+  const bench::MeasuredTable table = read(nccl);
   EXPECT_EQ(table.ranks, 3);
   EXPECT_THAT(table.sizes, ElementsAre(8, 64));
   EXPECT_THAT(table.us, ElementsAre(12.5, 13));
@@ -112,8 +112,9 @@ TEST_F(MeasuredTables, ThatAreNoneAreRefusedByTheirPlace) {
               HasSubstr("no JSON of nccl-tests (-J)"));
   EXPECT_THAT(refused(R"({"results": [{"size": 8}]})"),
               HasSubstr("a row has no out_of_place.time"));
-  EXPECT_THAT(complaint([&] { read_measured_table(folder_.path() / "none", "all_reduce", 0); }),
-              HasSubstr("none: no such file"));
+  EXPECT_THAT(
+      complaint([&] { bench::read_measured_table(folder_.path() / "none", "all_reduce", 0); }),
+      HasSubstr("none: no such file"));
 }
 
 /// A plan of one device, of which `per_s` samples a second were published.
@@ -123,9 +124,9 @@ RunPlan published(const char* preset, double per_s) {
   config.data.kind = "synthetic-images";
   config.device.kind = "sim";
   config.cluster = testing::small_cluster(1);
-  RunPlan plan = plan_training(config, "single", 1);
-  plan.label = preset;
-  plan.published = {{.measure = Measure::samples_per_s, .value = per_s}};
+  RunPlan plan = runner::plan_training(config, "single", 1);
+  plan.listing.label = preset;
+  plan.listing.published = {{.measure = Measure::samples_per_s, .value = per_s}};
   return plan;
 }
 
@@ -154,12 +155,12 @@ TEST(Fit, FindsTheSpeedsOfModelsAndLeavesEachOut) {
   EXPECT_THAT(fit_text(figures), HasSubstr("333.3 (+0.0%)"));
 }
 
-TEST(Fit, OneModelAloneHasNobodyToBePredictedFrom) {
+TEST(Fit, OneModelAloneHasNoOtherToBePredictedFrom) {
   sim::ClusterSpec cluster = testing::small_cluster(1);
   cluster.device.error["fp32"] = 0.125;
   const RunPlan fast = published("resnet-18-cifar", 1e3 / 3);
   RunPlan slow = fast;
-  slow.published = {
+  slow.listing.published = {
       {.measure = Measure::step_ms, .value = 9.0 * static_cast<double>(slow.train.global_batch)}};
   const auto figures = fit_speeds(cluster, {fast, slow}, made_up_simulation);
   // Factors 2 and 1/2.
@@ -188,4 +189,4 @@ TEST(Fit, RefusesWhatItCannotFit) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

@@ -11,7 +11,7 @@
 #include "experiments/runner/report/published.h"
 #include "experiments/runner/report/report.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The headings of all Markdown tables in a text: the cells of each line above a rule.
@@ -82,4 +82,4 @@ TEST(Glossary, HasEveryHeadingOfTheTables) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

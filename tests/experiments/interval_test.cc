@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 TEST(Median, OfAnEvenNumberIsBetweenTheTwoInTheMiddle) {
@@ -43,4 +43,4 @@ TEST(MedianInterval, OverlapsWhatItHasAValueInCommonWith) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

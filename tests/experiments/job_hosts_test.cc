@@ -7,7 +7,7 @@
 #include "experiments/runner/hosts/environments.h"
 #include "experiments/runner/hosts/placement.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -89,4 +89,4 @@ TEST(JobHostsTest, OfLibrariesThoseCountThatAllHaveLoaded) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

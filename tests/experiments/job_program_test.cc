@@ -187,8 +187,8 @@ TEST_F(JobProgram, ALeaderThatOnlyItsHostReachesSaysSo) {
                                EndsWith("agents 0 (leads); " + remedy)));
   EXPECT_THAT(agent.err,
               AllOf(HasSubstr("nobody at 127.0.0.1:"), HasSubstr("within 4 s"),
-                    HasSubstr("; MASTER_ADDR says that the leader is there; look whether "
-                              "it has begun, or set MASTER_ADDR to an address of its "
+                    HasSubstr("; MASTER_ADDR names this address; check that "
+                              "the leader has started, or set MASTER_ADDR to an address of its "
                               "host, and MASTER_PORT, for all processes")));
 }
 

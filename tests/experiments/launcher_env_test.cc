@@ -6,22 +6,22 @@
 
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
 using Environment = std::vector<std::string>;
 
-TEST(SeatTest, AProcessThatNoLauncherStartedHasNone) {
+TEST(LauncherEnvTest, AProcessThatNoLauncherStartedHasNone) {
   EXPECT_EQ(launcher_env_of({"PATH=/usr/bin", "RANKING=3", "SLURM_JOB_ID=5"}), std::nullopt);
 }
 
-TEST(SeatTest, AProcessThatIsAloneHasNone) {
+TEST(LauncherEnvTest, AProcessThatIsAloneHasNone) {
   EXPECT_EQ(launcher_env_of({"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=a"}), std::nullopt);
   EXPECT_EQ(launcher_env_of({"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1"}), std::nullopt);
 }
 
-TEST(SeatTest, ByHandOrByTorchrun) {
+TEST(LauncherEnvTest, ByHandOrByTorchrun) {
   Environment environment = {"RANK=3", "WORLD_SIZE=8", "MASTER_ADDR=node-0", "MASTER_PORT=4000"};
   const LauncherEnv by_hand{.rank = 3,
                             .size = 8,
@@ -36,7 +36,7 @@ TEST(SeatTest, ByHandOrByTorchrun) {
   EXPECT_EQ(launcher_env_of(environment), by_torchrun);
 }
 
-TEST(SeatTest, OfTheTrainingOperatorAProcessAHost) {
+TEST(LauncherEnvTest, OfTheTrainingOperatorAProcessAHost) {
   const auto seat = launcher_env_of({"PET_NODE_RANK=1", "PET_NNODES=2", "PET_NPROC_PER_NODE=4",
                                      "PET_MASTER_ADDR=job-master-0", "PET_MASTER_PORT=23456"});
   EXPECT_EQ(seat, (LauncherEnv{.rank = 1,
@@ -48,7 +48,7 @@ TEST(SeatTest, OfTheTrainingOperatorAProcessAHost) {
                                .leader_told_by = "PET_MASTER_ADDR"}));
 }
 
-TEST(SeatTest, OpenMpiNamesTheAddressesOfItsFirstHost) {
+TEST(LauncherEnvTest, OpenMpiNamesTheAddressesOfItsFirstHost) {
   const auto seat =
       launcher_env_of({"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
                        "OMPI_MCA_orte_hnp_uri=1213399040.0;tcp://10.1.0.1,10.2.0.1:56295;"
@@ -61,12 +61,12 @@ TEST(SeatTest, OpenMpiNamesTheAddressesOfItsFirstHost) {
   EXPECT_LT(seat->port, 65536);
 }
 
-TEST(SeatTest, MpichSaysNothingOfTheFirstHost) {
+TEST(LauncherEnvTest, MpichSaysNothingOfTheFirstHost) {
   EXPECT_EQ(launcher_env_of({"PMI_RANK=1", "PMI_SIZE=2"}),
             (LauncherEnv{.rank = 1, .size = 2, .told_by = "PMI_RANK and PMI_SIZE"}));
 }
 
-TEST(SeatTest, SlurmNamesItsHosts) {
+TEST(LauncherEnvTest, SlurmNamesItsHosts) {
   const auto first_of = [](const std::string& list) {
     return launcher_env_of({"SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2",
                             "SLURM_STEP_NODELIST=" + list, "SLURM_JOB_ID=4099"})
@@ -81,11 +81,11 @@ TEST(SeatTest, SlurmNamesItsHosts) {
       61443);
 }
 
-TEST(SeatTest, ABatchScriptOfSlurmIsNoStep) {
+TEST(LauncherEnvTest, ABatchScriptOfSlurmIsNoStep) {
   EXPECT_EQ(launcher_env_of({"SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_JOB_ID=5"}), std::nullopt);
 }
 
-TEST(SeatTest, TheInnermostLauncherCounts) {
+TEST(LauncherEnvTest, TheInnermostLauncherCounts) {
   const auto seat =
       launcher_env_of({"SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "OMPI_COMM_WORLD_RANK=1",
                        "OMPI_COMM_WORLD_SIZE=4", "RANK=5", "WORLD_SIZE=8", "MASTER_ADDR=a"});
@@ -93,7 +93,7 @@ TEST(SeatTest, TheInnermostLauncherCounts) {
   EXPECT_EQ(seat->size, 8);
 }
 
-TEST(SeatTest, MasterAddrCountsForEveryLauncher) {
+TEST(LauncherEnvTest, MasterAddrCountsForEveryLauncher) {
   const auto seat = launcher_env_of({"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
                                      "OMPI_MCA_orte_hnp_uri=7.0;tcp://10.1.0.1:56295",
                                      "MASTER_ADDR=b", "MASTER_PORT=77"});
@@ -101,7 +101,7 @@ TEST(SeatTest, MasterAddrCountsForEveryLauncher) {
   EXPECT_EQ(seat->port, 77);
 }
 
-TEST(SeatTest, TheFormsOfTorchrunAreTaken) {
+TEST(LauncherEnvTest, TheFormsOfTorchrunAreTaken) {
   const auto seat = [](const std::string& nodes, const std::string& processes) {
     return launcher_env_of(
         {"PET_NODE_RANK=1", "PET_NNODES=" + nodes, "PET_NPROC_PER_NODE=" + processes});
@@ -112,14 +112,14 @@ TEST(SeatTest, TheFormsOfTorchrunAreTaken) {
   EXPECT_EQ(seat("2", "4")->slots_as, "");
 }
 
-TEST(SeatTest, AJobOfOnePodIsAlone) {
+TEST(LauncherEnvTest, AJobOfOnePodIsAlone) {
   EXPECT_EQ(launcher_env_of({"PET_NNODES=1:1", "PET_NPROC_PER_NODE=auto"}), std::nullopt);
   EXPECT_EQ(launcher_env_of({"PET_NNODES=1", "PET_NODE_RANK=0", "PET_NPROC_PER_NODE=4",
                              "PET_MASTER_ADDR=job-node-0-0", "PET_MASTER_PORT=29400"}),
             std::nullopt);
 }
 
-TEST(SeatTest, WrongVariablesAreNamed) {
+TEST(LauncherEnvTest, WrongVariablesAreNamed) {
   const auto complaint_about = [](const Environment& environment) {
     return testing::complaint([&] { static_cast<void>(launcher_env_of(environment)); });
   };
@@ -152,7 +152,7 @@ TEST(SeatTest, WrongVariablesAreNamed) {
             "PET_NNODES = 'few' is no number from 1 to 1000000");
 }
 
-TEST(SeatTest, APortHas16Bits) {
+TEST(LauncherEnvTest, APortHas16Bits) {
   const auto complaint_about = [](const Environment& more) {
     Environment environment = {"RANK=0", "WORLD_SIZE=2"};
     environment.insert(environment.end(), more.begin(), more.end());
@@ -173,4 +173,4 @@ TEST(SeatTest, APortHas16Bits) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "experiments/tools/watch/live_text.h"
 #include "tests/experiments/told_events.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 using ::testing::ElementsAre;
@@ -168,7 +168,7 @@ TEST_F(Displaying, LinesFitTerminalsOfEveryWidth) {
   comparison_.feed.begin_run(2, 1);
   for (int columns = 1; columns <= 120; ++columns)
     for (const std::string& line : live_lines(display_.standing(), comparison_.now, {columns, 24}))
-      EXPECT_LT(static_cast<int>(columns_of(line)), std::max(2, columns)) << line;
+      EXPECT_LT(static_cast<int>(runner::columns_of(line)), std::max(2, columns)) << line;
   // A column is left out before a label is cut beyond recognition.
   const auto at = [&](int columns) { return case_lines(display_.standing(), columns, 24); };
   EXPECT_THAT(at(100)[0], HasSubstr("samples/s  step ms    loss  peak MB  state"));
@@ -184,8 +184,8 @@ TEST_F(Displaying, ALowTerminalShowsTheCasesThatMatter) {
   for (int i = 0; i < 40; ++i) {
     RunPlan plan = comparison_.plans[0];
     plan.id = fmt::format("case-{}", i);
-    plan.label = plan.id;
-    plan.line = plan.place = i;
+    plan.listing.label = plan.id;
+    plan.listing.line = plan.listing.place = i;
     plans.push_back(plan);
   }
   comparison_.plans = plans;
@@ -290,4 +290,4 @@ TEST(TerminalSize, AFileAndADumbTerminalHaveNone) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -68,7 +68,7 @@ TEST_F(Live, CompareTellsEventsAndNothingElse) {
     of_rows.push_back(nlohmann::json::parse(row).at("samples_per_s").dump());
   EXPECT_EQ(speeds, of_rows);
 
-  // The folder keeps the same events, and the figures for those who scrape.
+  // The folder keeps the same events, and the metrics for scrapers.
   const Ended watched = run({"watch", "results/trial", "--json"});
   EXPECT_EQ(watched.status, 0) << watched.err;
   EXPECT_EQ(watched.out, folder_.read("results/trial/progress.jsonl"));

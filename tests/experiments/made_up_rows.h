@@ -12,8 +12,8 @@ namespace ringside {
 
 /// An experiment with two samples in a step and one in a micro-batch. So runs at worlds 1 and 2
 /// have the same SumTree: one group of two micro-batches.
-inline ExperimentConfig made_up_experiment() {
-  ExperimentConfig config;
+inline runner::ExperimentConfig made_up_experiment() {
+  runner::ExperimentConfig config;
   config.name = "trial";
   config.train.global_batch = 2;
   config.train.micro_batch = 1;
@@ -25,7 +25,7 @@ inline ExperimentConfig made_up_experiment() {
 
 /// Gives the experiment a model with batch norms that normalise the micro-batches of `group` ranks
 /// together.
-inline void norm_in_groups(ExperimentConfig& config, std::int64_t group) {
+inline void norm_in_groups(runner::ExperimentConfig& config, std::int64_t group) {
   config.model.kind = "resnet";
   config.data.kind = "synthetic-images";
   config.model.batch_norm_group = group;
@@ -34,7 +34,7 @@ inline void norm_in_groups(ExperimentConfig& config, std::int64_t group) {
 inline RunRecord made_up_row(const std::string& scheme, int world, int repeat, double samples_per_s,
                              const std::string& hash, std::vector<double> loss) {
   RunRecord row;
-  row.plan = plan_training(made_up_experiment(), scheme, world);
+  row.plan = runner::plan_training(made_up_experiment(), scheme, world);
   row.plan.repeat = repeat;
   row.plan.id.back() = static_cast<char>('0' + repeat);
   row.samples_per_s = samples_per_s;

@@ -16,7 +16,7 @@
 #include "tests/support/measured_speeds.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -188,7 +188,7 @@ TEST(RunsWithSharesBySpeed, StayBesideThoseOfAnotherCaseThatTurnOutToBeTheSame) 
     std::vector<std::string> out;
     for (const RunPlan& run :
          plan_comparison(experiment, 0, {made_up_speeds(waiting(2), seconds, 0.05)}))
-      if (run.purpose == Purpose::asked) out.push_back(run.label);
+      if (run.purpose == Purpose::asked) out.push_back(run.listing.label);
     return out;
   };
   experiment.cases = {case_of_text("ddp: train.shares=equal, label=the same"),
@@ -340,4 +340,4 @@ TEST(SpeedsInAFolder, AreReadAsTheyWereWritten) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

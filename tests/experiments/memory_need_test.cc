@@ -9,7 +9,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -28,7 +28,7 @@ class MemoryNeed : public ProgramTest {
     all.push_back("data.path=" + path("text.txt").string());
     return plan_training(read_experiment(path("trial.toml"), all).common, scheme, 2);
   }
-  /// What the devices of a run's ranks held at their peaks.
+  /// The memory of the devices of a run's ranks at their peaks.
   double measured(const std::string& scheme, const std::vector<std::string>& settings) {
     std::vector<std::string> words = {"train",   "trial.toml", "--scheme", scheme,
                                       "--world", "2",          "--output", "row.json"};
@@ -83,4 +83,4 @@ TEST_F(MemoryNeed, OnlyOfRunsOnThisProcessor) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -17,7 +17,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 using ::testing::HasSubstr;
@@ -31,7 +31,7 @@ struct Family {
 };
 using Families = std::map<std::string, Family>;
 
-/// Reads Prometheus' text format 0.0.4, and refuses whatever it does not allow.
+/// Reads Prometheus' text format 0.0.4, and refuses text that the format does not allow.
 class Reader {
  public:
   static Families read(const std::string& text) {
@@ -222,8 +222,8 @@ TEST_F(Scraped, NumbersThatAreNotFiniteHaveTheirNames) {
   comparison_.begin();
   Standing standing;
   standing.hear(comparison_.told.events[0]);
-  standing.hear({1, StepDone{.run = comparison_.plans[0].id, .loss = INFINITY}});
-  standing.hear({1, StepDone{.run = comparison_.plans[1].id, .loss = std::nan("")}});
+  standing.hear({1, runner::StepDone{.run = comparison_.plans[0].id, .loss = INFINITY}});
+  standing.hear({1, runner::StepDone{.run = comparison_.plans[1].id, .loss = std::nan("")}});
   const std::string text = metrics_text(standing, 1);
   EXPECT_EQ(Reader::read(text).at("ringside_loss").samples.at(labels("single", 1)), INFINITY);
   EXPECT_THAT(text, HasSubstr(" NaN\n"));
@@ -251,10 +251,10 @@ TEST(MetricsFile, SaysThatItCannotBeWrittenButNeverForAStep) {
   std::filesystem::remove(folder.path() / "gone");
   MetricsFile metrics(gone, "metrics.prom");
   EXPECT_THAT(testing::complaint([&] {
-                metrics.hear({1, ComparisonBegan{"trial"}});
+                metrics.hear({1, runner::ComparisonBegan{"trial"}});
               }),
               HasSubstr("metrics.prom: cannot be written: its folder has been removed"));
-  EXPECT_NO_THROW(metrics.hear({9, StepDone{"ddp-w2-r0"}}));
+  EXPECT_NO_THROW(metrics.hear({9, runner::StepDone{"ddp-w2-r0"}}));
 }
 
 TEST(MetricsFile, LeavesNothingHalfWrittenOnAFullDisk) {
@@ -267,7 +267,7 @@ TEST(MetricsFile, LeavesNothingHalfWrittenOnAFullDisk) {
     const OpenFolder files(folder.path());
     MetricsFile metrics(files, "metrics.prom");
     const std::string text = testing::complaint([&] {
-      metrics.hear({1, ComparisonBegan{"trial"}});
+      metrics.hear({1, runner::ComparisonBegan{"trial"}});
     });
     _exit(text.find("metrics.prom: cannot be written") != std::string::npos ? 0 : 1);
   }
@@ -278,4 +278,4 @@ TEST(MetricsFile, LeavesNothingHalfWrittenOnAFullDisk) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::watch

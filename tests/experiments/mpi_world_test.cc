@@ -10,10 +10,10 @@
 #include "experiments/runner/registry/mpi_of.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// Starts nothing, and says that what it is told to end has ended.
+/// Starts nothing, and reports that the processes that it is told to end have ended.
 class ObedientHost : public RankHost {
  public:
   void start(const RunPlan&, int) override {}
@@ -85,4 +85,4 @@ TEST_F(MpiWorldTest, HasAllTheTimeForRanksThatHaveEntered) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -21,7 +21,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::Ended;
@@ -212,7 +212,7 @@ TEST(FeedTest, SamplesOfDifferentLengthsAreRefused) {
   config.data.kind = "synthetic-lengths";
   const RunPlan plan = plan_training(config, "torch-ddp", 2);
   EXPECT_THAT(testing::complaint([&] { messages_of(plan, 0); }),
-              HasSubstr("samples differ in length, which scheme torch-ddp does not know"));
+              HasSubstr("samples differ in length, which scheme torch-ddp does not support"));
 }
 
 // ---- the whole program, with ranks of tests/experiments/other_program.py
@@ -243,7 +243,8 @@ TEST_F(OtherProgramRuns, ItsRowStandsInTheTableWithWhatItTold) {
     return at == std::string::npos ? ""
                                    : ended.out.substr(at + 1, ended.out.find('\n', at + 1) - at);
   };
-  // A mean of targets is no loss of a GPT, and nobody knows what kinds of memory the program holds.
+  // A mean of targets is no loss of a GPT, and the kinds of memory that the program holds are not
+  // known.
   EXPECT_THAT(line_of("torch-ddp"), HasSubstr("DIFFERENT"));
   EXPECT_THAT(line_of("torch-ddp"), ::testing::ContainsRegex("\\| +- \\| [0-9.]+ \\| DIFF"));
   const auto row = nlohmann::json::parse(std::ifstream(path("results/trial/summary.json")));
@@ -294,4 +295,4 @@ TEST_F(OtherProgramRuns, ItWritesNoWeights) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

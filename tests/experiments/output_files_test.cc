@@ -137,7 +137,7 @@ TEST_F(OutputFiles, AResultsFolderThatIsRenamedGetsAllAndIsNamed) {
     EXPECT_TRUE(std::filesystem::exists(path("results/moved") / file)) << file;
 }
 
-TEST_F(OutputFiles, AFolderOfSomebodyElseIsRefused) {
+TEST_F(OutputFiles, AFolderOfAnotherProgramIsRefused) {
   std::filesystem::create_directories(path("results/trial"));
   folder_.write("results/trial/summary.md", "mine");
   const Ended ended = compare();

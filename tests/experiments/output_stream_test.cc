@@ -19,7 +19,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::string taken(WaitingText& text, std::size_t at_once = 7) {
+std::string taken(tools::cli::WaitingText& text, std::size_t at_once = 7) {
   std::string out;
   while (!text.empty()) {
     const std::string next(text.front(at_once));
@@ -31,7 +31,7 @@ std::string taken(WaitingText& text, std::size_t at_once = 7) {
 }
 
 TEST(WaitingText, IsReadAsItCame) {
-  WaitingText text(100);
+  tools::cli::WaitingText text(100);
   std::string all, read;
   for (int i = 0; i < 50; ++i) {
     const std::string line = "line " + std::to_string(i) + "\n";
@@ -43,7 +43,7 @@ TEST(WaitingText, IsReadAsItCame) {
 }
 
 TEST(WaitingText, TheMiddleOfTooMuchIsLeftOut) {
-  WaitingText text(1000);
+  tools::cli::WaitingText text(1000);
   std::string all;
   for (int i = 0; i < 1000; ++i) {
     const std::string line = "line " + std::to_string(i) + "\n";
@@ -67,14 +67,14 @@ TEST(WaitingText, TheMiddleOfTooMuchIsLeftOut) {
 }
 
 TEST(WaitingText, TheLineThatSaysSoStandsAlone) {
-  WaitingText text(40);
+  tools::cli::WaitingText text(40);
   text.append("no end of line");
   text.append(std::string(100, 'x'));
   EXPECT_THAT(taken(text), HasSubstr("no end of line\nringside: 90 bytes of output are left out"));
 }
 
 TEST(WaitingText, LinesOfJsonStayLinesOfJson) {
-  WaitingText text(1000, left_out_event);
+  tools::cli::WaitingText text(1000, left_out_event);
   for (int i = 0; i < 1000; ++i) text.append(fmt::format("{{\"line\": {}}}\n", i));
   std::istringstream lines(taken(text));
   std::size_t left_out = 0;
@@ -96,7 +96,7 @@ std::string read_all(int file) {
 TEST(OutputStream, HoldsBoundedTextForAReaderWhoHasStopped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  OutputStream stream(
+  tools::cli::OutputStream stream(
       ends[1], [] { return false; }, 1 << 16);
   for (int i = 0; i < 100'000; ++i) stream << "line " << i << "\n";
   auto finished = std::async(std::launch::async, [&] {

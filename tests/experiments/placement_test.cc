@@ -9,7 +9,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Agents of hosts "a", "b" and so on; `hosts` says of each agent which host it is on.
@@ -174,7 +174,7 @@ TEST(PlacementTest, RanksOfSeveralHostsNeedGpusOfTheirOwn) {
               gpus_of(run_on_gpus(2), agents_on({0, 1}), {two, {}});
             }),
             "run ps-w4-r0: rank 1 cannot be on host b: device.kind = 'cuda': no driver");
-  // Whoever starts none of the run's ranks needs none.
+  // An agent that starts none of the run's ranks needs none.
   EXPECT_EQ(gpus_of(run_on_gpus(2), agents_on({0, 0, 1}), {two, two, {}}), "a0 a1");
 }
 
@@ -239,4 +239,4 @@ TEST(PlacementTest, SimulatedRunsStayWhereTheyArePlanned) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

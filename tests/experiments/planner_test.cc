@@ -24,7 +24,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -60,8 +60,9 @@ TEST(Planner, InterleavesTheRepeats) {
 
 std::vector<std::string> ids_as_made(std::vector<RunPlan> runs) {
   std::sort(runs.begin(), runs.end(),
-            [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
-  for (std::size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(runs[i].place, static_cast<int>(i));
+            [](const RunPlan& a, const RunPlan& b) { return a.listing.place < b.listing.place; });
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    EXPECT_EQ(runs[i].listing.place, static_cast<int>(i));
   return ids(runs);
 }
 
@@ -90,7 +91,7 @@ TEST(Planner, ShufflesTheRunsOfARepeat) {
   EXPECT_NE(ids_as_made(plan_comparison(config)), made);
   // The repeats of a case share a line of the table. They are one case although they are made at
   // different places in the order.
-  EXPECT_EQ(runs[2].line, runs[11].line);
+  EXPECT_EQ(runs[2].listing.line, runs[11].listing.line);
   EXPECT_TRUE(same_case(runs[2], runs[11]));
 }
 
@@ -107,7 +108,7 @@ TEST(Planner, SingleOnAllCoresStandsBesideTheLargestWorld) {
   };
   const auto runs = on_all(16);
   ASSERT_THAT(ids(runs), ElementsAre("single-t4-r0", "single-t4-r1"));
-  EXPECT_EQ(runs[0].label, "single (4 threads)");
+  EXPECT_EQ(runs[0].listing.label, "single (4 threads)");
   EXPECT_EQ(runs[0].device.threads, 4);
   EXPECT_EQ(runs[0].world, 1);
   EXPECT_EQ(on_all(3).at(0).device.threads, 3) << "one a core";
@@ -163,7 +164,7 @@ TEST(Planner, AddsTheReferencesThatAreMissing) {
   EXPECT_EQ(runs[0].train.accumulation, 4);
   EXPECT_EQ(runs[0].train.micro_batch, 4);
   EXPECT_EQ(runs[0].sums, (SumTree{2, 2, config.optimizer.lr}));
-  EXPECT_EQ(runs[0].label, "single x2");
+  EXPECT_EQ(runs[0].listing.label, "single x2");
 }
 
 TEST(Planner, EveryRunHasAReference) {
@@ -324,13 +325,14 @@ TEST(Planner, ReferencesOfBatchNormGroupsAreRunsOfTheirOwn) {
   const auto runs = plan_comparison(config);
   ASSERT_THAT(ids({runs.begin(), runs.begin() + 3}),
               ElementsAre("single-x2-g2-r0", "single-x4-g4-r0", "single-w1-r0"));
-  EXPECT_EQ(runs[0].label, "single x2 (norms of 2)");
+  EXPECT_EQ(runs[0].listing.label, "single x2 (norms of 2)");
   EXPECT_EQ(runs[0].purpose, Purpose::reference);
-  EXPECT_EQ(runs[2].label, "single");
+  EXPECT_EQ(runs[2].listing.label, "single");
   EXPECT_EQ(runs[2].purpose, Purpose::asked);
   for (const RunPlan& run : runs)
     for (const RunPlan& other : runs)
-      EXPECT_EQ(same_case(run, other), run.label == other.label && run.world == other.world)
+      EXPECT_EQ(same_case(run, other),
+                run.listing.label == other.listing.label && run.world == other.world)
           << run.id << ", " << other.id;
 }
 
@@ -359,7 +361,7 @@ TEST(Planner, SingleRunsAtWorldOneAlone) {
               HasSubstr("scheme single runs at world 1 at most, not at 2"));
 }
 
-TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
+TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrColocated) {
   auto config = experiment();
   config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
   const RunPlan apart = plan_training(config, "ps", 2);
@@ -375,7 +377,7 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   EXPECT_EQ(beside.servers, 2);
 }
 
-TEST(Planner, PlacesAServerBesideEveryWorkerAndDedicatedOnesAfterThem) {
+TEST(Planner, PlacesAServerWithEveryWorkerAndDedicatedOnesAfterThem) {
   auto config = experiment();
   config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = ps::Placement::mixed};
   const RunPlan plan = plan_training(config, "ps", 2);
@@ -404,7 +406,7 @@ TEST(Planner, PlacesAServerBesideEveryWorkerAndDedicatedOnesAfterThem) {
               HasSubstr("scheme.dp.placement = 'mixed': there is one master"));
 }
 
-/// Which machine each dedicated server of a simulated run lives on.
+/// The machines of the dedicated servers of a simulated run.
 std::vector<int> machines_of_servers(const ExperimentConfig& config, int world) {
   const RunPlan plan = plan_training(config, "ps", world);
   std::vector<int> machines;
@@ -519,7 +521,7 @@ TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {
   EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, 0);
 }
 
-TEST(Planner, SpreadsServersBesideWorkersOverMachines) {
+TEST(Planner, SpreadsColocatedServersOverMachines) {
   auto config = simulated_experiment();
   config.cluster->machines = 4;
   config.cluster->devices = 2;
@@ -687,7 +689,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
                                                        .placement = ps::Placement::colocated,
                                                        .server_device = ps::ServerDevice::cpu};
               }),
-              HasSubstr("servers beside workers use the device of their worker"));
+              HasSubstr("colocated servers use the device of their worker"));
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.seed = -1; }), HasSubstr("train.seed = -1"));
   EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 0; }), HasSubstr("train.timeout_s"));
@@ -755,4 +757,4 @@ TEST(Planner, ChecksTheInputsOnce) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

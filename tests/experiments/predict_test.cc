@@ -1,4 +1,4 @@
-// Which runs are predicted.
+// The runs that are predicted.
 #include "experiments/runner/run/predict.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 TEST(Predictions, AreNotMadeOfWorkersThatAreSlowed) {
@@ -49,4 +49,4 @@ TEST(Predictions, AreNotMadeOfRunsBetweenWhoseHostsAnotherLibraryMovesValues) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

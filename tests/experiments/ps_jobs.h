@@ -36,13 +36,14 @@ class PsJobs : public BenchPs {
   static void say(int socket, const std::string& text) {
     EXPECT_EQ(send(socket, text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
   }
-  /// The next line from the scheduler; what came before the end if it closes the connection.
+  /// The next line from the scheduler; the rest before the end if it closes the connection.
   static std::string hear_line(int socket) {
     std::string line;
     for (char c = 0; recv(socket, &c, 1, 0) == 1 && c != '\n';) line += c;
     return line;
   }
-  /// Says something to the scheduler, and returns what the scheduler says before it hangs up.
+  /// Sends a text to the scheduler, and returns the scheduler's answer before it closes the
+  /// connection.
   std::string answer_to(const std::string& text) const {
     const int made = connect_to_scheduler();
     say(made, text);

@@ -6,7 +6,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 using ::testing::AllOf;
@@ -43,8 +43,8 @@ TEST(PublishedChoices, ThatAreWrongAreNamed) {
 
 /// Every step takes as long as its samples on one device, half of it in 16 bits; whole models have
 /// no room on a device.
-std::vector<RunOutcome> made_up(const std::vector<RunPlan>& plans, double) {
-  std::vector<RunOutcome> out;
+std::vector<runner::RunOutcome> made_up(const std::vector<RunPlan>& plans, double) {
+  std::vector<runner::RunOutcome> out;
   for (const RunPlan& plan : plans) {
     RunRecord& row = out.emplace_back().row;
     row.plan = plan;
@@ -75,14 +75,15 @@ TEST(PublishedChoices, AreAnsweredInTheirWords) {
   ASSERT_EQ(answers.size(), 4u);
   EXPECT_EQ(answers[0].asked, "advised");
   EXPECT_EQ(answers[0].here, "zero1, bf16") << "the first that holds 24.9 GB in parts";
-  EXPECT_EQ(agreement_of(answers[0]), Agreement::contradicted);
+  EXPECT_EQ(runner::agreement_of(answers[0]), runner::Agreement::contradicted);
   EXPECT_THAT(answers[0].reason, HasSubstr("ddp"));
   EXPECT_EQ(answers[1].here.substr(0, 6), "barely") << "with its optimizer on the host";
-  EXPECT_EQ(agreement_of(answers[1]), Agreement::open) << "the sentence is not about this one";
+  EXPECT_EQ(runner::agreement_of(answers[1]), runner::Agreement::open)
+      << "the sentence is not about this one";
   EXPECT_EQ(answers[2].here, "good (80%)");
-  EXPECT_EQ(agreement_of(answers[2]), Agreement::to_the_digit);
+  EXPECT_EQ(runner::agreement_of(answers[2]), runner::Agreement::to_the_digit);
   EXPECT_EQ(answers[3].here, "high (20% of the step)");
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -11,7 +11,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -40,11 +40,11 @@ TEST_F(PublishedCases, GiveEachWorldItsFigure) {
   for (const RunPlan& run : planned(
            "worlds = [1, 2]\npublished_ms = [30, 20]\nfitted = [1]\nset = { train.steps = 9 }\n")) {
     if (run.purpose != Purpose::asked) {
-      EXPECT_TRUE(run.published.empty()) << run.id;
+      EXPECT_TRUE(run.listing.published.empty()) << run.id;
       continue;
     }
-    ASSERT_EQ(run.published.size(), 1u) << run.id;
-    EXPECT_EQ(run.published[0],
+    ASSERT_EQ(run.listing.published.size(), 1u) << run.id;
+    EXPECT_EQ(run.listing.published[0],
               (run.world == 1 ? Published{.value = 30, .fitted = true} : Published{.value = 20}));
     ++(run.world == 1 ? of_one : of_two);
   }
@@ -61,7 +61,7 @@ TEST_F(PublishedCases, MaySaySeveralThings) {
         {.measure = Measure::speed_up, .value = 1.6, .contradiction = "so not"},
         {.measure = Measure::hours, .value = 4, .samples = 150'000, .contradiction = "so not"},
         {.measure = Measure::state_gb, .value = 8.5, .contradiction = "so not"}};
-    EXPECT_EQ(run.published, expected);
+    EXPECT_EQ(run.listing.published, expected);
   }
 }
 
@@ -98,7 +98,7 @@ Published per_s(double value) { return {.measure = Measure::samples_per_s, .valu
 RunRecord published_row(const std::string& scheme, int world, double samples_per_s,
                         const Published& published) {
   RunRecord row = made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1});
-  row.plan.published = {published};
+  row.plan.listing.published = {published};
   return row;
 }
 
@@ -169,11 +169,11 @@ TEST(PublishedReport, KnowsSpeedUpsHoursAndMemory) {
   two.ranks[0].at_peak[MemoryKind::optimizer] = 5'000'000;
   two.ranks[0].at_peak[MemoryKind::activation] = 7'000'000;
   two.bounds = {10, 25};  // of 12.5 ms
-  two.plan.published = {{.measure = Measure::speed_up, .value = 2},
-                        {.measure = Measure::hours, .value = 1, .samples = 576'000},
-                        {.measure = Measure::parameter_gb, .value = 0.001},
-                        {.measure = Measure::state_gb, .value = 0.01},
-                        {.measure = Measure::peak_gb, .value = 0.017}};
+  two.plan.listing.published = {{.measure = Measure::speed_up, .value = 2},
+                                {.measure = Measure::hours, .value = 1, .samples = 576'000},
+                                {.measure = Measure::parameter_gb, .value = 0.001},
+                                {.measure = Measure::state_gb, .value = 0.01},
+                                {.measure = Measure::peak_gb, .value = 0.017}};
   const auto figures = published_figures(summarise({one, two}));
   ASSERT_EQ(figures.size(), 5u);
   EXPECT_DOUBLE_EQ(*figures[0].here, 1.6);
@@ -270,7 +270,7 @@ class PublishedCollectives : public ::testing::Test {
  protected:
   std::string complaint(const std::string& lines) const {
     const std::string file = folder_.write("trial.toml", "[[collective]]\n" + lines);
-    return testing::complaint([&] { read_collectives(file); });
+    return testing::complaint([&] { tools::bench::read_collectives(file); });
   }
   testing::TemporaryFolder folder_;
 };
@@ -282,8 +282,9 @@ TEST_F(PublishedCollectives, AreSimulated) {
   const std::string file =
       folder_.write("trial.toml", std::string("[[collective]]\n") + one_collective +
                                       "busbw = [10, 200]\nfitted = [1]\n");
-  ASSERT_TRUE(lists_collectives(file));
-  const auto figures = simulate_collectives(read_collectives(file), "trial");
+  ASSERT_TRUE(tools::bench::lists_collectives(file));
+  const auto figures =
+      tools::bench::simulate_collectives(tools::bench::read_collectives(file), "trial");
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[0].experiment, "trial");
   EXPECT_EQ(figures[0].world, 8);
@@ -301,14 +302,16 @@ TEST_F(PublishedCollectives, OfSmallArraysAreTimes) {
   const std::string file = folder_.write(
       "trial.toml", "[[collective]]\nlabel = \"A100\"\ncluster = \"" RINGSIDE_CLUSTERS
                     "/a100-128x8.toml\"\nworld = 256\nsizes_b = [512, 1024]\nus = [63, 64]\n");
-  const auto figures = simulate_collectives(read_collectives(file), "trial");
+  const auto figures =
+      tools::bench::simulate_collectives(tools::bench::read_collectives(file), "trial");
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[0].figure, "us, 512 B");
   EXPECT_DOUBLE_EQ(figures[0].published, 63);
   EXPECT_DOUBLE_EQ(figures[1].published, 64);
   // A tree with LL: 2 x 7 steps of 1 us, which is NVLink's latency, and 2 x 5 of 5 us.
   EXPECT_NEAR(*figures[0].here, 6.8 + 14 + 50, 0.1);
-  const auto rings = simulate_collectives(read_collectives(file), "trial", false);
+  const auto rings =
+      tools::bench::simulate_collectives(tools::bench::read_collectives(file), "trial", false);
   EXPECT_GT(*rings[0].here, 446 * 3.4 + 64 * 9.6);
 }
 
@@ -339,4 +342,4 @@ TEST_F(PublishedCollectives, ThatAreWrongAreNamed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "experiments/tools/bench/rank/serve.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 using ::testing::AllOf;
@@ -265,4 +265,4 @@ TEST_F(RankGroups, MakeRanksDoWhatIsMeasured) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench

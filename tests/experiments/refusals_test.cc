@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -58,4 +58,4 @@ TEST_F(RefusalsTest, WhatIsCountedIsSaidAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -102,7 +102,7 @@ TEST(ReportPage, SaysWhatAllRunsHaveInCommon) {
 
 TEST(ReportPage, NoTextEndsItsScript) {
   auto rows = two_rows();
-  rows[1].plan.label = "</script><b onload=\"\"> \\ & ü \xff";
+  rows[1].plan.listing.label = "</script><b onload=\"\"> \\ & ü \xff";
   const std::string page = report_page(small_page(), {report_of_rows(rows)}, "");
   EXPECT_EQ(data_of(page)["reports"][0]["summary"]["cases"][1]["label"],
             "</script><b onload=\"\"> \\ & ü \ufffd");
@@ -118,9 +118,9 @@ TEST(ReportPage, MarksTheFastestWithoutMarkdown) {
     for (int repeat = 0; repeat < 2; ++repeat) {  // one alone would tell nothing
       RunRecord& row =
           rows.emplace_back(made_up_row(i < 2 ? "ddp" : "dp", 2, repeat, rates[i], "a", {2, 1}));
-      row.plan.swept = {{"train.micro_batch", i % 2 == 0 ? "1" : "2"}};
-      row.plan.label = row.plan.family + row.plan.swept[0].value;
-      row.plan.id = row.plan.label + "-r" + std::to_string(repeat);
+      row.plan.listing.swept = {{"train.micro_batch", i % 2 == 0 ? "1" : "2"}};
+      row.plan.listing.label = row.plan.listing.family + row.plan.listing.swept[0].value;
+      row.plan.id = row.plan.listing.label + "-r" + std::to_string(repeat);
     }
   const auto report = report_of_rows(rows);
   for (const auto& table : report["tables"])
@@ -161,10 +161,10 @@ TEST(ReportPage, Of100CasesIsBelow6Megabytes) {
     RunRecord& row = rows.emplace_back(row_of_many(16));
     row.loss.clear();
     row.samples_per_s += i;
-    row.plan.label = row.plan.family = "ddp with a long name " + std::to_string(i);
-    row.plan.id = row.plan.label;
+    row.plan.listing.label = row.plan.listing.family = "ddp with a long name " + std::to_string(i);
+    row.plan.id = row.plan.listing.label;
     row.plan.train.micro_batch = i + 1;
-    row.plan.line = i;
+    row.plan.listing.line = i;
     for (int step = 0; step < 400; ++step) {
       row.loss.push_back(1.0 / (3 + step));
       row.evaluations.push_back({.step = step, .loss = 1.0 / (7 + step), .training_s = step / 7.0});
@@ -185,9 +185,9 @@ TEST(SweepsInSummaries, HaveNumbersAndSayWhereTheFastestChanges) {
       for (int repeat = 0; repeat < 2; ++repeat) {  // one alone would tell nothing
         RunRecord& row = rows.emplace_back(
             made_up_row(scheme == 0 ? "dp" : "ddp", 2, repeat, rates[scheme][v], "a", {2, 1}));
-        row.plan.swept = {{"scheme.key", values[v]}};
-        row.plan.label = row.plan.family + values[v];
-        row.plan.id = row.plan.label + "-r" + std::to_string(repeat);
+        row.plan.listing.swept = {{"scheme.key", values[v]}};
+        row.plan.listing.label = row.plan.listing.family + values[v];
+        row.plan.id = row.plan.listing.label + "-r" + std::to_string(repeat);
       }
   const auto sweeps = summary_json("trial", summarise(rows))["sweeps"];
   ASSERT_EQ(sweeps.size(), 1u);
@@ -214,9 +214,10 @@ TEST(ReadableJson, HasAListOfPlainValuesOnOneLine) {
   EXPECT_EQ(nlohmann::ordered_json::parse(text), value);
 }
 
-TEST(Summaries, OfRowsThatNobodyCanTellApartHaveOneOfThem) {
+TEST(Summaries, OfRowsThatCannotBeToldApartHaveOneOfThem) {
   RunRecord row = made_up_row("ddp", 2, 0, 100, "a", {2, 1}), other = row;
-  other.plan.label = "another";  // under the same name, as in a folder that was put together
+  other.plan.listing.label =
+      "another";  // under the same name, as in a folder that was put together
   EXPECT_EQ(summarise({row, other}).size(), 1u);
 }
 
@@ -265,4 +266,4 @@ TEST(SetupOfCases, SaysWhatARepetitionNeeds) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

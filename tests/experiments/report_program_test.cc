@@ -10,7 +10,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/experiments/program_test.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -126,4 +126,4 @@ TEST_F(ReportProgram, StandsBesideTheSummaryOfAComparison) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -268,7 +268,7 @@ TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   };
   EXPECT_EQ(threaded([&](RunRecord& row) { row.loss[1] = next_to_1; }), Proof::to_rounding);
   EXPECT_EQ(threaded([](RunRecord& row) { row.parameter_hashes = {"b"}; }), Proof::different);
-  // A library between ranks adds up in an order that nobody knows, so bits may differ.
+  // A library between ranks adds up in an unknown order, so bits may differ.
   const auto rounded = [&](const std::function<void(RunRecord&)>& change) {
     return proof_of([&](RunRecord& row) {
       row.plan.sums.unknown_order = true;
@@ -334,7 +334,7 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   auto runs = plan_comparison(config);
   RunRecord grouped = plain;
   grouped.plan = runs[0];
-  ASSERT_EQ(grouped.plan.label, "single x2");
+  ASSERT_EQ(grouped.plan.listing.label, "single x2");
   grouped.parameter_hashes = {"grouped"};
   auto cases = summarise({grouped, plain, ddp});
   EXPECT_EQ(cases[0].label, "single");
@@ -542,7 +542,7 @@ RunRecord on_all_cores(int threads, int repeat, double samples_per_s) {
   RunRecord row = made_up_row("single", 1, repeat, samples_per_s, "c", {2, 1 + 1e-7});
   row.plan.purpose = Purpose::all_cores;
   row.plan.device.threads = threads;
-  row.plan.label = fmt::format("single ({} threads)", threads);
+  row.plan.listing.label = fmt::format("single ({} threads)", threads);
   row.plan.id = fmt::format("single-t{}-r{}", threads, repeat);
   return row;
 }
@@ -708,4 +708,4 @@ TEST(LargestDifference, IsRelativeAndNeverMissesAnything) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

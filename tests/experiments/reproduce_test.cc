@@ -10,7 +10,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -227,4 +227,4 @@ TEST_F(Reproduce, GoesOnWhenRunsFail) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

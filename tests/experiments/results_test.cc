@@ -18,7 +18,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -102,7 +102,7 @@ TEST_F(Results, RowsThatAreKeptStayWhereTheyAre) {
   EXPECT_EQ(read("traces/single-w1-r0.json"), "old");
 }
 
-TEST_F(Results, FilesOfSomebodyElseAreRefused) {
+TEST_F(Results, FilesOfAnotherProgramAreRefused) {
   std::filesystem::create_directories(path());
   write("summary.md", "mine");
   EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }),
@@ -148,8 +148,9 @@ TEST_F(Results, AreNotWrittenThroughLinks) {
   }
   EXPECT_THAT(complaint([&] { folder.append(row("single")); }),
               HasSubstr("rows.jsonl: this is no file, and links are not followed; remove it"));
-  EXPECT_THAT(complaint([&] { EventFile(folder.files(), ResultsFolder::events_file); }),
-              HasSubstr("progress.jsonl: this is no file, and links are not followed"));
+  EXPECT_THAT(
+      complaint([&] { tools::watch::EventFile(folder.files(), ResultsFolder::events_file); }),
+      HasSubstr("progress.jsonl: this is no file, and links are not followed"));
   std::filesystem::create_directory(temporary_.path() / "elsewhere");
   std::filesystem::create_symlink(temporary_.path() / "elsewhere", path() / "traces");
   EXPECT_THAT(complaint([&] { folder.write("traces/single-w1-r0.json", "new"); }),
@@ -415,7 +416,7 @@ TEST_F(Results, ResumingWithOtherCasesKeepsThoseThatAreThere) {
     EXPECT_EQ(run.optimizer.lr, 0.5) << run.id;
   take_lines(rows, runs);
   for (const RunRecord& row : rows)
-    EXPECT_EQ(row.plan.line >= static_cast<int>(runs.size()),
+    EXPECT_EQ(row.plan.listing.line >= static_cast<int>(runs.size()),
               row.plan.train.precision == Precision::bf16)
         << row.plan.id;
 
@@ -459,7 +460,8 @@ TEST_F(Results, ResumingWithAnotherFirstPointKeepsTheReferencesOfAll) {
     if (runs.size() < rows.size()) continue;
     for (const RunPlan& run : remaining_runs(runs, rows, 1)) EXPECT_EQ(run.train.warmup, 3);
     take_lines(rows, runs);
-    for (const RunRecord& row : rows) EXPECT_LT(row.plan.line, static_cast<int>(runs.size()));
+    for (const RunRecord& row : rows)
+      EXPECT_LT(row.plan.listing.line, static_cast<int>(runs.size()));
   }
 }
 
@@ -643,4 +645,4 @@ TEST_F(Results, TellWhichProgramMadeThem) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// Runs that something disturbed are made again.
+// Disturbed runs are made again.
 #include "experiments/runner/run/runner.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include "tests/experiments/told_events.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST_F(Running, SimulatedRowsAreNeverDisturbed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -85,4 +85,4 @@ TEST_F(SavedResultsTest, NamesAFolderThatHoldsNoResults) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "tests/experiments/program_test.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 using testing::Ended;
@@ -17,29 +17,29 @@ using ::testing::HasSubstr;
 
 const std::string a100 = RINGSIDE_CLUSTERS "/dgx-a100.toml";
 
-/// What all-reduces of 4 and 8 devices reach on a cluster with other latencies and a curve.
-std::vector<PublishedCollective> tables_of(const sim::ClusterSpec& cluster,
-                                           std::initializer_list<int> worlds) {
-  std::vector<PublishedCollective> tables;
+/// The rates of all-reduces of 4 and 8 devices on a cluster with other latencies and a curve.
+std::vector<bench::PublishedCollective> tables_of(const sim::ClusterSpec& cluster,
+                                                  std::initializer_list<int> worlds) {
+  std::vector<bench::PublishedCollective> tables;
   for (const int world : worlds) {
-    PublishedCollective one{.label = "made up", .cluster = a100, .world = world};
+    bench::PublishedCollective one{.label = "made up", .cluster = a100, .world = world};
     for (const std::int64_t size : {1 << 10, 1 << 20, 1 << 24, 1 << 26}) one.sizes.push_back(size);
     one.busbw.assign(one.sizes.size(), 0);
-    CommBench bench = bench_of(one);
+    bench::CommBench bench = bench::bench_of(one);
     bench.cluster = cluster;
     std::size_t i = 0;
-    run_comm_bench(bench, [&](const CommRow& row) { one.busbw[i++] = row.bus_bw; });
+    bench::run_comm_bench(bench, [&](const bench::CommRow& row) { one.busbw[i++] = row.bus_bw; });
     tables.push_back(std::move(one));
   }
   return tables;
 }
 
 TEST(FitOfLinks, FindsTheLatencyAndTheCurveThatTablesWereMadeWith) {
-  sim::ClusterSpec made = read_cluster(a100);
+  sim::ClusterSpec made = runner::read_cluster(a100);
   made.collective.tuning = sim::CollectiveTuning::rings;
   made.collective.base_us = 50;
   made.peer.by_mb.points = {{1.048576, 0.25}, {16.777216, 0.5}, {67.108864, 0.75}};
-  sim::ClusterSpec cluster = read_cluster(a100);
+  sim::ClusterSpec cluster = runner::read_cluster(a100);
   const auto figures = fit_links(cluster, tables_of(made, {4, 8}));
   EXPECT_EQ(cluster.collective.tuning, sim::CollectiveTuning::rings);
   EXPECT_NEAR(cluster.collective.base_us, 50, 0.1);
@@ -54,9 +54,9 @@ TEST(FitOfLinks, FindsTheLatencyAndTheCurveThatTablesWereMadeWith) {
 }
 
 TEST(FitOfLinks, LeavesTheSizesOfASingleTableOut) {
-  sim::ClusterSpec made = read_cluster(a100);
+  sim::ClusterSpec made = runner::read_cluster(a100);
   made.peer.by_mb.points = {{1.048576, 0.2}, {16.777216, 0.9}, {67.108864, 0.9}};
-  sim::ClusterSpec cluster = read_cluster(a100);
+  sim::ClusterSpec cluster = runner::read_cluster(a100);
   const auto figures = fit_links(cluster, tables_of(made, {8}));
   ASSERT_EQ(figures.size(), 4u);
   EXPECT_FALSE(figures[0].left_out);
@@ -67,7 +67,7 @@ TEST(FitOfLinks, LeavesTheSizesOfASingleTableOut) {
 }
 
 TEST(FitOfLinks, AreOfLinks) {
-  sim::ClusterSpec cluster = read_cluster(a100);
+  sim::ClusterSpec cluster = runner::read_cluster(a100);
   const auto tables = tables_of(cluster, {8});
   cluster.collective.kind = sim::CollectiveKind::shm;
   EXPECT_THAT(testing::complaint([&] { fit_links(cluster, tables); }),
@@ -117,12 +117,12 @@ published_per_s = [15000]
                     HasSubstr("Figures of several devices, or of no speed, were left alone: 1."),
                     HasSubstr("Written to results/dgx-a100-fitted.toml")));
   const std::string file = (folder_.path() / "results/dgx-a100-fitted.toml").string();
-  const sim::ClusterSpec fitted = read_cluster(file);
+  const sim::ClusterSpec fitted = runner::read_cluster(file);
   ASSERT_EQ(fitted.speeds.size(), 1u);
   EXPECT_EQ(fitted.speeds[0].model, "resnet-18-cifar");
   EXPECT_EQ(fitted.speeds[0].precision, "fp16");
-  EXPECT_EQ(fitted.nic, read_cluster(a100).nic);
-  EXPECT_EQ(fitted.device.tflops, read_cluster(a100).device.tflops);
+  EXPECT_EQ(fitted.nic, runner::read_cluster(a100).nic);
+  EXPECT_EQ(fitted.device.tflops, runner::read_cluster(a100).device.tflops);
   EXPECT_GT(fitted.collective.error, 0);
 
   const Ended again = run({"validate", "steps.toml", "--set", "device.cluster=" + file});
@@ -134,4 +134,4 @@ published_per_s = [15000]
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

@@ -138,7 +138,7 @@ TEST_F(Surroundings, AFullOutputIsAnError) {
   }
 }
 
-/// A pipe that is full and that nobody reads. end() is the end for writing.
+/// A pipe that is full and that is not read. end() is the end for writing.
 class FullPipe {
  public:
   FullPipe() {

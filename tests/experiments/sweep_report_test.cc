@@ -6,7 +6,7 @@
 #include "experiments/runner/report/sweep.h"
 #include "tests/experiments/made_up_rows.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -186,4 +186,4 @@ TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

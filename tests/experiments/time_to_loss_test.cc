@@ -1,4 +1,4 @@
-// When runs reach a held-out loss, and what they paid until then.
+// The time at which runs reach a held-out loss, and their cost until then.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "experiments/runner/report/report.h"
 #include "tests/experiments/made_up_rows.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -19,7 +19,7 @@ RunRecord evaluated(const std::string& scheme, int world, std::int64_t seed, dou
   RunRecord row = made_up_row(scheme, world, 0, 2 / step_s, "a", {2, 1});
   row.plan.train.seed = seed;
   row.plan.id += std::to_string(seed);
-  row.plan.target_kind = TargetKind::single;
+  row.plan.listing.target_kind = TargetKind::single;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const auto step = static_cast<std::int64_t>(2 * (i + 1));
     const double seconds = static_cast<double>(step) * step_s;
@@ -108,16 +108,16 @@ TEST(TimeToLoss, SingleWithAnotherLearningRateDoesNotCount) {
 
 TEST(TimeToLoss, AGivenTargetNeedsNoSingle) {
   RunRecord row = evaluated("ddp", 2, 1, 0.5, {4, 3, 2});
-  row.plan.target_kind = TargetKind::number;
-  row.plan.target_loss = 2.5;
+  row.plan.listing.target_kind = TargetKind::number;
+  row.plan.listing.target_loss = 2.5;
   const auto cases = summarise({row});
   ASSERT_TRUE(cases[0].time_to_loss);
   EXPECT_DOUBLE_EQ(cases[0].time_to_loss->seconds->median, 2.5);
   EXPECT_FALSE(cases[0].time_to_loss->final_difference);
-  row.plan.target_kind = TargetKind::none;
+  row.plan.listing.target_kind = TargetKind::none;
   EXPECT_FALSE(summarise({row})[0].time_to_loss);
   EXPECT_THAT(summary_text(summarise({row})), Not(HasSubstr("time to loss |")));
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

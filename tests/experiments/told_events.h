@@ -1,4 +1,4 @@
-// Events that a test listens to, and a scripted comparison that tells some.
+// Events that a test listens to, and a scripted comparison that produces some.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,28 @@
 namespace ringside::testing {
 
 /// Keeps all events.
-class Told : public ProgressListener {
+class Told : public runner::ProgressListener {
  public:
-  void hear(const ProgressEvent& event) override { events.push_back(event); }
+  void hear(const runner::ProgressEvent& event) override { events.push_back(event); }
 
   /// All events of one kind, in their order.
   template <class Event>
   std::vector<Event> all() const {
     std::vector<Event> out;
-    for (const ProgressEvent& event : events)
+    for (const runner::ProgressEvent& event : events)
       if (const auto* one = std::get_if<Event>(&event.what)) out.push_back(*one);
     return out;
   }
 
-  std::vector<ProgressEvent> events;
+  std::vector<runner::ProgressEvent> events;
 };
 
 /// A comparison of `single` at world 1 and of two repeats of `ddp` at world 2, six steps each, with
 /// clocks that the test moves.
 class ScriptedComparison {
  public:
-  explicit ScriptedComparison(std::vector<ProgressListener*> listeners)
-      : feed(
+  explicit ScriptedComparison(std::vector<runner::ProgressListener*> listeners)
+      : runner::feed(
             [&] {
               listeners.push_back(&told);
               return listeners;
@@ -73,7 +73,7 @@ class ScriptedComparison {
   double now = 1000;
   Told told;
   std::vector<RunPlan> plans;
-  EventFeed feed;
+  runner::EventFeed feed;
 };
 
 }  // namespace ringside::testing

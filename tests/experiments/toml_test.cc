@@ -10,7 +10,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST(Toml, AFieldTakesItsTypeOrTheErrorSaysWhatIsWanted) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "experiments/runner/results/read_trace.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 TEST(TraceTest, SpansOfOneLineDoNotOverlap) {
@@ -90,4 +90,4 @@ TEST(TraceTest, WhatIsNoTraceIsRefused) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::DoubleNear;
@@ -158,4 +158,4 @@ TEST(Holm, MultipliesTheSmallestByAllAndNoneBelowThoseBefore) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// What a sample computes, and how much of the devices' peak a run makes use of.
+// The operations of a sample, and the share of the devices' peak that a run uses.
 #include "experiments/runner/report/utilization.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::DoubleEq;
@@ -161,4 +161,4 @@ TEST(Overlap, IsTheCommunicationThatIsNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

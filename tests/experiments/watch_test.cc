@@ -15,7 +15,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 using ::testing::ElementsAre;
@@ -27,12 +27,12 @@ class Writer {
  public:
   explicit Writer(const std::filesystem::path& path, const std::vector<RunRecord>& kept = {})
       : folder(path) {
-    folder.start(kept, plan_json(ScriptedComparison({}).plans, {}).dump(), "{}");
-    events.emplace(folder.files(), ResultsFolder::events_file);
-    comparison.emplace(std::vector<ProgressListener*>{&*events});
+    folder.start(kept, runner::plan_json(ScriptedComparison({}).plans, {}).dump(), "{}");
+    events.emplace(folder.files(), runner::ResultsFolder::events_file);
+    comparison.emplace(std::vector<runner::ProgressListener*>{&*events});
   }
 
-  ResultsFolder folder;
+  runner::ResultsFolder folder;
   std::optional<EventFile> events;
   std::optional<ScriptedComparison> comparison;
 };
@@ -40,7 +40,7 @@ class Writer {
 class Watching : public ::testing::Test {
  protected:
   std::filesystem::path path() const { return folder_.path() / "trial"; }
-  std::filesystem::path events() const { return path() / ResultsFolder::events_file; }
+  std::filesystem::path events() const { return path() / runner::ResultsFolder::events_file; }
   /// Adds bytes to the file of events, as a process does that is slow to write a line.
   void add(const std::string& bytes) const {
     std::ofstream(events(), std::ios::app | std::ios::binary) << bytes;
@@ -60,7 +60,7 @@ TEST_F(Watching, FollowsStepByStepToTheEnd) {
   std::filesystem::remove(events());  // it is still measuring speeds
   Watch watch(path());
   EXPECT_EQ(watch.look().state, Watched::preparing);
-  writer->events.emplace(writer->folder.files(), ResultsFolder::events_file);
+  writer->events.emplace(writer->folder.files(), runner::ResultsFolder::events_file);
   writer->comparison->begin();
   EXPECT_THAT(names(watch.look()), ElementsAre("comparison_began"));
   EXPECT_EQ(watch.standing().planned(), 3);
@@ -71,11 +71,11 @@ TEST_F(Watching, FollowsStepByStepToTheEnd) {
   EXPECT_THAT(names(look), ElementsAre("run_began", "step_done", "step_done", "step_done",
                                        "step_done", "step_done", "step_done", "run_ended"));
   EXPECT_EQ(watch.standing().done(), 1);
-  writer->comparison->feed.end({ComparisonStatus::ok, 0, "", "trial"});
+  writer->comparison->feed.end({runner::ComparisonStatus::ok, 0, "", "trial"});
   look = watch.look();
   EXPECT_EQ(look.state, Watched::ended) << "although its process has not let go of the folder yet";
   EXPECT_TRUE(look.complaints.empty());
-  EXPECT_EQ(watch.standing().end()->status, ComparisonStatus::ok);
+  EXPECT_EQ(watch.standing().end()->status, runner::ComparisonStatus::ok);
 }
 
 TEST_F(Watching, FollowsAWriterInAnotherThread) {
@@ -99,7 +99,7 @@ TEST_F(Watching, FollowsAWriterInAnotherThread) {
     state = look.state;
     EXPECT_TRUE(look.complaints.empty());
     for (const FollowedLine& line : look.lines)
-      if (const auto* step = std::get_if<StepDone>(&line.event->what)) {
+      if (const auto* step = std::get_if<runner::StepDone>(&line.event->what)) {
         EXPECT_EQ(step->step, last + 1);
         last = step->step;
       }
@@ -113,7 +113,7 @@ TEST_F(Watching, ALineThatIsBeingWrittenIsReadOnceItIsWhole) {
   writer.comparison->begin();
   Watch watch(path());
   EXPECT_EQ(watch.look().lines.size(), 1u);
-  const std::string line = json_line({5, RunBegan{writer.comparison->plans[0].id}});
+  const std::string line = runner::json_line({5, runner::RunBegan{writer.comparison->plans[0].id}});
   add(line.substr(0, 20));
   Watch::Look look = watch.look();
   EXPECT_TRUE(look.lines.empty());
@@ -121,7 +121,7 @@ TEST_F(Watching, ALineThatIsBeingWrittenIsReadOnceItIsWhole) {
   add(line.substr(20));
   EXPECT_THAT(names(watch.look()), ElementsAre("run_began"));
   EXPECT_TRUE(watch.standing().present());
-  // What will never become an event is told once, with its place.
+  // A line that will never become an event is reported once, with its place.
   add("{\"event\": 7}\n" + line);
   look = watch.look();
   EXPECT_THAT(names(look), ElementsAre("run_began"));
@@ -155,7 +155,7 @@ TEST_F(Watching, AResumedComparisonIsFollowedFromItsBeginning) {
     first.comparison->begin();
     first.comparison->make(0, 4);
     first.folder.append(kept);
-    first.comparison->feed.end({ComparisonStatus::interrupted, 130, "interrupted", ""});
+    first.comparison->feed.end({runner::ComparisonStatus::interrupted, 130, "interrupted", ""});
   }
   Watch early(path());
   EXPECT_EQ(early.look().state, Watched::ended);
@@ -182,7 +182,7 @@ TEST_F(Watching, ANewComparisonInTheFolderIsFollowedToo) {
   writer->comparison->make(0, 4);
   writer.reset();
   writer.emplace(path());
-  EXPECT_TRUE(std::filesystem::exists(path() / "before-1" / ResultsFolder::events_file));
+  EXPECT_TRUE(std::filesystem::exists(path() / "before-1" / runner::ResultsFolder::events_file));
   writer->comparison->begin();
   const Watch::Look look = watch.look();
   EXPECT_EQ(look.state, Watched::running);
@@ -203,7 +203,7 @@ TEST_F(Watching, AFolderWithoutEventsIsShownByItsRows) {
   EXPECT_EQ(half.standing().planned(), 3);
   EXPECT_EQ(half.standing().done(), 2);
   {
-    ResultsFolder folder(path());
+    runner::ResultsFolder folder(path());
     folder.append(failed_row(ScriptedComparison({}).plans[2], "rank 1 gave up"));
   }
   Watch whole(path());
@@ -211,7 +211,7 @@ TEST_F(Watching, AFolderWithoutEventsIsShownByItsRows) {
   EXPECT_EQ(look.state, Watched::ended);
   EXPECT_THAT(names(look), ElementsAre("comparison_began", "run_ended", "run_ended", "run_ended",
                                        "comparison_ended"));
-  EXPECT_EQ(whole.standing().end()->status, ComparisonStatus::failed);
+  EXPECT_EQ(whole.standing().end()->status, runner::ComparisonStatus::failed);
   EXPECT_EQ(whole.standing().end()->error, "1 of 3 runs failed");
   EXPECT_EQ(whole.standing().cases()[0].median()->samples_per_s, 4);
 }
@@ -227,12 +227,12 @@ TEST_F(Watching, DoesNotKeepAComparisonFromItsFolder) {
   std::filesystem::create_directory(path());
   std::atomic<bool> asks = true;
   std::thread watcher([&] {
-    while (asks) is_held(path());
+    while (asks) runner::is_held(path());
   });
-  for (int i = 0; i < 20; ++i) ResultsFolder folder(path());
+  for (int i = 0; i < 20; ++i) runner::ResultsFolder folder(path());
   asks = false;
   watcher.join();
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -26,7 +26,7 @@ bool has_frames_that_fit(const ps::Server& server, int worker, const Message& me
   }
 }
 
-/// What a server of a tiny model may hold at most, whatever it is told.
+/// The most memory that a server of a tiny model may hold, whatever messages it gets.
 constexpr std::int64_t most_bytes = 16 << 20;
 
 }  // namespace

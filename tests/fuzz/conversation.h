@@ -11,12 +11,12 @@
 
 namespace ringside::fuzz {
 
-/// A conversation with a server: mostly right messages, some of them wrong in any way.
+/// A sequence of messages to a server: mostly valid ones, some of them wrong in any way.
 class Conversation {
  public:
   Conversation(Input& input, Device& device, const std::vector<ps::Chunk>& chunks,
                const ps::ServerConfig& config);
-  /// Changes a message before it is sent, for what only one kind of server understands.
+  /// Changes a message before it is sent, for messages that only one kind of server understands.
   virtual void shape(ps::Message&, int) {}
   virtual ~Conversation() = default;
 

@@ -13,7 +13,7 @@
 
 namespace ringside::fuzz {
 
-/// Ends the program if something does not hold, as fuzzers want it.
+/// Ends the program if a condition does not hold, as fuzzers expect.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   fmt::print(stderr, "this does not hold: {}\n", what);

@@ -1,4 +1,4 @@
-// What fuzzers have found worth keeping, in an ordinary build.
+// Replays of inputs that fuzzers have found, in an ordinary build.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -24,7 +24,7 @@ struct Range : Unit {
   Tensor backward(const Tensor& grad_output) override { return grad_output; }
 };
 
-/// What lives as long as the program, because it is slow to make.
+/// Objects that live as long as the program, because they are slow to make.
 struct World {
   World() {
     model.units.push_back(std::make_unique<Range>(50, *device));

@@ -1,4 +1,4 @@
-"""Several hosts on this machine, for tests of what runs on more than one."""
+"""Several hosts on this machine, for tests of runs on more than one."""
 
 import sys
 import unittest

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, LeastTraffic,
 INSTANTIATE_TEST_SUITE_P(HostsWithAlgorithm, SumsAndGathers, ::testing::ValuesIn(all_algorithms()),
                          name_of_world);
 
-/// What a rank has after an operation, bit by bit.
+/// The result of a rank after an operation, bit by bit.
 using Bits = std::vector<std::byte>;
 
 /// Values of which sums in another order have other bits.
@@ -341,7 +341,7 @@ TEST(HostsFail, WhenAMessageHasAnotherLength) {
               "test: message 1 from rank 0 to rank 1 is sent with 16 bytes and received with 20");
 }
 
-TEST(HostsFail, WhenNobodySendsAMessage) {
+TEST(HostsFail, WhenAMessageIsNotSent) {
   Door door;
   const auto errors = errors_of_hosts({0, 1}, soon, [&](const Rank& r) {
     if (r.rank == 0) {
@@ -455,7 +455,7 @@ std::vector<int> connect_as_a_stranger(const std::string& published, int other) 
   return out;
 }
 
-/// What two ranks throw beside a stranger that is faster than they.
+/// The errors of two ranks if a stranger connects before them.
 std::vector<std::string> errors_beside_a_stranger(const std::function<void(int socket)>& act) {
   const TemporaryFolder folder;
   ClosedStore store(folder.path());
@@ -491,7 +491,7 @@ TEST(HostsFail, WhenAStrangerTakesThePlaceOfARankAndSaySo) {
       }};
   for (const auto& act : acts)
     for (const std::string& error : errors_beside_a_stranger(act))
-      EXPECT_THAT(error, HasSubstr("somebody else has connected in its place"));
+      EXPECT_THAT(error, HasSubstr("another process has connected in its place"));
 }
 
 TEST(HostsOfOneGroup, MayAllBeOne) {

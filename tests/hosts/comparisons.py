@@ -1,4 +1,4 @@
-"""Comparisons on the hosts of a stage: how each launcher starts them, and what they leave."""
+"""Comparisons on the hosts of a stage: their start by each launcher, and the files and processes they leave."""
 
 import json
 import os
@@ -72,7 +72,7 @@ class Comparison:
                                                    **options)
 
     def by_hand(self, *more, env=None, timeout=60):
-        """What each process printed, by agent, once all have ended, and their statuses."""
+        """The output of each process, by agent, once all have ended, and their statuses."""
         processes = [self.start_agent(agent, *more, env=env) for agent in range(self.agents)]
         return finish(processes, timeout)
 
@@ -107,6 +107,6 @@ def program():
 
 
 def left_on(stage):
-    """What runs or lies on the hosts of a stage that nobody has asked for."""
+    """Processes and files on the hosts of a stage that should not be there."""
     return [f"{host.name}: {what}" for host in stage.hosts if host.here
             for what in [*host.processes(), *host.files()]]

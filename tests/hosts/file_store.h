@@ -17,7 +17,7 @@
 
 namespace ringside::testing {
 
-/// A file for each key. Whoever made the folder removes it.
+/// A file for each key. The maker of the folder removes it.
 class FileStore : public Store {
  public:
   explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -32,7 +32,8 @@ class FileStore : public Store {
     const timespec nap{0, 200'000};
     for (const double end = seconds_now() + timeout_s;; nanosleep(&nap, nullptr)) {
       if (auto value = try_get(key)) return std::move(*value);
-      if (seconds_now() > end) throw Error("store: nobody set '{}' within {} s", key, timeout_s);
+      if (seconds_now() > end)
+        throw Error("store: key '{}' was not set within {} s", key, timeout_s);
     }
   }
   std::optional<std::string> try_get(const std::string& key) override {

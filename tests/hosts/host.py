@@ -1,4 +1,4 @@
-"""One host of a stage: starts things in it, and says what runs and lies there."""
+"""One host of a stage: starts processes in it, and lists its processes and files."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ LISTENING = "0A"  # the state, in /proc/net/tcp
 
 
 class Skip(unittest.SkipTest):
-    """This machine refuses what the stage needs."""
+    """This machine does not allow what the stage needs."""
 
 
 class Failed(Exception):
@@ -86,7 +86,7 @@ def start_within(holder, words, kinds, cwd=None, environment=None, **options):
 
 
 class Process:
-    """What runs in a host; `number` is its process id as this process sees it."""
+    """A process of a host; `number` is its process id as this process sees it."""
 
     def __init__(self, number, words):
         self.number, self.words = number, words
@@ -151,7 +151,7 @@ class Host:
         return subprocess.CompletedProcess(words, process.returncode, *texts)
 
     def processes(self):
-        """All that run here, but for what belongs to the stage: its servers, and the process that holds the host."""
+        """All processes here, except those of the stage: its servers, and the process that holds the host."""
         found = []
         try:
             namespace = os.readlink(f"/proc/{self.holder}/ns/pid")
@@ -165,12 +165,12 @@ class Host:
                 words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
             except OSError:  # it has ended meanwhile
                 continue
-            if words:  # else it has ended, and nobody has asked for its status
+            if words:  # else it has ended, and its status has not been collected
                 found.append(Process(number, words))
         return found
 
     def serves(self, process):
-        """Says that what start() gave belongs to the stage, with the processes that it has made by now."""
+        """Notes that the process of start() belongs to the stage, with the processes that it has made by now."""
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         self.servers.update((process.pid, *map(int, children.split())))
 
@@ -204,14 +204,14 @@ class Host:
         return ports
 
     def link_down(self):
-        """As if somebody pulled the cable: the host itself sees it."""
+        """As if the cable was pulled: the host itself notices it."""
         self.stage.network.on_host(self.index, "link set eth0 down")
 
     def link_up(self):
         self.stage.network.on_host(self.index, "link set eth0 up")
 
     def lose(self):
-        """The host is gone: nobody hears a word of it any more, not even that its connections end."""
+        """The host is gone: nothing from it reaches others any more, not even the end of its connections."""
         if self.here:
             self.here = False
             self.stage.network.on_switch(f"link delete port{self.index}")

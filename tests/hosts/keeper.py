@@ -98,7 +98,7 @@ def contain(inside, *arguments):
 
 
 def reap():
-    """What a first process does for the orphans of its namespace."""
+    """The work of a first process for the orphans of its namespace."""
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     os.dup2(1, 2)
     while True:

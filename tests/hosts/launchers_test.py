@@ -44,7 +44,7 @@ class Launchers:
         self.slots_of_hosts = ",".join(f"{host.name}:{self.slots}" for host in self.stage.hosts)
 
     def launched(self, words, env=None):
-        """Runs the words, and looks at the results and at what is left."""
+        """Runs the words, and checks the results and that nothing is left."""
         done = self.stage.host(0).run(words, env=env, check=False, timeout=120)
         wait_until(lambda: not any(process.words[0].endswith("/ssh") for process in self.stage.host(0).processes()),
                    "the end of ssh, for which Open MPI does not wait")

@@ -99,7 +99,7 @@ class Slurm:
             raise Failed(f"{cause}\n{self.logs()}") from None
 
     def logs(self):
-        """What all parts have said."""
+        """The output of all parts."""
         return "\n".join(f"{host.name} {name}: {log.read_text()}" for host, name, log, _ in self.daemons
                          if host.here)
 

@@ -80,7 +80,7 @@ def listed(folder):
 
 
 def machine():
-    """What of the machine a careless stage would change."""
+    """The parts of the machine that a careless stage would change."""
     etc, home = pathlib.Path("/etc"), pathlib.Path.home()
     return {
         "network": output("ip", "-brief", "address") + output("ip", "route") + output("tc", "qdisc"),
@@ -121,7 +121,7 @@ class StageTest(unittest.TestCase):
     def talk(self, stage):
         """host1 sends host0 lines."""
         listener = stage.host(0).start([sys.executable, "-c", LISTENER], stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL)  # for the end, when nobody hears it
+                                       stderr=subprocess.DEVNULL)  # for the end, when it has no reader
         self.addCleanup(listener.stdout.close)
         wait_until(lambda: PORT in stage.host(0).listening(), "the listener")
         talker = stage.host(1).start([sys.executable, "-c", TALKER], stdin=subprocess.PIPE)
@@ -239,7 +239,7 @@ class Links(StageTest):
         self.say(talker, "word")
         self.assertEqual(self.heard(listener), "word")
 
-    def test_of_a_cut_nobody_is_told(self):
+    def test_a_cut_is_not_reported(self):
         stage = self.on_stage(2)
         listener, talker = self.talk(stage)
         self.say(talker, "before")
@@ -251,7 +251,7 @@ class Links(StageTest):
         stage.mend(1)
         self.assertEqual(self.heard(listener), "while")
 
-    def test_of_a_lost_host_nobody_hears_a_word(self):
+    def test_a_lost_host_is_silent(self):
         stage = self.on_stage(3)
         listener, talker = self.talk(stage)
         self.say(talker, "before")

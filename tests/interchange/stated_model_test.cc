@@ -1,4 +1,4 @@
-// Weights whose files say of which [model] they are.
+// Weights whose files state their [model].
 #include "core/interchange/stated_model.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Is what `advise` advises on this machine the fastest that runs here, or nearly so?
+// The case that `advise` advises on this machine, measured against the fastest one here.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// What `ringside diff` finds between comparisons of this machine, which should be quiet, in 20
-// tries: nothing between two of one program, and a scheme that became 5% slower. Figures of a run
-// vary by 2% there; with 25 of them a change is known to 0.7%, so 2.5% lie well between 0 and 5%.
+// The findings of `ringside diff` between comparisons of this machine, which should be quiet, in 20
+// tries: none between two of one program, and a scheme that became 5% slower. Figures of a run vary
+// by 2% there; with 25 of them a change is known to 0.7%, so 2.5% lie well between 0 and 5%.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

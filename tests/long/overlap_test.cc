@@ -1,5 +1,5 @@
-// What ddp gains on a real device by reducing gradients while backward goes on, over a link that is
-// slowed until communication takes a third of the step. Needs two quiet cores.
+// The gain of ddp on a real device from reducing gradients while backward goes on, over a link that
+// is slowed until communication takes a third of the step. Needs two quiet cores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "peer/schemes/ddp.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Work that has also crossed a slow link when wait() returns.
@@ -147,4 +147,4 @@ TEST(RealOverlap, ExposesLessThanHalfOfWhatItExposesWithoutOverASlowedLink) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

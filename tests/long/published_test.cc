@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-/// Simulates what experiments/published/validate/NAME.toml asks for, with these settings, and
+/// Simulates the cases of experiments/published/validate/NAME.toml, with these settings, and
 /// returns its cases.
 nlohmann::json cases_of(const std::string& name, const std::vector<std::string>& settings = {}) {
   const testing::TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// Compares the ledger with what the operating system counts, on models of gigabytes.
+// The ledger against the memory that the operating system counts, on models of gigabytes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "tests/schemes/free_workers.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::uint64_t schedules = 200;
@@ -14,7 +14,7 @@ constexpr std::uint64_t schedules = 200;
 /// the workers exchange values now and then alone (easgd).
 constexpr std::size_t least_different = 8;
 
-class Schedules : public ::testing::TestWithParam<std::tuple<testing::ShardedStorage, int>> {
+class Schedules : public ::testing::TestWithParam<std::tuple<testing::FreeConsistency, int>> {
  protected:
   static ExperimentConfig config(std::uint64_t seed) {
     auto config = testing::tiny("mlp");
@@ -73,4 +73,4 @@ TEST_P(Schedules, OfSimulatedRanksAreReplayed) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,5 +1,5 @@
-// What a simulated cluster costs the machine that simulates it: GPT-3 175B on up to 1,024 GPUs, and
-// parameter servers with 512 workers.
+// Time and memory of simulations on this machine: GPT-3 175B on up to 1,024 GPUs, and parameter
+// servers with 512 workers.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

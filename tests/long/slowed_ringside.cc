@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/launch.h"
@@ -41,9 +41,9 @@ class Slowed : public SyncScheme {
     scheme_->after_backward(unit, pass);
   }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
-    std::optional<StepAssignment> turn = scheme_->next_assignment(done);
+    std::optional<StepAssignment> assignment = scheme_->next_assignment(done);
     begin_s_ = seconds_now();
-    return turn;
+    return assignment;
   }
   bool step(const StepInfo& info) override {
     const bool stepped = scheme_->step(info);
@@ -77,7 +77,7 @@ class Slowed : public SyncScheme {
 
 /// The scheme of the plan, slowed if the variable names it.
 SchemeInfo scheme_of(const RunPlan& plan) {
-  SchemeInfo row = find_scheme(plan.scheme);
+  SchemeInfo row = runner::find_scheme(plan.scheme);
   const char* variable = std::getenv("RINGSIDE_TEST_SLOWED");
   const std::string slowed = variable ? variable : "";
   if (slowed.rfind(plan.scheme + "=", 0) != 0) return row;
@@ -90,17 +90,17 @@ SchemeInfo scheme_of(const RunPlan& plan) {
 
 /// As rank_command() for real ranks.
 int run_one_rank(int socket) {
-  LauncherLink link(socket, default_options);
+  LauncherLink link(socket, runner::default_options);
   try {
     const SchemeInfo row = scheme_of(link.plan());
-    const RankListener listener = {
+    const runner::RankListener listener = {
         [&](const Progress& progress) { link.report_progress(to_json(progress)); },
         [&](const std::string& error) { link.fail(error); }};
-    link.finish(to_json(
-        run_rank(link.plan(), link.rank(), {link.store(), nullptr, "", true}, listener, &row)));
+    link.finish(to_json(runner::run_rank(link.plan(), link.rank(),
+                                         {link.store(), nullptr, "", true}, listener, &row)));
     return 0;
   } catch (const std::exception& error) {
-    link.fail(explain(error));
+    link.fail(error_text(error));
     return 1;
   }
 }
@@ -111,13 +111,13 @@ int run_one_rank(int socket) {
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "rank")
     return ringside::run_one_rank(std::stoi(argv[2]));
-  ringside::Process process{.arguments = {argv + 1, argv + argc},
-                            .environment = {},
-                            .program = "/proc/self/exe",
-                            .built_commit = "slowed",
-                            .catch_interrupts = [] {},
-                            .interrupted = [] { return false; }};
+  ringside::tools::cli::Process process{.arguments = {argv + 1, argv + argc},
+                                        .environment = {},
+                                        .program = "/proc/self/exe",
+                                        .built_commit = "slowed",
+                                        .catch_interrupts = [] {},
+                                        .interrupted = [] { return false; }};
   for (char** variable = environ; *variable; ++variable)
     process.environment.emplace_back(*variable);
-  return ringside::run_command_line(process);
+  return ringside::tools::cli::run_command_line(process);
 }

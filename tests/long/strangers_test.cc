@@ -1,6 +1,5 @@
-// What is left of the step rate of `ps` on tcp while strangers besiege its server: a thousand
-// connections that say nothing, some that say a byte now and then, and some that send frames
-// without end. Needs two quiet cores.
+// The step rate of `ps` on tcp while strangers attack its server: a thousand silent connections,
+// some that send a byte now and then, and some that send frames without end. Needs two quiet cores.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -56,7 +55,7 @@ int knock(int port) {
   return number;
 }
 
-/// Whether the connection has come about and nobody has ended it.
+/// Whether the connection was made and is still open.
 bool stands(int number) {
   pollfd item{number, POLLIN | POLLOUT, 0};
   char byte;
@@ -64,8 +63,8 @@ bool stands(int number) {
          (item.revents & POLLOUT) != 0 && recv(number, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 }
 
-/// What strangers do, in a process of their own, until they are killed. `most` becomes the largest
-/// number of their connections that stood at once.
+/// The actions of strangers, in a process of their own, until they are killed. `most` becomes the
+/// largest number of their connections that stood at once.
 [[noreturn]] void besiege_port(int port, std::atomic<int>& most) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   rlimit limit{};

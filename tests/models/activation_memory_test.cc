@@ -1,9 +1,9 @@
-// What a block keeps for backward, tensor by tensor, beside the published formula: s * b * h * (34
-// + 5 * a * s / h) bytes for s positions, b samples, width h and a heads in 16 bits (Korthikanti et
-// al. 2022, "Reducing Activation Recomputation in Large Transformer Models", equation 1). Of these,
+// The tensors that a block keeps for backward, against the published formula: s * b * h * (34 + 5 *
+// a * s / h) bytes for s positions, b samples, width h and a heads in 16 bits (Korthikanti et al.
+// 2022, "Reducing Activation Recomputation in Large Transformer Models", equation 1). Of these,
 // softmax, its dropout and their operands are 5 * a * s^2 * b, which the paper's selective
-// recomputation leaves out, so that 34 * s * b * h remain. With the inputs of blocks alone it is
-// 2 * s * b * h (its equation for full recomputation).
+// recomputation leaves out, so that 34 * s * b * h remain. With the inputs of blocks alone it is 2
+// * s * b * h (its equation for full recomputation).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Single layers: which statistics a batch norm keeps, what dropout drops, where distances fall.
+// Single layers: statistics of batch norms, elements that dropout drops, buckets of distances.
 #include <algorithm>
 #include <functional>
 

@@ -26,7 +26,7 @@ void set(BoundModel& bound, std::size_t u, const std::string& name,
   ADD_FAILURE() << "no " << name;
 }
 
-/// What the head of a model makes of the stream 1, 2, 3, 4 if its linear layer passes on the norm.
+/// The output of a model's head for the stream 1, 2, 3, 4 if its linear layer passes on the norm.
 std::vector<float> normalised(ModelConfig config) {
   const auto device = make_cpu_device(1);
   config.layers = 1;
@@ -58,7 +58,7 @@ TEST(Epsilon, IsAddedToTheMeanOfSquaresOrTheVariance) {
               near({-1.5, -0.5, 0.5, 1.5}, 1 / std::sqrt(1.25F + 1e-5F)));
 }
 
-/// What a block of gpt adds to its stream if its MLP passes on activation(1).
+/// The values that a block of gpt adds to its stream if its MLP passes on activation(1).
 float activated(ModelActivation activation) {
   const auto device = make_cpu_device(1);
   BoundModel bound(*device, make_gpt({.kind = "gpt",

@@ -159,7 +159,7 @@ TEST(StepCost, OfAGptIsSixTimesItsWeightsATokenAndItsAttention) {
   EXPECT_LT(others, 0.05 * device.operations[OpClass::linear]);
 }
 
-/// What the attention of a GPT's block computes from the block's input, before its output layer.
+/// The operations of attention in a GPT's block, from the block's input to the output layer.
 void attend(Device& device, const ModelConfig& c, std::int64_t samples) {
   const std::int64_t rows = samples * c.context, head = c.width / c.heads;
   const auto tensor = [&](Shape shape) { return device.tensor(shape, MemoryKind::activation); };

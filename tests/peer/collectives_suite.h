@@ -1,5 +1,5 @@
-// Compares the result of every collective with its closed form, exactly. Each test program names
-// the kinds of communicators that it tests with INSTANTIATE_TEST_SUITE_P.
+// A suite that compares the result of every collective with its closed form, exactly. Each test
+// program names the kinds of communicators that it tests with INSTANTIATE_TEST_SUITE_P.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -299,7 +299,7 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
 TEST_P(Collectives, WorkIsReadyWhenNobodyHasToWaitForItAnyMore) {
   run([](const Rank& r) {
     if (r.rank > 1) return;
-    if (r.size == 1) {  // a rank alone waits for nobody
+    if (r.size == 1) {  // a single rank waits for no other
       const WorkPtr work = r.comm.all_reduce(r.floats(1));
       work->wait();
       r.device.synchronize();

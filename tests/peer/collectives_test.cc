@@ -53,7 +53,7 @@ const auto trees = ::testing::Combine(::testing::ValuesIn(with_algorithm(Algorit
 INSTANTIATE_TEST_SUITE_P(Algorithms, Collectives, trees, name_of_world);
 INSTANTIATE_TEST_SUITE_P(Algorithms, SmallOperations, trees, name_of_world);
 
-/// Tests of what all communicators of this file promise, but NCCL does not.
+/// Tests of promises of all communicators of this file, but not of NCCL.
 class OrderedCollectives : public Collectives {};
 INSTANTIATE_TEST_SUITE_P(Worlds, OrderedCollectives, kinds_and_sizes, name_of_world);
 
@@ -89,7 +89,7 @@ TEST(CollectivesBesideCompute, RunWhileTheCallersWork) {
   run_ranks(2, [](const Rank& r) {
     const Tensor array = r.floats(1 << 20, [](std::int64_t) { return 1.0F; });
     const WorkPtr work = r.comm.all_reduce(array);
-    // The operation ends although nobody waits for it, and its span tells when it ended.
+    // The operation ends although no thread waits for it, and its span has the time of its end.
     while (r.comm.traffic().sent == 0) std::this_thread::yield();
     work->wait();
     const Work::Span span = work->span();

@@ -1,4 +1,4 @@
-// What ranks are told when others do not do their part.
+// Errors of ranks when others do not do their part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST(Failures, OperationsBehindTheOneThatFailedFailToo) {
   EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
-TEST(Failures, AMessageThatNobodySendsIsNamed) {
+TEST(Failures, AMessageThatIsNotSentIsNamed) {
   Gate gate(2);
   const auto errors = errors_of_ranks(2, soon, [&](const Rank& r) {
     std::string error;

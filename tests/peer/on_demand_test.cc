@@ -1,4 +1,5 @@
-// fsdp on demand: who waits for whom. Bits, bytes and memory are sharding_test.cc's.
+// fsdp on demand: the waits of ranks for each other. Bits, bytes and memory are tested in
+// sharding_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

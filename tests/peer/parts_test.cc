@@ -14,7 +14,7 @@ namespace {
 
 using testing::Training;
 
-/// Communication that ends as soon as somebody waits for it. Counts the waits.
+/// Communication that ends as soon as it is waited for. Counts the waits.
 class Noted : public Work {
  public:
   explicit Noted(int& waits, Mark mark) : waits_(waits), mark_(mark) {}

@@ -51,7 +51,7 @@ class ForkedStore : public Store {
  private:
   struct Entry {
     std::atomic<int> ready;
-    char key[60], value[200'000];  // pages that nobody touches take no memory
+    char key[60], value[200'000];  // untouched pages take no memory
   };
   struct Entries : std::array<Entry, 64> {
     std::atomic<int> used;
@@ -98,7 +98,7 @@ TEST(Processes, CollectivesAndMessagesCrossThem) {
       std::vector<Tensor> parts;  // all are kept, so that no memory is used again
       for (const std::int64_t n : {5, 1000, 100'000}) {
         // The file of the rank's memory grows by each tensor, which then lies beyond what the other
-        // ranks have mapped. Pages of the file that nobody touches take no memory.
+        // ranks have mapped. Untouched pages of the file take no memory.
         const Tensor& grown =
             parts.emplace_back(r.floats(std::int64_t{Arena::growth / sizeof(float)}));
         const SymmetricAddress first = parts.front().buffer()->address();
@@ -135,7 +135,7 @@ TEST(Processes, CollectivesAndMessagesCrossThem) {
 enum class End : std::uint8_t { killed, stopped, late };
 
 /// The victim fails the others while many collectives are queued, so that all ranks wait for each
-/// other within the steps of one. The others must name the victim, and not who waits for it.
+/// other within the steps of one. The others must name the victim, and not ranks that wait for it.
 void expect_victim_is_named(Algorithm algorithm, End end) {
   constexpr int size = 3, victim = 1;
   const auto codes = exits_of_processes(

@@ -24,7 +24,7 @@ inline std::string name_in_tests(Algorithm algorithm) {
   return out;
 }
 
-/// What the thread of one rank works with.
+/// The objects of one rank's thread.
 struct Rank {
   Device& device;
   Store& store;
@@ -54,8 +54,8 @@ struct Rank {
 };
 
 /// Runs `body` on `size` threads, one for each rank. A rank's device is made by `make_device()`,
-/// its communicator by `make_communicator(device, store, group, timeout)`. Returns the text of what
-/// each rank threw; "" for a rank that threw nothing.
+/// its communicator by `make_communicator(device, store, group, timeout)`. Returns the text of each
+/// rank's exception; "" for a rank that threw nothing.
 template <class MakeDevice, class MakeCommunicator>
 std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
                                             MakeCommunicator make_communicator, int size,

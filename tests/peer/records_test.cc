@@ -1,4 +1,4 @@
-// What ranks remember of their last collectives.
+// The records of ranks about their last collectives.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

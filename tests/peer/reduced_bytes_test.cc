@@ -32,7 +32,7 @@ struct Seen {
   std::int64_t communication = 0;  // the most after any hook
 };
 
-/// What rank 0 holds, and what each rank sends in a step on average.
+/// The memory of rank 0, and the mean bytes that each rank sends in a step.
 struct Held : Seen {
   double sent = 0;
 };

@@ -45,7 +45,7 @@ struct Case {
     return out;
   }
 
-  // What the degree means, in words of its own.
+  // The meaning of the degree, written independently of the code under test.
   int group() const {
     if (shard == Shard::no_shard) return 1;
     return shard_group == 0 ? world : static_cast<int>(shard_group);

@@ -1,4 +1,5 @@
-// What collectives take from the operations beside them, and what they copy at the end.
+// The slowdown of operations by collectives at the same time, and the copies at the end of
+// collectives.
 #include <gtest/gtest.h>
 
 #include "tests/peer/sim_ranks.h"

@@ -75,7 +75,7 @@ TEST_P(SimFailures, ARankThatLeavesIsNoticedBeforeTheDeadline) {
   EXPECT_NEAR(end, 1, 1e-3);
 }
 
-TEST_P(SimFailures, ARankThatAnErrorTakesAwayLeavesNobodyWaitingForEver) {
+TEST_P(SimFailures, ARankThatAnErrorEndsLeavesNoRankWaitingForEver) {
   const auto errors = errors_of_simulated(simulated(2), 3, [&](const Rank& r) {
     const Tensor array = r.floats(1024);
     const WorkPtr work = r.comm.all_reduce(array);
@@ -122,7 +122,7 @@ TEST_P(SimFailures, OperationsBehindTheOneThatFailedFailToo) {
   EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
-TEST_P(SimFailures, AMessageThatNobodySendsIsNamed) {
+TEST_P(SimFailures, AMessageThatIsNotSentIsNamed) {
   const auto errors = errors_of_simulated(simulated(0.5), 2, [&](const Rank& r) {
     if (r.rank == 1) return failing_world_of(r).sleep(5);
     r.comm.recv(r.floats(4), 1)->wait();

@@ -27,7 +27,7 @@ struct Simulated {
   }
 };
 
-/// Returns the text of what each rank threw; "" for a rank that threw nothing. If `end` is given,
+/// Returns the text of each rank's exception; "" for a rank that threw nothing. If `end` is given,
 /// it is set to the world's time at the end.
 inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, int size,
                                                     const std::function<void(const Rank&)>& body,

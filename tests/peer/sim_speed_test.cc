@@ -1,4 +1,4 @@
-// What simulated collectives cost the machine that simulates them.
+// The time of simulating collectives on this machine.
 #include <gtest/gtest.h>
 
 #include <ctime>

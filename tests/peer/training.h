@@ -14,8 +14,8 @@
 
 namespace ringside::testing {
 
-/// What is trained. Each micro-batch has two samples. The embedding has 55 parameters, a number
-/// that the worlds of 2, 3 and 4 ranks do not divide.
+/// The training. Each micro-batch has two samples. The embedding has 55 parameters, a number that
+/// the worlds of 2, 3 and 4 ranks do not divide.
 struct Training {
   int world = 1;
   std::int64_t micro_batches = 1;
@@ -64,7 +64,7 @@ inline Links links_among(const Rank& r) {
   });
 }
 
-/// What a body of a test works with on each rank.
+/// The objects of a test's body on each rank.
 struct Scene {
   Scene(const Rank& r, const Training& training)
       : plan(training.plan()),

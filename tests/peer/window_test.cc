@@ -1,4 +1,4 @@
-// One-sided operations on windows: what they move, what they cost, and what they refuse.
+// One-sided operations on windows: results, times, and refusals.
 #include "core/comm/window.h"
 
 #include <gtest/gtest.h>
@@ -81,8 +81,8 @@ TEST(Windows, OfARankAloneAreItsTensor) {
   });
 }
 
-/// What is read has to be asked for: the latency of the way there, then a step of the link, then
-/// the bytes.
+/// A read begins with a request: the latency of the way there, then a step of the link, then the
+/// bytes.
 TEST(Windows, TakeTheTimeOfTheWayAndShareItsLinks) {
   for (const int readers : {1, 3}) {
     run_simulated(rings_as_messages(4), readers + 1, [&](const Rank& r) {

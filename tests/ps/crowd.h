@@ -15,7 +15,7 @@
 
 namespace ringside::testing {
 
-/// A plain connection to a server on tcp, or -1 if none comes about within the time.
+/// A plain connection to a server on tcp, or -1 if it is not made within the time.
 inline int connect_to(const std::string& endpoint, int patience_ms) {
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -56,7 +56,7 @@ class Guest {
       : worker_(worker),
         channel_(ps::connect_worker(*device_, std::make_shared<ps::ZmqContext>(), run, worker,
                                     {host.endpoint()}, options, timeline_)) {}
-  /// Says something and waits for an answer.
+  /// Sends a message and waits for an answer.
   bool is_answered() {
     channel_->send(0, message_of(run.token, ps::Kind::alive, worker_, 0));
     return channel_->receive(patience_s).has_value();

@@ -38,8 +38,8 @@ inline Make with_a_failing_worker(const Make& make) {
 }
 /// Expects that the errors of all other ranks say that a worker gave up, and that at least one of
 /// them names worker 1. An error may name another worker: when one server tells worker 2 that
-/// worker 1 gave up, worker 2 gives up too, and a second server may hear of worker 2 before
-/// worker 1.
+/// worker 1 gave up, worker 2 gives up too, and a second server may learn of worker 2 before worker
+/// 1.
 inline void expect_that_others_name_the_failing_worker(const std::vector<RankResult>& results) {
   EXPECT_EQ(results[1].error, "no memory left");
   bool named = false;

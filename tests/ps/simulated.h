@@ -37,7 +37,7 @@ inline sim::Place place_of(const sim::ClusterSpec& cluster, int rank) {
   return {static_cast<int>(rank % cluster.machines), 0};
 }
 
-/// Runs one rank as an actor; a server beside the worker is another actor.
+/// Runs one rank as an actor; a server colocated with the worker is another actor.
 inline void simulate_rank(const RunPlan& plan, int rank, sim::World& world, Store& store,
                           bool numerics, const Make& make, const Serve& serve, RankResult& result) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];

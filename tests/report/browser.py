@@ -11,7 +11,7 @@ DRIVER = shutil.which("chromedriver")
 
 
 def missing() -> str | None:
-    """What these tests need and this machine lacks; None if all is there."""
+    """The missing requirements of these tests on this machine; None if all are there."""
     if not CHROMIUM or not DRIVER:
         return "chromium and its driver are missing: apt install chromium chromium-driver"
     try:
@@ -62,7 +62,7 @@ class Browser:
             time.sleep(0.02)
 
     def complaints(self) -> list[str]:
-        """What came to the console since the last call."""
+        """The messages of the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
@@ -75,7 +75,7 @@ class Browser:
         return base64.b64decode(self.devtools("Page.printToPDF", preferCSSPageSize=True)["data"])
 
     def grave_findings(self) -> list[str]:
-        """What axe finds serious or critical."""
+        """The findings of axe that are serious or critical."""
         import axe_playwright_python
         script = pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js"
         self.run(script.read_text(encoding="utf-8") + "\nwindow.axe = axe;")

@@ -81,7 +81,7 @@ class Page(unittest.TestCase):
                .flatMap((group) => [...group.querySelectorAll(arguments[0])]).length]))""", MARKS)
 
     def check_page(self, page):
-        """What must be so however the page is shown."""
+        """Checks that hold however the page is shown."""
         self.assertEqual(self.browser.complaints(), [])
         asked = {url for url in self.browser.requests() if not url.startswith("data:")}
         self.assertEqual(asked, {page.as_uri()})

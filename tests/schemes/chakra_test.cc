@@ -20,7 +20,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::tools::chakra {
 namespace {
 
 namespace proto = chakra::proto;
@@ -70,17 +70,18 @@ double sent_on_ring(const proto::Node& node, double ranks) {
 
 constexpr std::int64_t steps = 4;
 
-ExperimentConfig traced() {
+runner::ExperimentConfig traced() {
   auto config = testing::tiny("mlp");
   config.train.steps = steps;
   config.train.warmup = 0;
   return config;
 }
 
-RunRecord simulated_run(const ExperimentConfig& config, const std::string& scheme, int world) {
-  const RunPlan plan =
-      plan_training(testing::simulated(config, testing::small_cluster(world)), scheme, world);
-  return make_row(plan, simulate(plan, [](const Progress&) {}));
+RunRecord simulated_run(const runner::ExperimentConfig& config, const std::string& scheme,
+                        int world) {
+  const RunPlan plan = runner::plan_training(
+      testing::simulated(config, testing::small_cluster(world)), scheme, world);
+  return make_row(plan, runner::simulate(plan, [](const Progress&) {}));
 }
 
 /// A run whose trace has all of its steps, on two ranks: threads, or simulated devices, which do
@@ -89,16 +90,16 @@ RunRecord run(const std::string& scheme, bool simulated = false) {
   auto config = traced();
   config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.002};
   if (simulated) return simulated_run(config, scheme, 2);
-  return testing::run(plan_training(config, scheme, 2));
+  return testing::run(runner::plan_training(config, scheme, 2));
 }
 
 class ChakraFiles : public ::testing::TestWithParam<std::pair<std::string, bool>> {};
 
 TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
   const RunRecord row = run(GetParam().first, GetParam().second);
-  const nlohmann::json trace = ringside::trace(row.ranks);
+  const nlohmann::json trace = runner::trace(row.ranks);
   const testing::TemporaryFolder folder;
-  chakra::write_files(chakra::graphs_of(read_trace(trace)), folder.path(), "run");
+  chakra::write_files(chakra::graphs_of(runner::read_trace(trace)), folder.path(), "run");
   std::vector<std::vector<std::string>> orders;
   for (const RankRecord& rank : row.ranks) {
     const RankFile file = read(folder.path() / fmt::format("run.{}.et", rank.rank));
@@ -158,8 +159,8 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
         peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = group};
     const RunRecord row = simulated_run(config, "fsdp", 4);
     const testing::TemporaryFolder folder;
-    chakra::write_files(chakra::graphs_of(read_trace(ringside::trace(row.ranks))), folder.path(),
-                        "run");
+    chakra::write_files(chakra::graphs_of(runner::read_trace(runner::trace(row.ranks))),
+                        folder.path(), "run");
     std::ifstream in(folder.path() / "run.groups.json");
     const auto groups = nlohmann::json::parse(in).get<std::map<std::string, std::vector<int>>>();
     for (const auto& [number, ranks] : groups) {
@@ -195,9 +196,9 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
 }
 
 TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
-  const nlohmann::json trace = ringside::trace(run("ps").ranks);
+  const nlohmann::json trace = runner::trace(run("ps").ranks);
   try {
-    chakra::graphs_of(read_trace(trace));
+    chakra::graphs_of(runner::read_trace(trace));
     FAIL() << "the run has messages";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("which is no collective"));
@@ -207,9 +208,9 @@ TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
 TEST(ChakraGraphs, NeedAllRanksInTheTrace) {
   RunRecord row = run("ddp");
   row.ranks[1].slices.clear();
-  const nlohmann::json trace = ringside::trace(row.ranks);
+  const nlohmann::json trace = runner::trace(row.ranks);
   try {
-    chakra::graphs_of(read_trace(trace));
+    chakra::graphs_of(runner::read_trace(trace));
     FAIL() << "rank 1 is missing";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("nothing of rank 1; raise sim.traced_ranks"));
@@ -217,4 +218,4 @@ TEST(ChakraGraphs, NeedAllRanksInTheTrace) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::chakra

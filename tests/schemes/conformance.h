@@ -23,14 +23,14 @@ inline std::string count_of(std::size_t number, const std::string& what) {
 }
 
 /// A run with two micro-batches on each rank.
-inline ExperimentConfig accumulating() {
+inline runner::ExperimentConfig accumulating() {
   auto config = tiny("mlp");
   config.train.accumulation = 2;
   return config;
 }
 
 /// A run with evaluations after steps 2, 4 and 5.
-inline ExperimentConfig evaluating() {
+inline runner::ExperimentConfig evaluating() {
   auto config = tiny("gpt");
   config.train.evaluate_every = 2;
   config.train.evaluate_batches = 2;

@@ -8,7 +8,7 @@
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
@@ -23,9 +23,9 @@ using testing::violations;
 using testing::wrong_losses;
 using testing::wrong_parameters;
 
-/// What every scheme must pass.
+/// The checks that every scheme must pass.
 using SchemeConformance = testing::SchemeAtWorld;
-/// What schemes must pass besides that promise the training run of `single`.
+/// Further checks for schemes that promise the training run of `single`.
 class ExactConformance : public testing::SchemeAtWorld {};
 
 TEST_P(SchemeConformance, GptEndsWithTheBitsOfItsDefinition) {
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance, testing::every_scheme_at({
 INSTANTIATE_TEST_SUITE_P(Registry, ExactConformance, testing::every_exact_scheme_at({1, 2, 3, 4}),
                          testing::name_of_case);
 
-/// All mixes of servers beside workers and dedicated ones, by world.
+/// All mixes of colocated and dedicated servers, by world.
 class MixedServers : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, MixedServers, ::testing::Values(1, 2, 3, 4));
 
@@ -160,7 +160,7 @@ TEST_P(ServersOfBsp, ReadAfterABarrierInGroupsToo) {
 
 /// The unit that reads a lent table writes into the table's gradient before the lender does. A
 /// worker that is ahead must not do so while a slow one still reads that of the micro-batch before.
-TEST(LentTables, HaveTheRightGradientBesideASlowWorker) {
+TEST(LentTables, HaveTheRightGradientNextToASlowWorker) {
   auto config = tiny("gpt");
   config.model.tied = true;
   config.train.accumulation = 4;
@@ -204,4 +204,4 @@ TEST(SingleTest, ANonFiniteLossStopsTheRun) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using peer::Shard;
@@ -189,4 +189,4 @@ TEST(NamesOfZero, StandForThatDegreeAlone) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

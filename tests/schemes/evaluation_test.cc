@@ -1,4 +1,4 @@
-// What evaluations between the steps do to the figures of the steps: nothing.
+// Evaluations between the steps do not change the figures of the steps.
 #include <gtest/gtest.h>
 
 #include "experiments/runner/run/simulation.h"
@@ -7,7 +7,7 @@
 #include "tests/schemes/wrong_schemes.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::tiny;
@@ -122,7 +122,7 @@ class EvaluationsBesideASlowWorker : public ::testing::TestWithParam<std::string
 
 using EvaluationsOfOwnReplicas = EvaluationsBesideASlowWorker;
 
-TEST_P(EvaluationsOfOwnReplicas, WaitForNobody) {
+TEST_P(EvaluationsOfOwnReplicas, WaitForNoOther) {
   const double alone_s = even_.ranks[0].evaluation_s;
   EXPECT_NEAR(slow_.ranks[0].evaluation_s, alone_s, 0.01 * alone_s);
   EXPECT_NEAR(slow_.ranks[1].evaluation_s, alone_s + delay_s, 0.01 * delay_s);
@@ -149,4 +149,4 @@ INSTANTIATE_TEST_SUITE_P(Schemes, EvaluationsOfShards, ::testing::Values("fsdp")
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

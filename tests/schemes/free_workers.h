@@ -19,13 +19,13 @@
 
 namespace ringside::testing {
 
-/// What keeps the workers of a run in step, by a name for tests.
-struct ShardedStorage {
+/// Options under which workers do not wait for each other at every step, by a name for tests.
+struct FreeConsistency {
   std::string name;
   ps::PsOptions options;
 };
-inline void PrintTo(const ShardedStorage& kept, std::ostream* out) { *out << kept.name; }
-inline std::vector<ShardedStorage> ways_to_keep_in_step() {
+inline void PrintTo(const FreeConsistency& one, std::ostream* out) { *out << one.name; }
+inline std::vector<FreeConsistency> ways_to_keep_in_step() {
   using ps::Consistency;
   return {{"asp", {.consistency = Consistency::asp}},
           {"asp_compensated", {.consistency = Consistency::asp, .delay_compensation = 2}},
@@ -35,11 +35,11 @@ inline std::vector<ShardedStorage> ways_to_keep_in_step() {
           {"backup", {.backup_workers = 1}}};
 }
 
-inline RunPlan plan_of(ExperimentConfig config, const ps::PsOptions& options, int world) {
+inline RunPlan plan_of(runner::ExperimentConfig config, const ps::PsOptions& options, int world) {
   config.scheme_options["ps"] = options;
   if (options.consistency == ps::Consistency::easgd)  // its steps are whole periods
     while (config.train.steps % options.communication_period != 0) ++config.train.steps;
-  return plan_training(config, "ps", world);
+  return runner::plan_training(config, "ps", world);
 }
 
 /// Lets each unit of each worker take a time that (seed, worker, step, unit) decide, so that
@@ -69,7 +69,7 @@ class Hindered final : public Wrapped {
 
 /// Runs the plan with ranks as threads, whose workers are hindered as the seed says.
 inline RunRecord run_hindered(const RunPlan& plan, std::uint64_t seed) {
-  SchemeInfo row = find_scheme("ps");
+  SchemeInfo row = runner::find_scheme("ps");
   const auto make = row.make;
   row.make = [make, seed](const RankContext& context, const Options& options) {
     return std::make_unique<Hindered>(context, make(context, options), seed);
@@ -94,6 +94,6 @@ inline RunRecord with_replay(RunRecord row) {
   return row;
 }
 /// What the report says about the run.
-inline Verdict verdict_of(const RunRecord& row) { return verdict({&row}, {row}); }
+inline runner::Verdict verdict_of(const RunRecord& row) { return runner::verdict({&row}, {row}); }
 
 }  // namespace ringside::testing

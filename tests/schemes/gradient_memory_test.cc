@@ -7,7 +7,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// A training of two workers, or of one, on real devices.
@@ -63,4 +63,4 @@ TEST(GradientMemory, IsWhatThePageOfMemorySays) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
@@ -95,4 +95,4 @@ TEST(Lengths, OnlyRealTokensCount) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

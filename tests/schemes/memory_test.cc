@@ -10,7 +10,7 @@
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::run;
@@ -131,4 +131,4 @@ TEST_P(MemoryAtWorld, ServersOfAMixHoldWhatTheirSharesSay) {
 INSTANTIATE_TEST_SUITE_P(Worlds, MemoryAtWorld, ::testing::Values(1, 2, 4));
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

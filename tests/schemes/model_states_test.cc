@@ -9,7 +9,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 struct GptShape {
@@ -148,4 +148,4 @@ INSTANTIATE_TEST_SUITE_P(Gpt, ModelStatesOfDegrees,
                          name_of_states);
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

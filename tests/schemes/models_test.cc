@@ -6,7 +6,7 @@
 #include "experiments/runner/report/verdict.h"
 #include "tests/schemes/conformance.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
@@ -340,4 +340,4 @@ TEST_F(RecomputedActivations, OfTwelveBlocksOfAGptHalveThePeakAndLeaveTheLossesB
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

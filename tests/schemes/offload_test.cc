@@ -8,7 +8,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using peer::Shard;
@@ -177,4 +177,4 @@ TEST(OffloadOfAPlan, ItsDefinitionComputesOnTheDevice) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
@@ -149,4 +149,4 @@ TEST(OrdersOfSums, NeedAnAlgorithmThatTheRanksCanUse) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

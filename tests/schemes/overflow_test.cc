@@ -8,7 +8,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrapped.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::int64_t bad_step = 2;
@@ -106,4 +106,4 @@ INSTANTIATE_TEST_SUITE_P(Registry, OverflowOfOneRank, testing::every_exact_schem
                          testing::name_of_case);
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// What ddp gains by reducing gradients while backward goes on, on a simulated link that keeps
+// The gain of ddp from reducing gradients while backward goes on, on a simulated link that keeps
 // communication busy for a third of the step.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::size_t layers = 12;
@@ -110,4 +110,4 @@ TEST(Overlap, ChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// Schemes with an algorithm of their own: what sets them apart from the training run of `single`.
+// Schemes with an algorithm of their own: the differences from the training run of `single`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::complaint;
@@ -207,4 +207,4 @@ TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

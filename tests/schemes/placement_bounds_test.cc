@@ -1,5 +1,5 @@
-// How long steps take on a slow network: the bounds by which BytePS (Jiang et al., OSDI 2020)
-// compares all-reduce and the placements of parameter servers.
+// Times of steps on a slow network: the bounds by which BytePS (Jiang et al., OSDI 2020) compares
+// all-reduce and the placements of parameter servers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int workers = 4;
@@ -71,10 +71,9 @@ class Bounds : public ::testing::TestWithParam<Bound> {};
 INSTANTIATE_TEST_SUITE_P(OfBytePs, Bounds, ::testing::ValuesIn(bounds()),
                          [](const auto& info) { return info.param.name; });
 
-/// ddp, servers beside workers and dedicated ones take 1.00 to 1.01 of their bounds. Mixes
-/// take 1.13 to 1.16: all links would have to be busy at every moment, but flows share a worker's
-/// link evenly, so dedicated servers get less while others are served too. (Unpaced clients
-/// take 1.2 to 1.4.)
+/// ddp, colocated servers and dedicated ones take 1.00 to 1.01 of their bounds. Mixes take 1.13 to
+/// 1.16: all links would have to be busy at every moment, but flows share a worker's link evenly,
+/// so dedicated servers get less while others are served too. (Unpaced clients take 1.2 to 1.4.)
 TEST_P(Bounds, AreWhatASimulatedStepTakes) {
   const Bound& bound = GetParam();
   ExperimentConfig config = bound_by_the_network();
@@ -92,4 +91,4 @@ TEST_P(Bounds, AreWhatASimulatedStepTakes) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -12,7 +12,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using peer::Shard;
@@ -142,7 +142,7 @@ TEST(ReducePrecision, FollowsTheOrderOfAnAlgorithm) {
     }
 }
 
-TEST(ReducePrecision, RoundsWhatALoneRankSums) {
+TEST(ReducePrecision, RoundsTheSumsOfASingleRank) {
   const auto plain = tiny("mlp"), rounded = with(plain, mixed_dtypes[2]);
   EXPECT_NE(reference_of(plain, 1).parameter_hashes, reference_of(rounded, 1).parameter_hashes);
 }
@@ -180,7 +180,7 @@ TEST(ReducePrecision, StandsInTheRow) {
   EXPECT_EQ(row_from_json(nlohmann::json::parse(json.dump()), default_options).plan, row.plan);
 }
 
-TEST(ReducePrecision, IsRefusedWhereNobodyConverts) {
+TEST(ReducePrecision, IsRefusedWhereNoSchemeConverts) {
   EXPECT_EQ(complaint([] { plan_training(with(tiny("mlp"), mixed_dtypes[2]), "ps", 2); }),
             "train.reduce_precision = 'bf16': scheme ps moves gradients in the precision of the "
             "parameters; leave it out, or compare without this scheme");
@@ -191,4 +191,4 @@ TEST(ReducePrecision, IsRefusedWhereNobodyConverts) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,19 +11,19 @@
 #include "ps/schemes/ps_parts.h"
 #include "tests/schemes/free_workers.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
+using testing::FreeConsistency;
 using ::testing::HasSubstr;
 using testing::plan_of;
 using testing::run_hindered;
-using testing::ShardedStorage;
 using ::testing::SizeIs;
 using testing::tiny;
 using testing::verdict_of;
 using testing::with_replay;
 
-class Replays : public ::testing::TestWithParam<std::tuple<ShardedStorage, int>> {
+class Replays : public ::testing::TestWithParam<std::tuple<FreeConsistency, int>> {
  protected:
   const ps::PsOptions& options() const { return std::get<0>(GetParam()).options; }
   int world() const { return std::get<1>(GetParam()); }
@@ -52,7 +52,7 @@ TEST_P(Replays, EndWithTheBitsOfTheRun) {
   }
 }
 
-TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
+TEST_P(Replays, WithAccumulationAndSeveralServersAndColocatedOnes) {
   auto config = tiny("gpt");
   config.train.accumulation = 2;
   ps::PsOptions beside = options();
@@ -62,7 +62,7 @@ TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
 }
 
 TEST_P(Replays, WithServersOfBothKinds) {
-  // With as many dedicated servers as workers, server 0 beside worker 0 keeps nothing.
+  // With as many dedicated servers as workers, the colocated server 0 keeps nothing.
   for (const int dedicated : {1, world()}) {
     ps::PsOptions mixed = options();
     mixed.placement = ps::Placement::mixed;
@@ -394,7 +394,7 @@ TEST(FreeWorkers, StaleGradientsAreCompensated) {
   EXPECT_NE(replayed_with(row, options).parameter_hashes, row.parameter_hashes);
 }
 
-TEST(FreeWorkers, ALoneWorkerHasNothingToCompensate) {
+TEST(FreeWorkers, ASingleWorkerHasNothingToCompensate) {
   ps::PsOptions options = {.consistency = ps::Consistency::asp};
   const RunRecord without = testing::run(plan_of(tiny("mlp"), options, 1));
   options.delay_compensation = 2;
@@ -414,7 +414,7 @@ TEST(ElasticAveraging, TheRateSaysHowFarWorkersAreFromEachOther) {
 }
 
 /// With a rate of 1 the centre takes the worker's place in an exchange.
-TEST(ElasticAveraging, ALoneWorkerTrainsAsItWouldAlone) {
+TEST(ElasticAveraging, ASingleWorkerTrainsAsWithoutServers) {
   auto config = tiny("mlp");
   config.train.steps = 6;
   config.train.evaluate_every = 6;
@@ -487,4 +487,4 @@ TEST(ElasticAveraging, BytesShrinkWithThePeriod) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/measured_speeds.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -284,4 +284,4 @@ TEST(SharesBySpeed, FollowFromARealMeasurement) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

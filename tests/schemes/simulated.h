@@ -6,7 +6,8 @@
 namespace ringside::testing {
 
 /// The same experiment on the devices of the cluster.
-inline ExperimentConfig simulated(ExperimentConfig config, const sim::ClusterSpec& cluster) {
+inline runner::ExperimentConfig simulated(runner::ExperimentConfig config,
+                                          const sim::ClusterSpec& cluster) {
   config.device.kind = "sim";
   config.cluster = cluster;
   return config;

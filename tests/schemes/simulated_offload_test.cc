@@ -12,7 +12,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::run;
@@ -176,4 +176,4 @@ TEST(SimulatedOffloadMemory, OfTheHostMustHoldAllRanksOfItsMachine) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

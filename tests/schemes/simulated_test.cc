@@ -12,7 +12,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::run;
@@ -204,7 +204,7 @@ TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
   }
 }
 
-TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
+TEST(SimulatedWorld, TheErrorOfAColocatedServerIsReported) {
   for (const char* scheme : {"dp", "ps"}) {
     auto config = heavy(small_cluster(2));
     config.scheme_options["ps"] =
@@ -261,4 +261,4 @@ TEST(SimulatedWorld, OutOfMemoryNamesTheRankTheRequestAndItsOwners) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

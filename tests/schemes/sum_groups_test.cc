@@ -13,7 +13,7 @@
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ps::Placement;
@@ -175,8 +175,8 @@ TEST(SumGroupOptions, ThatMeanNothingAreRefused) {
               HasSubstr("at most one dedicated server for each of 2 groups"));
 }
 
-/// What each rank of a role sends or receives, which is equally much but for headers and for chunks
-/// that are not divided.
+/// The bytes that each rank of a role sends or receives, which is equally much but for headers and
+/// for chunks that are not divided.
 double mean_bytes(const RunRecord& row, std::string_view role, double RankRecord::*bytes) {
   double sum = 0, count = 0;
   for (const RankRecord& rank : row.ranks)
@@ -198,7 +198,7 @@ TEST(BytesOfSumGroups, AreThoseOfOneReplicaForEveryGroup) {
   EXPECT_NEAR(row.figures[0].mean, model / 2, 0.02 * model);
 }
 
-TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess) {
+TEST(BytesOfSumGroups, OfServersColocatedWithTheirWorkersDoNotLeaveTheProcess) {
   auto config = tiny("mlp");
   config.model.width = 160;
   const RunRecord row = run(plan_training(
@@ -211,7 +211,7 @@ TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess
   EXPECT_NEAR(testing::busiest(row), model, 0.01 * model);
 }
 
-TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
+TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreColocated) {
   auto config = tiny("mlp");
   config.model.width = 160;
   for (const std::int64_t group : {2, 4})
@@ -319,4 +319,4 @@ TEST(SumGroupsInACluster, TakeAboutAnEighthOfTheTimeOfAsManyReplicas) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

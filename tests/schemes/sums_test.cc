@@ -5,7 +5,7 @@
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
@@ -144,4 +144,4 @@ INSTANTIATE_TEST_SUITE_P(Registry, ExactSchemeSums, testing::every_exact_scheme_
                          testing::name_of_case);
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The times of all steps of every rank, and the spans that the rank reports of its last steps.
@@ -59,4 +59,4 @@ INSTANTIATE_TEST_SUITE_P(Schemes, GoldenTimeline, ::testing::Values("ddp", "fsdp
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -33,7 +33,7 @@ inline const std::string& text_path() {
 /// are schemes of other programs, which are no threads.
 inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
   std::vector<std::string> names;
-  for (const SchemeInfo& row : scheme_rows())
+  for (const SchemeInfo& row : runner::scheme_rows())
     if (!row.program && row.max_world != 1 &&
         default_promise(row) == promised.value_or(default_promise(row)) &&
         !row.name.starts_with("zero"))
@@ -46,7 +46,7 @@ class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<std::string, in
  protected:
   std::string scheme() const { return std::get<0>(GetParam()); }
   int world() const { return std::get<1>(GetParam()); }
-  bool exact() const { return default_promise(find_scheme(scheme())) == Promise::same_run; }
+  bool exact() const { return default_promise(runner::find_scheme(scheme())) == Promise::same_run; }
 };
 
 inline auto every_scheme_at(std::initializer_list<int> worlds) {
@@ -61,8 +61,8 @@ inline std::string name_of_case(const ::testing::TestParamInfo<SchemeAtWorld::Pa
   return std::get<0>(info.param) + "_world_" + std::to_string(std::get<1>(info.param));
 }
 
-inline ExperimentConfig tiny(const std::string& model) {
-  ExperimentConfig config;
+inline runner::ExperimentConfig tiny(const std::string& model) {
+  runner::ExperimentConfig config;
   config.name = "conformance";
   config.model = {.kind = model, .layers = 2, .heads = 2, .width = 24, .context = 8};
   config.data.path = {text_path()};
@@ -76,7 +76,7 @@ inline ExperimentConfig tiny(const std::string& model) {
 }
 
 /// The smallest model with batch norms, on images that the program makes.
-inline ExperimentConfig tiny_resnet() {
+inline runner::ExperimentConfig tiny_resnet() {
   auto config = tiny("resnet");
   config.model.layers = 10;
   config.model.filters = 3;
@@ -89,21 +89,22 @@ inline ExperimentConfig tiny_resnet() {
 
 /// Runs a plan, with another scheme than the plan names if `scheme` is not null.
 inline RunRecord run(const RunPlan& plan, const SchemeInfo* scheme = nullptr) {
-  return make_row(plan, run_ranks_as_threads(plan, scheme));
+  return make_row(plan, runner::run_ranks_as_threads(plan, scheme));
 }
 
 /// The row of `single` over the micro-batches of all ranks of a run.
-inline RunRecord reference_of(ExperimentConfig config, int world) {
+inline RunRecord reference_of(runner::ExperimentConfig config, int world) {
   config.scheme_options["single"] = SingleOptions{.replicas = world};
-  return run(plan_training(config, "single", 1));
+  return run(runner::plan_training(config, "single", 1));
 }
 
 /// The row of the definition of a scheme's run: the definition that the scheme brings or, if it has
 /// none for this run, `single` over the micro-batches of all ranks.
-inline RunRecord definition_of(const ExperimentConfig& config, const std::string& scheme,
+inline RunRecord definition_of(const runner::ExperimentConfig& config, const std::string& scheme,
                                int world) {
-  const RunPlan plan = plan_training(config, scheme, world);
-  return has_own_definition(plan) ? run(plan_definition(plan)) : reference_of(config, world);
+  const RunPlan plan = runner::plan_training(config, scheme, world);
+  return has_own_definition(plan) ? run(runner::plan_definition(plan))
+                                  : reference_of(config, world);
 }
 
 /// The largest relative difference of two curves.

@@ -1,4 +1,4 @@
-// What traces of runs show: read from their JSON alone, and held against the row of the run.
+// The content of traces: read from their JSON alone, and compared with the record of the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "tests/support/read_trace.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::Contains;
@@ -64,7 +64,7 @@ class Traces : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
 
 TEST_P(Traces, AreWellFormed) {
   const RunRecord row = this->row();
-  const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
+  const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   EXPECT_THAT(testing::faults(trace), IsEmpty());
   EXPECT_EQ(trace.processes.size(), row.ranks.size());
   for (const RankRecord& rank : row.ranks) {
@@ -82,7 +82,7 @@ TEST_P(Traces, AreWellFormed) {
 
 TEST_P(Traces, LeadFromWhatIsReadyToWhatFollows) {
   const RunRecord row = this->row();
-  const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
+  const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   std::set<const TraceSlice*> reached;
   for (const auto& [number, events] : trace.arrows)
     for (const auto& event : events) reached.insert(event.slice);
@@ -126,7 +126,7 @@ TEST(TraceLines, AreOneForEachCommunicatorAndServer) {
 
 TEST(TraceArrows, LeadFromAPushToItsUpdateOnTheServer) {
   const RunRecord row = on_threads(config(), "ps");
-  const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
+  const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   int pushes = 0;
   for (const auto& [number, events] : trace.arrows) {
     if (events.front().slice->operation != "push_pull") continue;
@@ -144,7 +144,7 @@ TEST(TraceArrows, LeadFromAPushToItsUpdateOnTheServer) {
 
 TEST(TraceArrows, LeadFromABucketThatIsReadyToItsSumAndToWhoWaitsForIt) {
   const RunRecord row = on_threads(config(), "ddp");
-  const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
+  const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   int sums = 0;
   for (const auto& [number, events] : trace.arrows) {
     ASSERT_EQ(events.size(), 3u);
@@ -161,10 +161,10 @@ TEST(TraceArrows, LeadFromABucketThatIsReadyToItsSumAndToWhoWaitsForIt) {
 
 /// The last steps alone are traced: what came before has no launches and no counters.
 TEST(TracedSteps, AreTheLastFour) {
-  auto config = ringside::config();
+  auto config = ::ringside::runner::config();
   config.train.steps = 9;
   const RunRecord row = on_threads(config, "ddp");
-  const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
+  const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   std::set<std::string> steps;
   for (const TraceSlice& slice : trace.slices)
     if (slice.category == "step") steps.insert(slice.name);
@@ -185,12 +185,12 @@ double hidden_ms(const ReadTrace& trace, std::size_t workers, std::int64_t steps
 class Overlap : public ::testing::TestWithParam<bool> {};
 
 TEST_P(Overlap, OfATraceIsThatOfTheRow) {
-  auto config = ringside::config();
+  auto config = ::ringside::runner::config();
   config.model.width = 96;
   config.train.steps = 6;
   config.train.warmup = 2;  // four steps are measured, and these the trace has
   const RunRecord row = GetParam() ? in_a_cluster(config, "ddp") : on_threads(config, "ddp");
-  const ReadTrace trace = testing::read_trace(ringside::trace(row.ranks));
+  const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   const double communication = row.time_ms.communication, exposed = row.time_ms.exposed;
   const double hidden = hidden_ms(trace, row.ranks.size(), 4);
   EXPECT_GT(communication, 0);
@@ -202,4 +202,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, Overlap, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "simulated" : "threads"; });
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::tiny;
@@ -84,7 +84,7 @@ TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
     EXPECT_NEAR(row.ranks[static_cast<std::size_t>(w)].bytes_sent_per_step, worker, 0.02 * worker);
 }
 
-TEST_P(TrafficAtWorld, AMasterBesideWorkerZeroSendsThemToTheOthers) {
+TEST_P(TrafficAtWorld, AMasterColocatedWithWorkerZeroSendsThemToTheOthers) {
   const RunRecord row = run("dp");
   const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;
   ASSERT_EQ(row.ranks.front().role, "worker+server");
@@ -153,4 +153,4 @@ TEST(Traffic, ThatEndsBetweenTwoStepsIsCounted) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -4,7 +4,7 @@
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tutorial_scheme.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The row of the tutorial's scheme, which takes the plans of `ddp`.
@@ -38,4 +38,4 @@ TEST(Tutorial, ReducesAfterEveryMicroBatchAsDdpDoes) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

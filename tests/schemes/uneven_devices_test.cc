@@ -13,7 +13,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -237,4 +237,4 @@ TEST(Jitter, CostsTheSlowestOfEachStepMoreTheMoreThereAre) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

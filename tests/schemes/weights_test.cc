@@ -6,7 +6,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using testing::tiny;
@@ -92,4 +92,4 @@ TEST_F(InitialWeights, ThatAreNotFiniteAreBlamedAndNotTheLearningRate) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

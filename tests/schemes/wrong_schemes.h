@@ -97,7 +97,7 @@ class ForgetsLastRank : public WrappedCommunicator {
 /// The row of a scheme that promises what the scheme `name` promises, and wraps it.
 template <class Wrapper>
 SchemeInfo wrapping(const std::string& name) {
-  SchemeInfo row = find_scheme(name);
+  SchemeInfo row = runner::find_scheme(name);
   row.make = [make = row.make](const RankContext& context, const Options& options) {
     return std::make_unique<Wrapper>(context, make(context, options));
   };
@@ -106,7 +106,7 @@ SchemeInfo wrapping(const std::string& name) {
 
 /// The row of a scheme that leaves the last worker out of every all-reduce.
 inline SchemeInfo forgetting_last_worker(const std::string& name) {
-  SchemeInfo row = find_scheme(name);
+  SchemeInfo row = runner::find_scheme(name);
   row.make = [make = row.make](const RankContext& context, const Options& options) {
     RankContext forgetful = context;
     forgetful.links = Links([right = context.links](const RankContext& own, const Group& group) {
@@ -119,8 +119,8 @@ inline SchemeInfo forgetting_last_worker(const std::string& name) {
 
 /// The row of a scheme that promises what the scheme `name` promises, and exchanges nothing.
 inline SchemeInfo never_exchanging(const std::string& name) {
-  SchemeInfo row = find_scheme(name);
-  row.make = find_scheme("independent").make;
+  SchemeInfo row = runner::find_scheme(name);
+  row.make = runner::find_scheme("independent").make;
   return row;
 }
 

@@ -10,7 +10,7 @@
 #include "tests/schemes/tiny_runs.h"
 #include "tests/schemes/wrong_schemes.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using ::testing::AllOf;
@@ -40,7 +40,7 @@ Text evaluation_after(int step) {
   return StartsWith(fmt::format("the evaluation after step {} differs: its loss is ", step));
 }
 
-/// What is found about a run.
+/// The findings about a run.
 struct Findings {
   Violations violations;
   Proof proof;
@@ -207,4 +207,4 @@ TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -12,7 +12,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "tests/support/small_cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// A member of a group whose other ranks do not exist: good for everything but communication.
@@ -129,4 +129,4 @@ TEST(TableOfZero, HasThePrintedDigits) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::runner

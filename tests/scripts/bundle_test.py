@@ -27,7 +27,7 @@ class Programs(unittest.TestCase):
             "CMAKE_CUDA_ARCHITECTURES:UNINITIALIZED=90-real\nRINGSIDE_MARCH:STRING=x86-64-v3\n")
         (cls.build / "built_commit.cc").write_text(
             '#include "experiments/tools/cli/built_commit.h"\n'
-            'std::string_view ringside::built_commit() { return "0123abc"; }\n')
+            'std::string_view ringside::tools::cli::built_commit() { return "0123abc"; }\n')
         cls.compile("ringside")
         for name in ("tests/gpu_test", "tests/gpu_bench"):
             shutil.copy(cls.build / "ringside", cls.build / name)

@@ -1,4 +1,4 @@
-"""What scripts/gpu-check says of made-up runs: good ones pass, each kind of bad one fails."""
+"""The report of scripts/gpu-check for made-up runs: good ones pass, each kind of bad one fails."""
 
 import json
 import math

@@ -33,7 +33,7 @@ class Here(unittest.TestCase):
 
 class Gpus(Here):
     def choice(self, *options):
-        """Whether the modules are built, for what, and what CMake said."""
+        """Whether the modules are built, for which GPUs, and the output of CMake."""
         (self.folder / "ask.cmake").write_text(
             f"include({ROOT}/cmake/gpus.cmake)\n"
             'message("builds=${RINGSIDE_BUILDS_CUDA} for=${CMAKE_CUDA_ARCHITECTURES}")\n')
@@ -76,7 +76,7 @@ class Gpus(Here):
 
 
 class Setup(Here):
-    """In a copy of the scripts, with a CMake that only says what the real one would."""
+    """In a copy of the scripts, with a CMake that only prints what the real one would."""
 
     def set_up(self, configured, cache="", fetching="echo fetched $1"):
         scripts = self.folder / "scripts"

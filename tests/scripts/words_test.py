@@ -77,7 +77,7 @@ def words_of(command: str, folder: pathlib.Path) -> list[str]:
 
 @functools.cache
 def anchors_of(page: pathlib.Path) -> set[str]:
-    """What links to headings of a page say."""
+    """The anchors that links to headings of a page have."""
     return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-")
             for heading in re.findall(r"(?m)^#+ (.*)$", page.read_text())}
 

@@ -137,7 +137,7 @@ TEST(SimHostSide, TheHostsMemoryIsCountedForAllRanksTogether) {
   EXPECT_NE(error.find("other ranks on the same device hold"), std::string::npos) << error;
 }
 
-TEST(SimHostSide, AFailureReachesWhoeverWaits) {
+TEST(SimHostSide, AFailureReachesEveryWaiter) {
   run(cluster(), 1, [](const Rank& r) {
     const auto failed = r.host.run([] { throw Error("the host gives up"); }, nullptr);
     const auto later = r.host.store(r.hosts, r.own, failed);

@@ -1,4 +1,4 @@
-// How long flows take over the links of a cluster.
+// Times of flows over the links of a cluster.
 #include <gtest/gtest.h>
 
 #include <chrono>

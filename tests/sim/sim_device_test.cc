@@ -184,7 +184,7 @@ TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
   EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, 0}, nullptr, true));
 }
 
-TEST(SimDevice, AClassThatNobodyMeasuredHasAStandIn) {
+TEST(SimDevice, AClassThatWasNotMeasuredHasAStandIn) {
   DeviceSpec device = small_cluster(1).device;
   auto& curves = device.efficiency["fp32"];
   curves["linear"].points = {{1, 0.25}};

@@ -1,4 +1,4 @@
-// Operations whose times a cluster file knows.
+// Operations whose times a cluster file has.
 #include "core/device/sim/timed_operations.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which devices of a cluster are slow, and how much the steps of a device vary.
+// The slow devices of a cluster, and the variation of a device's steps.
 #include <gtest/gtest.h>
 
 #include <cmath>

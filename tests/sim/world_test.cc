@@ -130,7 +130,7 @@ TEST(World, ActivitiesGoOnWithoutTheirOwner) {
   world->run();
 }
 
-TEST(World, WorkThatNobodyWaitsForTakesItsShare) {
+TEST(World, WorkWithoutAWaiterTakesItsShare) {
   const auto world = make_world(two_machines());
   for (int machine = 0; machine < 4; ++machine)
     world->spawn("actor", {machine, 0}, [&, machine] {

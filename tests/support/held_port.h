@@ -8,7 +8,7 @@
 
 namespace ringside::testing {
 
-/// Two may bind the port if only one of them listens, and nobody else gets it.
+/// Two may bind the port if only one of them listens, and no other process gets it.
 class HeldPort {
  public:
   HeldPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

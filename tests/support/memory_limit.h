@@ -24,7 +24,7 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
-  /// What messages say of the limit.
+  /// The name of the limit in messages.
   std::string text() const {
     return "memory is limited to " + std::to_string(limit_.rlim_cur / 1'000'000) +
            (resource_ == RLIMIT_AS ? " MB (ulimit -v)" : " MB (ulimit -d)");

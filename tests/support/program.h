@@ -1,4 +1,4 @@
-// Runs the real program as a child process of a test.
+// The real program as a child process of a test.
 #pragma once
 
 #include <poll.h>

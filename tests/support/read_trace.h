@@ -78,7 +78,7 @@ inline ReadTrace read_trace(const nlohmann::json& trace) {
   return out;
 }
 
-/// What is wrong with a trace, whatever it shows; one sentence each.
+/// The faults of a trace, one sentence each.
 inline std::vector<std::string> faults(const ReadTrace& trace) {
   std::vector<std::string> out;
   std::map<std::pair<int, int>, std::vector<std::int64_t>> open;  // ends, the innermost last

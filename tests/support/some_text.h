@@ -1,4 +1,4 @@
-// Makes text for tests.
+// Text for tests.
 #pragma once
 
 #include <string>

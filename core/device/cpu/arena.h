@@ -25,8 +25,8 @@ class Arena {
     memfd       // one file for each range, "ringside-<pid>", that other processes can map
   };
   static constexpr std::size_t alignment = 64;
-  /// The system makes so many bytes of a range usable at once. They take no memory before they are
-  /// written to.
+  /// The number of bytes of a range that become usable at a time. They take no memory before they
+  /// are written to.
   static constexpr std::size_t growth = std::size_t{64} << 20;
 
   /// `bytes` is the size of the block: the requested size rounded up to `alignment`.

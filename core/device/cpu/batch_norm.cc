@@ -15,7 +15,7 @@ constexpr std::int64_t unroll = 4;  // rows that are added to a sum at once
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// How sums over rows are divided. The rows of a block, which stays in the cache, are added in
+/// The division of sums over rows. The rows of a block, which stays in the cache, are added in
 /// fp32. The sums of a part's blocks are added in fp64, and the sums of the parts are added in
 /// order. Blocks and parts depend on the extents alone, not on the number of threads.
 struct Partition {

@@ -10,11 +10,11 @@ namespace {
 /// Along one axis, the positions [begin, end) of the result for which element number `place` of the
 /// kernel lies on a pixel of the image, not on the padding. For position `begin` it lies on pixel
 /// `at`.
-struct Meeting {
+struct TapRange {
   std::int64_t begin, end, at;
 
-  Meeting(std::int64_t place, std::int64_t stride, std::int64_t padding, std::int64_t extent,
-          std::int64_t positions)
+  TapRange(std::int64_t place, std::int64_t stride, std::int64_t padding, std::int64_t extent,
+           std::int64_t positions)
       : begin(std::max<std::int64_t>(0, (padding - place + stride - 1) / stride)),
         end(std::min(positions, (extent - 1 + padding - place + stride) / stride)),
         at(begin * stride - padding + place) {}
@@ -67,7 +67,7 @@ void weight_gradient_by_taps(const Context& context, const ConvolutionBackward& 
       context.device.tensor(Shape{B * P * Q, K}, MemoryKind::workspace, DType::f32);
   for (std::int64_t r = 0; r < R; ++r)
     for (std::int64_t s = 0; s < S; ++s) {
-      const Meeting down(r, op.stride, op.padding.rows, H, P),
+      const TapRange down(r, op.stride, op.padding.rows, H, P),
           right(s, op.stride, op.padding.columns, W, Q);
       const std::int64_t met = down.count() * right.count();
       float* out = op.dweight.data<float>() + (r * S + s) * C;

@@ -85,7 +85,7 @@ struct Tiles {
 
   std::int64_t count() const { return images * down * across; }
   std::int64_t image(std::int64_t tile) const { return tile / (down * across); }
-  /// Where in the image the tile's first result stands.
+  /// The place of the tile's first result in the image.
   std::int64_t top(std::int64_t tile) const { return tile / across % down * 2; }
   std::int64_t left(std::int64_t tile) const { return tile % across * 2; }
 };

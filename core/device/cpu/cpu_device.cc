@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/processor.h"
 #include "core/device/cpu/arena.h"
 #include "core/device/cpu/cpu_kernels.h"

@@ -13,8 +13,8 @@ namespace ringside {
 /// which is the symmetric heap.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
-/// What the kernels of a CPU device were compiled for, and what oneDNN uses: "vectors of 32 bytes,
-/// oneDNN with AVX2".
+/// The instructions for which the kernels of a CPU device were compiled, and those that oneDNN
+/// uses: "vectors of 32 bytes, oneDNN with AVX2".
 std::string cpu_instructions();
 
 }  // namespace ringside

@@ -22,9 +22,9 @@ void with_float_type(DType dtype, Body&& body) {
   body(float{});
 }
 
-/// Where a kernel runs. `device` provides scratch memory (kind workspace); `threads` is the largest
-/// number of threads that a kernel may use. Results do not depend on `threads`, except those of
-/// oneDNN's products.
+/// The device and threads on which a kernel runs. `device` provides scratch memory (kind
+/// workspace); `threads` is the largest number of threads that a kernel may use. Results do not
+/// depend on `threads`, except those of oneDNN's products.
 struct Context {
   Device& device;
   int threads = 1;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 14;  // fewer elements are not worth a thread
 
-/// What an update of parameters of type T by gradients of type G reads and writes. `values` are the
-/// master values, or the parameters themselves if these have fp32.
+/// The arrays that an update of parameters of type T by gradients of type G reads and writes.
+/// `values` are the master values, or the parameters themselves if these have fp32.
 template <class T, class G>
 struct UpdateOperands {
   T* parameters;

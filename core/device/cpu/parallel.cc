@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 
 // Functions of libgomp, the OpenMP runtime that oneDNN uses. They are called directly, without
 // OpenMP's pragmas: a compiler with another runtime would translate these to calls of its own
@@ -36,7 +36,8 @@ struct Loop {
   std::exception_ptr failure;
 };
 
-/// What a thread did before tell_order() comes before what another thread does after seeing it.
+/// Orders memory accesses: those before tell_order() on one thread come before those that another
+/// thread makes after it has seen the call.
 void tell_order(Loop& loop) {
   if (__tsan_release) __tsan_release(&loop.mutex);
 }

@@ -17,11 +17,11 @@
 
 namespace ringside::cpu {
 
-/// How many numbers a transformed tile has for each channel.
+/// The number of values of a transformed tile for each channel.
 constexpr std::int64_t points = 16;
 
-/// Where a transformed tile stands: point i of channel c is data[i * point + c / tile_columns *
-/// panel + c % tile_columns].
+/// The place of a transformed tile in memory: point i of channel c is data[i * point + c /
+/// tile_columns * panel + c % tile_columns].
 struct Points {
   float* data;
   std::int64_t point, panel;

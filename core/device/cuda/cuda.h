@@ -40,7 +40,7 @@ struct Options {
   bool tf32 = false;
 };
 
-/// Something that can end a wait: check() is called repeatedly while the host waits for the device,
+/// A condition that ends waits: check() is called repeatedly while the host waits for the device,
 /// and ends the wait by throwing Error.
 class Watch {
  public:
@@ -48,10 +48,10 @@ class Watch {
   virtual void check() = 0;
 };
 
-/// A GPU. One stream computes, in order; copies and communication run beside it on streams of their
-/// own. All functions are thread-safe, except those of `kernels()` that need scratch memory. Every
-/// function that blocks the host checks the watches meanwhile. Throws Error that names the failing
-/// call if CUDA fails.
+/// A GPU. One stream computes, in order; copies and communication have streams of their own, which
+/// run at the same time. All functions are thread-safe, except those of `kernels()` that need
+/// scratch memory. Every function that blocks the host checks the watches meanwhile. Throws Error
+/// that names the failing call if CUDA fails.
 class CudaDevice : public Device {
  public:
   bool runs_behind() const override { return true; }

@@ -34,7 +34,7 @@ struct HeldByPlace {
   }
 };
 
-/// How many times as long as its figures say the operations of a device take.
+/// The factor by which operations of a device take longer than the device's figures say.
 struct Slowdown {
   double slowness = 1, jitter = 0;
   std::uint64_t seed = 0;
@@ -231,7 +231,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   std::unique_ptr<Device> numerics_;
   std::shared_ptr<Held> held_;
   Kernels kernels_;
-  double pending_ = 0, pending_memory_ = 0;  // the part that needs the memory's width
+  double pending_ = 0, pending_memory_ = 0;  // the part that needs all of the bandwidth
   bool shared_ = false;
   std::int64_t cores_ = 1;  // that an operation runs on
   mutable double last_ = 0;

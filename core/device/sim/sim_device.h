@@ -17,9 +17,9 @@ namespace ringside::sim {
 /// neither takes time. If there is a second device `numerics`, buffers have memory of `numerics`,
 /// and `numerics` computes every operation as well. The ledger of `numerics` is not used.
 ///
-/// Of the time of an operation that was timed, a part needs all of the memory's width, which the
-/// cores of a machine share (TimedOperation::memory_us). What lasts until the next catch_up()
-/// counts as one: first it computes, then it needs the memory.
+/// Part of the time of a measured operation needs all of the memory's bandwidth, which the cores of
+/// a machine share (TimedOperation::memory_us). All operations up to the next catch_up() count as
+/// one, which first computes and then needs the memory.
 ///
 /// host_work() takes the time of the roofline of ClusterSpec::host, on the cores of the device's
 /// machine, which all ranks of the machine share. On a CPU it is an operation like the others.
@@ -32,9 +32,9 @@ namespace ringside::sim {
 /// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
 /// actor must call catch_up() before it does anything else with the world, and before it ends, so
 /// that other actors see its actions at the right time; the simulated communicator and channels
-/// call it. Several actors (a server and the worker beside it) may share a device after share().
-/// From then on no time is pending when another actor runs, so each actor takes the time of its own
-/// operations. For one thread.
+/// call it. Several actors (a server and the worker colocated with it) may share a device after
+/// share(). From then on no time is pending when another actor runs, so each actor takes the time
+/// of its own operations. For one thread.
 class SimDevice : public Device {
  public:
   /// Throws Error if the device is not part of a world.
@@ -53,21 +53,21 @@ class SimDevice : public Device {
   virtual std::shared_ptr<CommComputeContention> contention() const = 0;
 };
 
-/// The additions to every training step of a world besides its operations.
+/// Times that every training step of a world takes besides its operations.
 struct StepTimes {
   double host_s = 0;   // the host's work before the first operation, for which the device waits
   double input_s = 0;  // the time in which a rank's samples of a step are loaded
 };
 
-/// Errors call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
-/// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
-/// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
-/// be null. `seed` is that of the jitter. begin_step() waits for the step's samples, whose loading
-/// begins when the step before begins (`times`). Throws Error if check(cluster) does, or if the
-/// cluster has no such place. Also throws Error if, for fp32 or for another dtype in the device's
-/// tflops, a class of operations has no efficiency and the class that may stand in for it
-/// (stand_in()) has none either. Products in a dtype that is missing in the device's tflops throw
-/// Error when they run.
+/// Makes a simulated device, which errors call "sim NAME (machine M, device D)". Without a `world`
+/// (null) the device's clock starts at 0 and only operations move it; this is enough to make a
+/// model and look at it. With `tf32` products of fp32 take the time of tf32 on devices, but not on
+/// hosts. `numerics` may be null. `seed` is that of the jitter. begin_step() waits for the step's
+/// samples, whose loading begins when the step before begins (`times`). Throws Error if
+/// check(cluster) does, or if the cluster has no such place. Also throws Error if, for fp32 or for
+/// another dtype in the device's tflops, a class of operations has no efficiency and the class that
+/// may stand in for it (stand_in()) has none either. Products in a dtype that is missing in the
+/// device's tflops throw Error when they run.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics, bool tf32 = false,
                                            std::uint64_t seed = 1, StepTimes times = {});

@@ -91,7 +91,7 @@ class SimHostSide final : public HostSide {
     HostLanes lanes;
   };
 
-  /// Waits as its maker's device, whose time must have passed first.
+  /// Makes the device catch up before it waits.
   class CaughtUp final : public HostTask {
    public:
     CaughtUp(SimDevice& device, HostTaskPtr task) : device_(device), task_(std::move(task)) {}

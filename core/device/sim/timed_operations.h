@@ -14,9 +14,8 @@
 
 namespace ringside::sim {
 
-/// What a cluster file says of an operation that took so long: its figures are those of its dtype
-/// for 16-bit floats; for all others of fp32, or for products of tf32 where the device multiplies
-/// fp32 so.
+/// The entry of a cluster file for an operation of this cost that took `seconds`. Its dtype is that
+/// of the operation for 16-bit floats, else fp32; with `tf32` it is "tf32" for products in fp32.
 TimedOperation timed_operation(const OpCost& cost, double seconds, bool tf32 = false);
 /// The class of an operation that was timed. Throws Error if there is no class of that name.
 OpClass class_of(const TimedOperation& timed);
@@ -24,21 +23,21 @@ OpClass class_of(const TimedOperation& timed);
 /// The duration of an operation on one core, in seconds.
 struct OpTime {
   double all = 0;
-  double memory = 0;  // the part of it that needs all of the memory's width (TimedOperation)
+  double memory = 0;  // the part that needs all of the memory's bandwidth (TimedOperation)
 };
 
 /// Answers from ClusterSpec::timed. For use by one thread.
 class TimedOperations {
  public:
-  /// Where an operation was timed several times, the mean counts. Throws Error if an entry names no
+  /// If an operation was timed several times, the mean counts. Throws Error if an entry names no
   /// class of operations.
   explicit TimedOperations(const std::vector<TimedOperation>& timed);
 
   /// The time of an operation whose figures are those of `dtype`. If no operation of this cost was
   /// timed, another one stands in: of the same class and dtype, with the same operations a byte
-  /// (within `same_kind`), so that both are about the same kernel, and of at most `most_apart`
-  /// times as many bytes or as few. The stand-in's time counts in proportion to its bytes. Nothing
-  /// if there is no such operation either; operations that move nothing have no stand-in.
+  /// (within `same_kind`), so that both are about the same kernel, with at most `most_apart` times
+  /// as many bytes, or as few. The stand-in's time counts in proportion to its bytes. Empty if
+  /// there is no such operation either; operations that move no bytes have no stand-in.
   std::optional<OpTime> time(const OpCost& cost, const std::string& dtype);
 
   static constexpr double same_kind = 0.01, most_apart = 4;

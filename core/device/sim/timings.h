@@ -12,8 +12,8 @@
 
 namespace ringside::sim {
 
-/// Of operations that were timed as they are their times; of all others
-/// max(operations / peak, bytes / bandwidth) / efficiency + launch. For use by one thread.
+/// An operation that was timed has its measured time; every other one takes max(operations / peak,
+/// bytes / bandwidth) / efficiency + launch. For use by one thread.
 class Timings {
  public:
   /// Throws Error if, for fp32 or for another dtype in the device's tflops, a class of operations

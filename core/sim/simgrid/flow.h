@@ -1,4 +1,5 @@
-// Activities beside the actors: flows, the mailboxes where their messages arrive, and work.
+// Activities of a world other than its actors: flows, the mailboxes where their messages arrive,
+// and work.
 #pragma once
 
 #include <any>

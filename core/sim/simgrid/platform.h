@@ -39,8 +39,9 @@ class Platform {
 
   /// Returns the host of a place. Throws Error if the cluster has no such place.
   simgrid::s4u::Host* at(Place place) const;
-  /// The width of the memory that the cores of a machine share: a host on which work that needs
-  /// all of it computes for as long as it does. Null where devices are no CPUs: each has its own.
+  /// The memory bandwidth that the cores of a machine share, as a SimGrid host: work that needs all
+  /// of the bandwidth computes on it for that time. Null where devices are not CPUs: each has its
+  /// own memory.
   simgrid::s4u::Host* memory(int machine) const;
   /// Whether a flow between the places needs time. On machines with GPUs, a flow from a place to
   /// itself needs none.

@@ -33,7 +33,7 @@ class Launcher:
         try:
             answer = self.lines.readline()
         except TimeoutError:
-            raise Error(f"store: nobody set '{key}' within {timeout_s:g} s") from None
+            raise Error(f"store: key '{key}' was not set within {timeout_s:g} s") from None
         finally:
             self.socket.settimeout(None)
         if not answer:

@@ -41,8 +41,8 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.launcher.get("where"), "here")
         self.assertEqual(self.hear(), {"get": "where"})
 
-    def test_a_value_that_nobody_sets_is_named(self):
-        with self.assertRaisesRegex(Error, "nobody set 'where' within 0.05 s"):
+    def test_a_value_that_is_not_set_is_named(self):
+        with self.assertRaisesRegex(Error, "key 'where' was not set within 0.05 s"):
             self.launcher.get("where")
 
     def test_a_launcher_that_is_gone(self):

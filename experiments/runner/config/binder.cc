@@ -11,7 +11,7 @@
 #include "core/base/utf8.h"
 #include "core/models/presets.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Path = std::vector<std::string>;
@@ -95,8 +95,8 @@ void Binder::make_paths_absolute(const Assignment& one) {
   if (one.path == Path{"train", "initial_weights"}) make_absolute(config_.train.initial_weights);
 }
 
-/// A global batch is given for all ranks together or for each rank: whichever is given last takes
-/// the place of the other.
+/// A global batch is given for all ranks together or for each rank; the one that is given last
+/// replaces the other.
 void Binder::settle_batches(const std::map<std::string, std::string>& places) {
   const auto whole = places.find("train.global_batch"), each = places.find("train.batch_per_rank");
   if (whole == places.end()) return;
@@ -137,7 +137,7 @@ void Binder::assign_preset(const TomlData& value) {
   }
 }
 
-/// What the file does not decide stays as it was given before.
+/// Keys that the file does not decide keep the values that were given before.
 void Binder::assign_from(const Assignment& one) {
   std::string name;
   one.data.put(&name, place_, "model.from");
@@ -213,4 +213,4 @@ void Binder::refuse_top(const std::string& name, bool table) {
               nearest(name, known));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,10 +10,10 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Whether the path is model.preset or model.from. Each sets keys of [model] that are not named, so
-/// it is applied before the other keys that are given beside it.
+/// it is applied before the other keys that are given with it.
 bool is_model_source(const std::vector<std::string>& path);
 
 /// "scheme.ps.servers"
@@ -59,4 +59,4 @@ class Binder {
   std::string place_;  // of the value that is assigned
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,10 +6,11 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/base/utf8.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/config/binder.h"
 #include "experiments/runner/config/cluster_file.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Path = std::vector<std::string>;
@@ -18,7 +19,8 @@ using Path = std::vector<std::string>;
 /// { scheme.ps.servers = 1 } are the same.
 Path split(const Path& path) { return path_of(key_of(path)); }
 
-/// Throws Error for a key that holds for the whole comparison. `within` names who would set it.
+/// Throws Error for a key that holds for the whole comparison. `within` names the place that would
+/// set it.
 void refuse_common(const Assignment& one, std::string_view within) {
   if (one.path.empty())
     throw Error("{}: {} has a value without a key; write \"train.micro_batch\" = 2, or another key",
@@ -45,7 +47,7 @@ void put_field(CaseConfig& out, const Assignment& one) {
       one.place, key, nearest(key, known));
 }
 
-/// Checks what a case is without looking at its settings.
+/// Checks a case without its settings.
 void check_case(const CaseConfig& one) {
   if (one.scheme.empty())
     throw Error(
@@ -67,7 +69,7 @@ void check_case(const CaseConfig& one) {
         one.place, one.label, longest_label);
 }
 
-/// The parts of a text between commas that stand in no quotes, brackets or braces.
+/// The parts of a text between commas, except commas in quotes, brackets or braces.
 std::vector<std::string> parts_of(std::string_view text) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -95,7 +97,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t") + 1 - begin));
 }
 
-/// Whether a line of `scheme` takes the values of this key.
+/// Whether a case of `scheme` takes the values of this key.
 bool applies(const SweptKey& swept, std::string_view scheme) {
   const Path path = path_of(swept.key);
   return path[0] != "scheme" || path[1] == scheme;
@@ -260,7 +262,7 @@ ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Ass
   Binder binder(config);
   binder.assign(set);
   binder.assign(point);
-  if (config.device.kind != "sim")
+  if (!device_traits(config.device.kind).simulated)
     config.cluster.reset();
   else if (!config.cluster || config.device.cluster != common.device.cluster)
     read_cluster_of(config, place);
@@ -268,7 +270,7 @@ ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Ass
 }
 
 void read_cluster_of(ExperimentConfig& config, const std::string& place) {
-  if (config.device.kind != "sim") return;
+  if (!device_traits(config.device.kind).simulated) return;
   if (config.device.cluster.empty())
     throw Error(
         "{}: device.kind = \"sim\" needs device.cluster, a file such as "
@@ -277,4 +279,4 @@ void read_cluster_of(ExperimentConfig& config, const std::string& place) {
   config.cluster = read_cluster(config.device.cluster);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

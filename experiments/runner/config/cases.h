@@ -8,14 +8,14 @@
 
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The text behind "--set" or "--case", or a part of it, as one value for one key. Throws Error
 /// that begins with `place` for text without "=" and for values that are not TOML.
 Assignment parse_assignment(const std::string& text, const std::string& place);
 
-/// One table [[compare.case]]. Throws Error that names file and line for whatever is unknown or has
-/// the wrong type. Keys and values of `set` are checked by check_cases().
+/// One table [[compare.case]]. Throws Error that names file and line for a key that is unknown or
+/// has a value of the wrong type. Keys and values of `set` are checked by check_cases().
 CaseConfig case_of_table(const TomlElement& table, const std::filesystem::path& folder);
 /// The case that "SCHEME: key=value, key=value" describes. Throws Error that begins with
 /// "--case TEXT".
@@ -31,9 +31,9 @@ void add_to_sweep(Experiment& experiment, Assignment list);
 /// bound, and for an option of another scheme than its case's.
 void check_cases(const Experiment& experiment);
 
-/// Limits the experiment to what --schemes and --worlds name; an empty list limits nothing. The
-/// schemes replace compare.schemes, and cases of other schemes are left out. The worlds replace
-/// compare.worlds and those of the cases, whose published figures are then left out.
+/// Limits the experiment to the schemes and worlds of --schemes and --worlds; an empty list limits
+/// nothing. The schemes replace compare.schemes, and cases of other schemes are left out. The
+/// worlds replace compare.worlds and those of the cases, whose published figures are then left out.
 void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
               const std::vector<std::int64_t>& worlds);
 
@@ -45,9 +45,9 @@ std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view s
 std::vector<std::vector<Assignment>> points_of(const std::vector<SweptKey>& sweep,
                                                std::string_view scheme);
 
-/// The configuration of one line: `common`, then what its case sets, then a point of the sweep.
-/// Reads the cluster if the line names another than `common`. Throws Error that begins with the
-/// place of the value that is wrong, or with `place` if a cluster is missing.
+/// The configuration of one case at one point of the sweep: `common`, then the case's settings,
+/// then those of the point. Reads the cluster if it is another than that of `common`. Throws Error
+/// that begins with the place of the value that is wrong, or with `place` if a cluster is missing.
 ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Assignment>& set,
                            const std::vector<Assignment>& point, const std::string& place);
 
@@ -55,4 +55,4 @@ ExperimentConfig bind_line(const ExperimentConfig& common, const std::vector<Ass
 /// with `place` if no cluster is named.
 void read_cluster_of(ExperimentConfig& config, const std::string& place);
 
-}  // namespace ringside
+}  // namespace ringside::runner

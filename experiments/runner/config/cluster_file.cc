@@ -10,7 +10,7 @@
 #include "core/sim/cluster_check.h"
 #include "experiments/runner/config/cluster_tables.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Places = std::map<std::string, std::string>;
@@ -372,4 +372,4 @@ std::vector<std::filesystem::path> cluster_files(const std::filesystem::path& fi
   return {tables.files().begin(), tables.files().end()};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

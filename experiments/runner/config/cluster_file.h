@@ -7,7 +7,7 @@
 
 #include "core/sim/cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Reads a cluster file (experiments/clusters/*.toml; docs/simulator.md) and the files
 /// that it includes, such as the catalog. Devices, links and NICs are given by name; the file may
@@ -24,4 +24,4 @@ std::vector<std::filesystem::path> cluster_files(const std::filesystem::path& fi
 /// host, have the same name but differ, because a file defines a name only once.
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The most files in a chain in which each includes the next, and the most tables in a chain in
@@ -150,7 +150,7 @@ ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& 
     throw Error("{}: a chain of tables linked by `like` is longer than {}", like->second.place,
                 longest_chain);
   ClusterTable whole = resolve(kind, other, like->second.place, within);
-  // How far off simulated times of a device are was seen of that device alone.
+  // The stated error of a device is not inherited: it was found for that device alone.
   std::erase_if(whole.values, [](const auto& one) { return one.first[0] == "error"; });
   merge(whole, table);
   return whole;
@@ -196,4 +196,4 @@ void ClusterTables::include(const TomlValue& value, const std::filesystem::path&
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

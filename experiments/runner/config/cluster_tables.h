@@ -9,7 +9,7 @@
 
 #include "experiments/runner/config/toml.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 using TomlPath = std::vector<std::string>;
 
@@ -18,7 +18,7 @@ struct ClusterTable {
   TomlPath name;      // {"cluster"}, {"device", "t4"}
   std::string place;  // where the table begins
   std::map<TomlPath, TomlValue> values{};
-  /// Which of the values are assumed: those that a list `assumed` of their table names.
+  /// The values that are assumed: those that a list `assumed` of their table names.
   std::map<TomlPath, std::string> assumed{};  // and the place of the list
   std::string title() const;                  // "[device.t4]"
 };
@@ -61,4 +61,4 @@ class ClusterTables {
 /// "; did you mean 'X'?" with the nearest known name, or an empty text if `known` is empty.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
 
-}  // namespace ringside
+}  // namespace ringside::runner

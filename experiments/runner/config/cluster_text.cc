@@ -1,4 +1,4 @@
-// Writes the text that experiments/runner/config/cluster_file.cc reads.
+// The text of a cluster file, which experiments/runner/config/cluster_file.cc reads.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/config/toml.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 class Writer {
@@ -147,4 +147,4 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
   return std::move(out).text();
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,6 +1,6 @@
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 Fields fields_of(CompareConfig& config) {
   return {{"schemes", &config.schemes,
@@ -21,26 +21,24 @@ Fields fields_of(CompareConfig& config) {
 
 namespace {
 
-/// The key for figures of a measure, and what they are, in the order of the measures.
+/// The keys for published figures, one for each measure, in the order of the measures.
 struct PublishedKey {
   std::string_view name, description;
 };
 constexpr PublishedKey published_keys[] = {
-    {"published_ms", "milliseconds of a step that somebody published, one for each world"},
-    {"published_per_s", "samples a second that somebody published, one for each world"},
+    {"published_ms", "published milliseconds of a step, one for each world"},
+    {"published_per_s", "published samples a second, one for each world"},
     {"published_times",
-     "how many times the samples a second of case `over` somebody published, one for each world"},
+     "published samples a second divided by those of case `over`, one for each world"},
     {"published_speed_up",
      "published samples a second divided by those of world 1, of this case or of `over`, one for "
      "each world"},
-    {"published_hours", "hours for `samples` samples that somebody published, one for each world"},
+    {"published_hours", "published hours for `samples` samples, one for each world"},
     {"published_parameter_gb",
-     "GB (1e9 bytes) of parameters of a worker that somebody published, one for each world"},
+     "published GB (1e9 bytes) of a worker's parameters, one for each world"},
     {"published_state_gb",
-     "GB of parameters, gradients and optimizer state of a worker that somebody published, one for "
-     "each world"},
-    {"published_gb",
-     "GB of a worker's memory at its peak that somebody published, one for each world"}};
+     "published GB of a worker's parameters, gradients and optimizer state, one for each world"},
+    {"published_gb", "published GB of a worker's memory at its peak, one for each world"}};
 static_assert(std::size(published_keys) == measures);
 
 }  // namespace
@@ -62,7 +60,7 @@ Fields fields_of(CaseConfig& config) {
       {"over", &published.over,
        "label of the case that published_times compares with, and published_speed_up if it is not "
        "this case"},
-      {"samples", &published.samples, "how many samples take published_hours"},
+      {"samples", &published.samples, "number of samples that take published_hours"},
       {"fitted", &published.fitted,
        "worlds whose published figures something was fitted to; all others are predictions"},
       {"contradiction", &published.contradiction,
@@ -71,4 +69,4 @@ Fields fields_of(CaseConfig& config) {
   return fields;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,7 +13,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/config/toml.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The [compare] table of an experiment file, without its cases and its sweep.
 struct CompareConfig {
@@ -65,7 +65,7 @@ struct CaseFigures {
   /// By Measure: a figure for each world of the case; empty where nothing was published.
   std::array<std::vector<double>, measures> figures{};
   std::string over{};                  // label of the case with which ratios compare
-  std::int64_t samples = 0;            // that take the published hours
+  std::int64_t samples = 0;            // number of samples that take the published hours
   std::vector<std::int64_t> fitted{};  // worlds whose figures something was fitted to
   std::string contradiction{};         // why the figures cannot be right; empty if they can
 };
@@ -98,22 +98,21 @@ struct Experiment {
   /// An experiment without cases and without a sweep.
   Experiment(ExperimentConfig config) : common(std::move(config)) {}
 
-  ExperimentConfig common;  // what holds for all cases that set nothing else
+  ExperimentConfig common;  // holds for all cases that set nothing else
   std::vector<CaseConfig> cases;
   std::vector<SweptKey> sweep;
 };
 
-/// Reads a TOML file, then the overrides, of which a later one wins, and then adds `cases` to those
-/// of the file. An override is "table.key=value" with a TOML value or a bare word
-/// ("scheme.ps.servers=4", "data.path=text.txt"). A case is "SCHEME: key=value, key=value"; among
-/// its keys may be label, world and worlds. model.preset (core/models/presets.h) sets all of
-/// [model] before the other keys of the file, of an override or of a case. model.from does so with
-/// what a config.json decides (core/interchange/stated_model.h), and other keys must agree with it.
-/// Paths become absolute: those of the file relative to its folder, all others relative to the
-/// current folder. If there are cases, and neither file nor overrides set compare.schemes, these
-/// become empty. Throws Error that names the file and line, the override or the case, if something
-/// cannot be read, a name is unknown (the nearest known one is suggested), or a value has the wrong
-/// type.
+/// Reads a TOML file, then the overrides (a later one wins), and then adds `cases` to those of the
+/// file. An override is "table.key=value" with a TOML value or a bare word ("scheme.ps.servers=4",
+/// "data.path=text.txt"). A case is "SCHEME: key=value, key=value"; among its keys may be label,
+/// world and worlds. model.preset (core/models/presets.h) sets all of [model] before the other keys
+/// of the file, of an override or of a case. model.from does so with what a config.json decides
+/// (core/interchange/stated_model.h), and other keys must agree with it. Paths become absolute:
+/// those of the file relative to its folder, all others relative to the current folder. If there
+/// are cases, and neither file nor overrides set compare.schemes, these become empty. Throws Error
+/// that names the file and line, the override or the case, if something cannot be read, a name is
+/// unknown (the nearest known one is suggested), or a value has the wrong type.
 Experiment read_experiment(const std::filesystem::path& file,
                            const std::vector<std::string>& overrides,
                            const std::vector<std::string>& cases = {});
@@ -122,4 +121,4 @@ Experiment read_experiment(const std::filesystem::path& file,
 /// does.
 Experiment experiment_of(const std::string& name, const std::vector<std::string>& overrides);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,11 +1,11 @@
-// Reads an experiment file and what the command line adds to it.
+// The reader of experiment files and of the keys that the command line adds.
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "experiments/runner/config/binder.h"
 #include "experiments/runner/config/cases.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Path = std::vector<std::string>;
@@ -19,7 +19,7 @@ bool is(const Path& path, Names names) {
   return path.size() == names.size() && begins_with(path, names);
 }
 
-/// Sorts the values of a file or of the command line by what they are for.
+/// Sorts the values of a file or of the command line: keys of the experiment, cases, sweep.
 class Collector {
  public:
   explicit Collector(Experiment& experiment)
@@ -105,7 +105,7 @@ class Collector {
   Experiment& experiment_;
   Binder binder_;
   bool schemes_are_set_ = false;
-  /// Where the file, or else the overrides, list worlds in compare.sweep; empty: nowhere.
+  /// The place where the file, or else an override, lists worlds in compare.sweep; empty: nowhere.
   std::string place_of_swept_worlds_;
 };
 
@@ -142,10 +142,10 @@ Experiment read_experiment(const std::filesystem::path& file,
   for (const std::string& text : case_texts) experiment.cases.push_back(case_of_text(text));
   check_cases(experiment);
   if (!experiment.cases.empty() && !collector.schemes_are_set()) common.compare.schemes.clear();
-  // Where the lines name clusters of their own, the file need not name one.
+  // If the cases name clusters of their own, the file need not name one.
   if (!common.device.cluster.empty() || !changes_cluster(experiment))
     read_cluster_of(common, file.string());
   return experiment;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The lines of the fields that differ from those of a default-constructed struct.
@@ -65,4 +65,4 @@ std::string experiment_text(const Experiment& experiment, const std::string& com
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

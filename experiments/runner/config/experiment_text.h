@@ -5,11 +5,11 @@
 
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// The text of an experiment file from which read_experiment() makes `experiment`, with what its
-/// tables set otherwise than a new file would, and with its cases; `comment` stands at its head.
-/// Paths are written as they are, absolute. The experiment has no sweep.
+/// The text of an experiment file from which read_experiment() makes `experiment`, with all keys
+/// whose values are not the defaults, and with its cases; `comment` stands at its head. Paths are
+/// written as they are, absolute. The experiment has no sweep.
 std::string experiment_text(const Experiment& experiment, const std::string& comment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/base/nearest.h"
 #include "experiments/runner/config/toml.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::string_view table_name = "table";
@@ -88,4 +88,4 @@ std::vector<PublishedTable> find_tables(const std::vector<PublishedTable>& table
   return found;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

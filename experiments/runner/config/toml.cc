@@ -16,7 +16,7 @@
 #include "core/base/json_fields.h"
 #include "core/base/nearest.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::string_view type_of(const nlohmann::json& value) {
@@ -95,7 +95,7 @@ bool take(const nlohmann::json&, const Other&) {
   return false;
 }
 
-/// Says which data a field takes, or that it takes none.
+/// The description of the data that a field takes; empty if it takes none.
 struct Wanted {
   std::string operator()(std::string*) const { return "a string"; }
   std::string operator()(bool*) const { return "true or false"; }
@@ -358,4 +358,4 @@ void TomlData::refuse(std::string_view wanted, const std::string& place,
   throw Error("{}: {} must be {}, but {} is {}", place, key, wanted, shown, type_of(*data_));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

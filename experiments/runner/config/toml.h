@@ -10,7 +10,7 @@
 
 #include "core/base/fields.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Data that a TOML file may hold; dates are refused. Copies are cheap.
 class TomlData {
@@ -75,4 +75,4 @@ TomlData toml_data(const std::string& text, const std::string& place);
 std::string toml_text(const FieldValue& value);
 std::string toml_key(const std::string& name);
 
-}  // namespace ringside
+}  // namespace ringside::runner

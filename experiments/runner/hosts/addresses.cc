@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::string text_of(const sockaddr* address) {
@@ -113,4 +113,4 @@ std::string resolved(const std::string& option, const std::string& name) {
   return text_of(found->ai_addr);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The interfaces of this host with their addresses, such as {"eth0", "10.0.0.5"}.
 std::vector<std::pair<std::string, std::string>> own_addresses();
@@ -25,4 +25,4 @@ std::string address_given(const std::string& option, const std::string& given);
 /// resolver's cause; `option` is where the name comes from.
 std::string resolved(const std::string& option, const std::string& name);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -14,7 +14,7 @@
 #include "experiments/runner/results/environment.h"
 #include "peer/comm/mpi/wire.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// How long after a signal to stop an agent waits for the leader, which may have got it too.
@@ -61,13 +61,13 @@ std::string words_for(ServiceEnd end, const AgentStart& start, const AgentFacts&
 }  // namespace
 
 void run_agent(const AgentStart& start) {
-  LeaderLink link(start.meeting, start.join_timeout_s, start.unheard_s);
+  const auto link = connect_to_leader(start.meeting, start.join_timeout_s, start.unheard_s);
   AgentFacts facts = start.facts;
   if (facts.address.empty())
     facts.address =
         own_address_towards(start.meeting.address, "set --advertise to this host's address");
   facts.interface = interface_of(facts.address);
-  JsonLine line(link.release_socket());
+  JsonLine line(link->release_socket());
   line.send({{"join", to_json(facts)}});
   MemberHost host(start.program, facts.address);
   std::optional<double> stops;
@@ -88,4 +88,4 @@ void run_agent(const AgentStart& start) {
               start.meeting.address, start.meeting.port, words_for(end, start, facts));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

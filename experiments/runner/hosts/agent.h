@@ -8,7 +8,7 @@
 #include "experiments/runner/hosts/agent_facts.h"
 #include "experiments/runner/hosts/rendezvous.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct AgentStart {
   Rendezvous meeting;
@@ -26,4 +26,4 @@ struct AgentStart {
 /// left then.
 void run_agent(const AgentStart& start);
 
-}  // namespace ringside
+}  // namespace ringside::runner

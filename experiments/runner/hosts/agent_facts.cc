@@ -14,7 +14,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/data_state.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -125,4 +125,4 @@ void check_fits(const AgentFacts& leader, const AgentFacts& agent) {
           "copy the experiment file to all hosts, and give all the same options");
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/base/fields.h"
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// One process of a job that starts ranks.
 struct AgentFacts {
@@ -58,4 +58,4 @@ std::string digest_of_data(const std::vector<RunPlan>& runs);
 /// Throws Error with both values if the process cannot be part of the job that `leader` leads.
 void check_fits(const AgentFacts& leader, const AgentFacts& agent);
 
-}  // namespace ringside
+}  // namespace ringside::runner

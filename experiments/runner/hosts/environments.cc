@@ -9,7 +9,7 @@
 #include "core/base/json_fields.h"
 #include "experiments/runner/hosts/job_hosts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -97,4 +97,4 @@ std::string text_of_differences(const ordered_json& environment) {
   return out.empty() ? "" : fmt::format("Hosts differ in {}", fmt::join(out, "; "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "experiments/runner/hosts/agent_facts.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// `own` is the environment of this process (describe_environment()), which is agent 0, and
 /// `of_agent` gives that of another agent. Returns `own` with those of all hosts of the job:
@@ -23,4 +23,4 @@ nlohmann::ordered_json with_hosts(const nlohmann::ordered_json& own,
 /// One line about what differs between hosts in such an environment; empty if nothing does.
 std::string text_of_differences(const nlohmann::ordered_json& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -16,7 +16,7 @@
 #include "experiments/runner/hosts/pending_connections.h"
 #include "experiments/runner/registry/mpi_of.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr double nap_s = 0.05;
@@ -47,7 +47,7 @@ nlohmann::json readers_of(const std::vector<RunPlan>& runs) {
 /// Waits for the agents of a job.
 class Job::Muster {
  public:
-  Muster(const JobStart& start, JobListener& listener)
+  Muster(const JobStart& start, ps::StreamListener& listener)
       : start_(start),
         port_(listener.port()),
         refusals_(start.say),
@@ -176,7 +176,7 @@ class Job::Muster {
     }
   }
 
-  void check(const AgentFacts& facts, const std::optional<KeyHolder>& holder) const {
+  void check(const AgentFacts& facts, const std::optional<ps::KeyHolder>& holder) const {
     check_fits(start_.facts, facts);
     if (facts.agent < 1 || facts.agent >= start_.facts.agents)
       throw Error("{} of a job of {} processes cannot be", facts.name(), start_.facts.agents);
@@ -201,8 +201,7 @@ class Job::Muster {
 Job::Job(const JobStart& start)
     : environment_(start.program.environment), own_(start.program, start.facts.address) {
   const int streams = start.facts.agents + static_cast<int>(most_unknown);
-  listener_ = std::make_unique<JobListener>(start.meeting, "", start.facts.agents, streams,
-                                            start.unheard_s);
+  listener_ = listen_for_job(start.meeting, "", start.facts.agents, streams, start.unheard_s);
   start.on_listening(listener_->port());
   Muster muster(start, *listener_);
   muster.wait();
@@ -285,4 +284,4 @@ bool Job::lost_idle() const {
   return lost;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

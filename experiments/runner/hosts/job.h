@@ -14,7 +14,7 @@
 #include "experiments/runner/hosts/member_host.h"
 #include "experiments/runner/hosts/rendezvous.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct JobStart {
   Rendezvous meeting;
@@ -68,8 +68,8 @@ class Job {
   std::vector<AgentFacts> agents_;
   std::vector<std::string> environment_;
   MemberHost own_;
-  std::unique_ptr<JobListener> listener_;
+  std::unique_ptr<ps::StreamListener> listener_;
   std::vector<std::unique_ptr<RemoteHost>> others_;  // agent i is others_[i - 1]
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

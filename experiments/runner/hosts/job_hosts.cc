@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace ringside {
+namespace ringside::runner {
 
 std::vector<JobHost> hosts_of(const std::vector<AgentFacts>& agents) {
   std::vector<JobHost> hosts;
@@ -34,4 +34,4 @@ std::string text_of(const std::vector<AgentFacts>& agents) {
   return fmt::format("{}", fmt::join(hosts, "; "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include "experiments/runner/hosts/agent_facts.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct JobHost {
   std::string name;
@@ -20,4 +20,4 @@ std::vector<JobHost> hosts_of(const std::vector<AgentFacts>& agents);
 /// In one line: "host0 10.0.0.1: agents 0 (leads), 1; host1 10.0.0.2: agents 2, 3".
 std::string text_of(const std::vector<AgentFacts>& agents);
 
-}  // namespace ringside
+}  // namespace ringside::runner

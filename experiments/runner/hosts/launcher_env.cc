@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int most_processes = 1'000'000, last_port = 65535;
@@ -167,4 +167,4 @@ std::optional<LauncherEnv> launcher_env_of(const std::vector<std::string>& envir
   return seat;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

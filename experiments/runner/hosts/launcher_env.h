@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The place of a process among those that a launcher started together.
 struct LauncherEnv {
@@ -40,4 +40,4 @@ struct LauncherEnv {
 /// torchrun may change the job's size while it runs.
 std::optional<LauncherEnv> launcher_env_of(const std::vector<std::string>& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

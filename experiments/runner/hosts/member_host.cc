@@ -12,7 +12,7 @@
 #include "experiments/runner/hosts/mpi_launch_shim.h"
 #include "experiments/runner/hosts/mpi_names.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -205,4 +205,4 @@ void MemberHost::start_member(int rank, const Awaited& awaited,
   ranks_.start(awaited.plan, rank, addition);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

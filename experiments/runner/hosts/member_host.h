@@ -12,7 +12,7 @@
 #include "core/launch/local_host.h"
 #include "core/launch/subprocess_group.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// An MPI library finds the other processes of its world through variables and files that the
 /// launcher's daemon on its host passes to it. For ranks in such a world the daemon starts a shim
@@ -73,4 +73,4 @@ class MemberHost : public RankHost {
   std::vector<std::pair<int, RankEnd>> ended_;  // ranks that were never started
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,7 +13,7 @@
 #include "core/base/utf8.h"
 #include "experiments/runner/hosts/mpi_names.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// How long the other side may take to begin: it is told to before the launcher of MPI is started.
@@ -60,4 +60,4 @@ int run_on(const std::string& world, const std::string& host, const std::string&
   return awaited_status(line);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

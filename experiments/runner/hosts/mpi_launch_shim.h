@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The program's name in the folder of a world, and the names of its two commands.
 inline constexpr const char* program_link = "ringside";
@@ -25,4 +25,4 @@ int mpi_launch_shim(const std::string& world, const std::vector<int>& ranks,
 /// until the command has ended, and returns its exit status. Throws Error.
 int run_on(const std::string& world, const std::string& host, const std::string& command);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "core/launch/other_program.h"
 #include "experiments/runner/hosts/addresses.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -142,4 +142,4 @@ std::string value_of(const std::string& name, const Words& environment) {
   return {};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include "core/comm/inter_host_backend.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Hosts of a run, in the order of its ranks there.
 struct MpiHost {
@@ -46,4 +46,4 @@ int number_of(const std::vector<std::string>& environment);
 /// The value of a variable; empty if it is not set.
 std::string value_of(const std::string& name, const std::vector<std::string>& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

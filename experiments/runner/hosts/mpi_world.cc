@@ -15,7 +15,7 @@
 #include "experiments/runner/registry/mpi_of.h"
 #include "ps/protocol/rendezvous.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int launcher_number = 0;
@@ -260,4 +260,4 @@ std::string MpiWorld::missing(const std::vector<bool>& there) const {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

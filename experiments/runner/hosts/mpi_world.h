@@ -15,7 +15,7 @@
 #include "core/launch/rank_host.h"
 #include "core/launch/run_sidecar.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Makes the ranks of a run members of one MPI world, whichever launcher has started the job. It
 /// starts MPI's launcher on this host, which starts its daemons on the other hosts through
@@ -74,4 +74,4 @@ class MpiWorld : public RunSidecar {
   std::string failure_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

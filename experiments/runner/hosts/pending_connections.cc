@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int nap_ms = 50;
@@ -110,4 +110,4 @@ void PendingConnections::refuse(const AcceptedConnection& newcomer,
   refusals_.add(fmt::format("a process is refused: {}", cause));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

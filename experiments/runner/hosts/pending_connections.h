@@ -11,7 +11,7 @@
 #include "experiments/runner/hosts/refusals.h"
 #include "experiments/runner/hosts/rendezvous.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Waits briefly until one of the files can be read or has ended, and returns its index; -1: none.
 std::vector<bool> poll_files(const std::vector<int>& files);
@@ -19,7 +19,7 @@ std::vector<bool> poll_files(const std::vector<int>& files);
 /// A connection that has identified itself in one line.
 struct AcceptedConnection {
   std::unique_ptr<JsonLine> line;
-  std::optional<KeyHolder> holder;
+  std::optional<ps::KeyHolder> holder;
   std::unique_ptr<nlohmann::json> said;
 };
 
@@ -29,7 +29,7 @@ struct AcceptedConnection {
 class PendingConnections {
  public:
   /// Every dropped connection is reported to `refusals`. Both arguments outlive this object.
-  PendingConnections(JobListener& listener, Refusals& refusals)
+  PendingConnections(ps::StreamListener& listener, Refusals& refusals)
       : listener_(listener), refusals_(refusals) {}
 
   /// The files to poll for news.
@@ -43,7 +43,7 @@ class PendingConnections {
  private:
   struct Unknown {
     std::unique_ptr<JsonLine> line;
-    std::optional<KeyHolder> holder;
+    std::optional<ps::KeyHolder> holder;
     double since = 0;
   };
 
@@ -53,10 +53,10 @@ class PendingConnections {
   /// Whether the connection is settled: it is added to `introduced`, or dropped.
   bool hear(Unknown& unknown, std::vector<AcceptedConnection>& introduced) const;
 
-  JobListener& listener_;
+  ps::StreamListener& listener_;
   Refusals& refusals_;
   std::size_t strangers_ = 0;  // of the listener, that have been counted
   std::vector<Unknown> unknown_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

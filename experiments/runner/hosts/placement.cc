@@ -10,12 +10,13 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/hosts/job_hosts.h"
 #include "experiments/runner/registry/rank_devices.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/registry/state_formula.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// A host with places for ranks.
@@ -127,7 +128,7 @@ std::int64_t parameters_of(const ModelConfig& config) {
 
 void check_memory(const RunPlan& run, std::int64_t parameters, const std::vector<int>& workers,
                   const std::vector<Host>& hosts) {
-  if (run.device.kind != "cpu") return;
+  if (!device_traits(run.device.kind).on_processor) return;
   const auto state = state_formula(run, parameters);
   for (std::size_t h = 0; state && h < hosts.size(); ++h) {
     const double needed = workers[h] * state->total();
@@ -193,4 +194,4 @@ void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& a
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

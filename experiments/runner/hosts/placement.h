@@ -6,7 +6,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/hosts/agent_facts.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The room for ranks on one host of a job.
 struct HostRoom {
@@ -28,4 +28,4 @@ std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents);
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents,
                     const DevicesOfAgents& devices);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace ringside {
+namespace ringside::runner {
 
 Refusals::~Refusals() { say_counted(); }
 
@@ -32,4 +32,4 @@ void Refusals::say_counted() {
   counted_ = 0;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

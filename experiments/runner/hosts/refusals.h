@@ -7,7 +7,7 @@
 
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Limits the rate of such lines, because strangers can cause them: each cause is reported once, at
 /// most `most_causes` of them in `interval_s`. Further refusals are counted, and one line for each
@@ -43,4 +43,4 @@ class Refusals {
   std::set<std::string> known_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -21,9 +21,9 @@
 #include "core/base/error.h"
 #include "core/base/loopback.h"
 #include "core/base/seconds_now.h"
-#include "ps/transport/zmq/keys.h"
+#include "ps/transport/zmq/listener.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The system's names of states.
@@ -69,7 +69,6 @@ std::optional<uid_t> user_of_listener(const sockaddr_in& address) {
   return user_of(text_of(address), "00000000:0000", listening);
 }
 
-constexpr int most_waiting = 128;  // connections that nobody has accepted yet
 constexpr auto nap = std::chrono::milliseconds(20);
 
 sockaddr_in address_of(const std::string& option, const std::string& host, int port, bool keyed) {
@@ -92,13 +91,14 @@ sockaddr_in address_of(const Rendezvous& meeting) {
 }
 
 ps::KeyedAddress keyed_address_of(const Rendezvous& meeting, double unheard_s) {
-  return {.host = meeting.address,
-          .port = meeting.port,
+  return {.options = {.transport = ps::TransportKind::tcp,
+                      .port = meeting.port,
+                      .port_option = meeting.port_option,
+                      .address = meeting.address,
+                      .keys = meeting.keys,
+                      .drawn_keys = meeting.drawn_keys},
           .listener = "the " + meeting.leader,
-          .port_option = meeting.port_option,
           .remedy = meeting.remedy,
-          .keys = meeting.keys,
-          .drawn_keys = meeting.drawn_keys,
           .unheard_s = unheard_s};
 }
 
@@ -106,34 +106,59 @@ const sockaddr* plain(const sockaddr_in& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-int send_at_once(int socket) {
+void send_at_once(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  return socket;
 }
 
-/// A socket of this user's leader.
-int connect_plainly(const Rendezvous& meeting, double timeout_s) {
-  const sockaddr_in address = address_of(meeting);
-  require_loopback("the " + meeting.leader, meeting.address);  // without keys nothing else is left
-  for (const double end = seconds_now() + timeout_s;;) {
-    const int made = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (made >= 0 && connect(made, plain(address), sizeof address) == 0) {
-      if (const auto user = user_of_listener(address); user == geteuid()) return send_at_once(made);
-      close(made);
+class PlainListener final : public ps::StreamListener {
+ public:
+  explicit PlainListener(const ps::KeyedAddress& address) {
+    listener_.emplace(address.options, address.listener);
+  }
+  int port() const override { return listener_->port(); }
+  int file() const override { return listener_ ? listener_->file() : -1; }
+  std::optional<ps::AcceptedStream> accept() override {
+    ps::Descriptor socket(accept4(file(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket.get() < 0) return {};
+    send_at_once(socket.get());
+    const auto user = user_of_peer(socket.get());
+    if (user == geteuid()) return ps::AcceptedStream{socket.release()};
+    if (user) throw Error("a connection of user {}: without --keys a job is of one user", *user);
+    throw Error("a connection that has ended, or whose user /proc/net/tcp does not tell");
+  }
+  std::size_t strangers() const override { return 0; }
+  void close() override { listener_.reset(); }
+
+ private:
+  std::optional<ps::Listener> listener_;
+};
+
+class PlainLink final : public ps::StreamLink {
+ public:
+  /// Connects with a leader of this user.
+  PlainLink(const Rendezvous& meeting, double timeout_s) {
+    const sockaddr_in address = address_of(meeting);
+    require_loopback("the " + meeting.leader, meeting.address);
+    for (const double end = seconds_now() + timeout_s;; std::this_thread::sleep_for(nap)) {
+      socket_ = ps::Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (socket_.get() >= 0 && connect(socket_.get(), plain(address), sizeof address) == 0) break;
+      if (seconds_now() > end)
+        throw Error("no {} at {}:{} within {} s: {}; {}", meeting.leader, meeting.address,
+                    meeting.port, timeout_s, std::strerror(errno), meeting.remedy);
+    }
+    if (user_of_listener(address) != geteuid())
       throw Error(
           "nobody of this user is known to listen at {}:{}, and without --keys a job is of one "
           "user",
           meeting.address, meeting.port);
-    }
-    const int cause = errno;
-    if (made >= 0) close(made);
-    if (seconds_now() > end)
-      throw Error("no {} at {}:{} within {} s: {}; {}", meeting.leader, meeting.address,
-                  meeting.port, timeout_s, std::strerror(cause), meeting.remedy);
-    std::this_thread::sleep_for(nap);
+    send_at_once(socket_.get());
   }
-}
+  int release_socket() override { return socket_.release(); }
+
+ private:
+  ps::Descriptor socket_;
+};
 
 }  // namespace
 
@@ -141,101 +166,41 @@ void check_address(const std::string& option, const std::string& address, bool k
   static_cast<void>(address_of(option, address, 0, keyed));
 }
 
-JobListener::JobListener(const Rendezvous& meeting, const std::string& listens_at, int workers,
-                         int most_streams, double unheard_s) {
-  if (!keyed(meeting)) {
-    listen(meeting);
-    return;
-  }
+std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& meeting,
+                                                   const std::string& listens_at, int workers,
+                                                   int most_streams, double unheard_s) {
   ps::KeyedAddress address = keyed_address_of(meeting, unheard_s);
-  if (!listens_at.empty()) address.host = listens_at;
-  keyed_.emplace(address, workers, most_streams);
-}
-
-void JobListener::listen(const Rendezvous& meeting) {
-  socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const sockaddr_in address = address_of(meeting);
-  require_loopback("the " + meeting.leader, meeting.address);
-  const int on = 1;
-  setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(socket_, plain(address), sizeof address) == 0 && ::listen(socket_, most_waiting) == 0)
-    return;
-  const int cause = errno;
-  close();
-  throw Error(
-      "the {}: cannot listen on port {} of {} ({}); set {} to another port for all processes",
-      meeting.leader, meeting.port, meeting.address, std::strerror(cause), meeting.port_option);
-}
-
-JobListener::~JobListener() { close(); }
-
-void JobListener::close() {
-  if (keyed_) keyed_->close();
-  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-}
-
-int JobListener::file() const { return keyed_ ? keyed_->file() : socket_; }
-
-int JobListener::port() const {
-  if (keyed_) return keyed_->port();
-  sockaddr_in address{};
-  socklen_t length = sizeof address;
-  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin_port);
-}
-
-std::optional<JobConnection> JobListener::accept() {
-  if (keyed_) {
-    const auto stream = keyed_->accept();
-    if (!stream) return {};
-    const bool server = stream->member == keyed_->server_member();
-    return JobConnection{stream->socket,
-                         KeyHolder{.server = server, .worker = server ? -1 : stream->member}};
-  }
-  const int socket = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (socket < 0) return {};
-  if (const auto user = user_of_peer(socket); user != geteuid()) {
-    ::close(socket);
-    if (user) throw Error("a connection of user {}: without --keys a job is of one user", *user);
-    throw Error("a connection that has ended, or whose user /proc/net/tcp does not tell");
-  }
-  return JobConnection{send_at_once(socket)};
-}
-
-LeaderLink::LeaderLink(const Rendezvous& meeting, double timeout_s, double unheard_s) {
   if (!keyed(meeting)) {
-    socket_ = connect_plainly(meeting, timeout_s);
-    return;
+    static_cast<void>(address_of(meeting));
+    return std::make_unique<PlainListener>(address);
   }
+  if (!listens_at.empty()) address.options.address = listens_at;
+  return ps::listen_with_keys(address, workers, most_streams);
+}
+
+std::unique_ptr<ps::StreamLink> connect_to_leader(const Rendezvous& meeting, double timeout_s,
+                                                  double unheard_s) {
+  if (!keyed(meeting)) return std::make_unique<PlainLink>(meeting, timeout_s);
   try {
-    keyed_ = std::make_unique<ps::KeyedStream>(keyed_address_of(meeting, unheard_s), meeting.key,
-                                               timeout_s);
+    return ps::connect_with_key(keyed_address_of(meeting, unheard_s), meeting.key, timeout_s);
   } catch (const Error& error) {
     throw Error("the {}: {}", meeting.leader, error.what());
   }
-  socket_ = keyed_->release_socket();
 }
-
-LeaderLink::~LeaderLink() {
-  if (socket_ >= 0) close(socket_);
-}
-
-int LeaderLink::release_socket() { return std::exchange(socket_, -1); }
 
 std::string own_address_towards(const std::string& address, const std::string& remedy) {
   // No packet is sent: the system only looks which of this host's addresses it would take.
-  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const ps::Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const sockaddr_in other = address_of("the address", address, 9, true);
   sockaddr_in own{};
   socklen_t length = sizeof own;
-  const bool known = socket >= 0 && connect(socket, plain(other), sizeof other) == 0 &&
-                     getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  const bool known = socket.get() >= 0 && connect(socket.get(), plain(other), sizeof other) == 0 &&
+                     getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
   const int cause = errno;
-  if (socket >= 0) close(socket);
   char text[INET_ADDRSTRLEN] = {};
   if (!known || !inet_ntop(AF_INET, &own.sin_addr, text, sizeof text))
     throw Error("no way to {}: {}; {}", address, std::strerror(cause), remedy);
   return text;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -17,7 +17,7 @@
 #include "core/launch/other_program.h"
 #include "core/launch/process_end.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int most_slots = 1024;
@@ -108,4 +108,4 @@ void SshAgents::check() {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "core/launch/child_process.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct SshHost {
   std::string name;  // as ssh knows it
@@ -59,4 +59,4 @@ class SshAgents {
   std::list<Agent> agents_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,17 +10,18 @@
 #include "core/device/ledger.h"
 #include "core/interchange/weights.h"
 #include "core/optim/optimizers.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/uneven.h"
 #include "core/sim/world.h"
 #include "experiments/runner/plan/simulated.h"
 #include "experiments/runner/registry/model_work.h"
 #include "experiments/runner/registry/state_formula.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr double longest_timeout_s = 1e6;
-/// A row has the loss of every step.
+/// A limit on the size of records, which have the loss of every step.
 constexpr std::int64_t most_steps = 1'000'000'000;
 /// The most elements of a tensor: its number of bytes must fit into 63 bits.
 constexpr std::int64_t most_elements = std::int64_t{1} << 60;
@@ -55,10 +56,10 @@ void check_kinds(const ExperimentConfig& config) {
   find_model(config.model.kind);
   find_dataset(config.data.kind);
   const DeviceRow& device = find_device(config.device.kind);
-  if (config.device.tf32 && device.name == "cpu")
+  if (config.device.tf32 && device_traits(device.name).on_processor)
     throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave device.tf32 out");
   const bool slowed = !config.device.slow.empty() || config.device.jitter != 0;
-  if (slowed && config.device.kind != "cpu")
+  if (slowed && !device_traits(config.device.kind).on_processor)
     throw Error(
         "device.slow and device.jitter slow workers on CPUs; for simulated ones use [[slow]] of "
         "the "
@@ -116,8 +117,8 @@ bool same_data(const RunPlan& a, const RunPlan& b) {
   return a.model == model && a.data == b.data;
 }
 
-/// One plan for all plans that are the same, with the largest batches of them, and with evaluations
-/// if one of them has any.
+/// One plan for each group of equal plans, with their largest batches, and with evaluations if one
+/// of them has any.
 std::vector<RunPlan> largest_of(const std::vector<RunPlan>& plans,
                                 bool (*same)(const RunPlan&, const RunPlan&)) {
   std::vector<RunPlan> out;
@@ -160,7 +161,7 @@ std::int64_t most_on_a_host(const RunPlan& plan) {
   return most;
 }
 
-/// Throws Error if so many ranks, each of which unpacks the compressed files of the data, cannot
+/// Throws Error if `ranks` ranks, each of which unpacks the compressed files of the data, cannot
 /// hold them.
 void check_unpacked(const Datasets& data, std::int64_t ranks) {
   const std::size_t each = data.training->memory() + (data.held_out ? data.held_out->memory() : 0);
@@ -194,12 +195,12 @@ void check_data(const RunPlan& plan, std::int64_t ranks) {
 }
 
 bool shares_this_memory(const RunPlan& plan) {
-  return plan.purpose == Purpose::asked && plan.device.kind == "cpu" && !plan.cluster &&
-         !plan.program && plan.homes.empty();
+  return plan.purpose == Purpose::asked && device_traits(plan.device.kind).on_processor &&
+         !plan.cluster && !plan.program && plan.homes.empty();
 }
 
-/// Bytes of parameters, gradients and optimizer state that all workers of a run keep. Of a scheme
-/// that says nothing of them a worker has at least the parameters that it computes with.
+/// Bytes of parameters, gradients and optimizer state that all workers of a run keep. If the scheme
+/// does not state them, a worker has at least the parameters that it computes with.
 double state_of_workers(const RunPlan& plan, std::int64_t parameters) {
   const auto state = state_formula(plan, parameters);
   const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
@@ -315,4 +316,4 @@ void check_inputs(const std::vector<RunPlan>& plans) {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

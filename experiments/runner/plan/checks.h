@@ -1,5 +1,5 @@
 // Checks before a run is planned, and before a planned run is made. A check that fails throws Error
-// with the key, its value, and a value that would do.
+// with the key, its value, and a value that is valid.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The most ranks of a run, workers and servers together.
 inline constexpr std::int64_t most_ranks = 4096;
@@ -22,7 +22,7 @@ void require_at_least(std::string_view key, std::int64_t value, std::int64_t lea
 void require_between(std::string_view key, std::int64_t value, std::int64_t least,
                      std::int64_t most);
 
-/// Checks what all runs of a configuration have in common: name, train, data, model, device, sim
+/// Checks the parts that all runs of a configuration share: name, train, data, model, device, sim
 /// and optimizer.
 void check_config(const ExperimentConfig& config);
 /// Checks that a folder may have this name.
@@ -42,15 +42,15 @@ void check_inputs(const RunPlan& plan);
 /// once. Also checks the memory of runs on this host's processor (check_memory()).
 void check_inputs(const std::vector<RunPlan>& plans);
 
-/// Memory that ranks may have together, and whose it is, for errors: "this machine".
+/// Memory that ranks may have together, and its owner, for errors: "this machine".
 struct MemoryLimit {
   double bytes = 0;
   std::string owner{};
 };
 /// Throws Error with both figures for a run on the processor of this host whose workers together
-/// need more: for the model's state, as far as it is known which part of it a worker keeps, and for
-/// the activations of a micro-batch. Runs on several hosts are checked where they are placed
+/// need more. Counts the model's state, as far as the part that a worker keeps is known, and the
+/// activations of a micro-batch. Runs on several hosts are checked where they are placed
 /// (experiments/runner/hosts/placement.h).
 void check_memory(const std::vector<RunPlan>& plans, const MemoryLimit& limit);
 
-}  // namespace ringside
+}  // namespace ringside::runner

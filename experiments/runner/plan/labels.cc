@@ -5,7 +5,7 @@
 
 #include "experiments/runner/config/binder.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
@@ -75,4 +75,4 @@ std::string FileNames::of_label(const std::string& label) {
   return known->second = unique;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The settings as a plan keeps them: strings without quotes, all other values as TOML.
 std::vector<Setting> settings_of(const std::vector<Assignment>& assignments);
@@ -31,4 +31,4 @@ class FileNames {
   std::set<std::string> taken_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

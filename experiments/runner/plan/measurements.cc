@@ -12,7 +12,7 @@
 #include "experiments/runner/registry/rank_devices.h"
 #include "peer/schemes/ddp.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// A tenth of the measured steps is one step.
@@ -44,7 +44,7 @@ RunPlan plan_measurement(const RunPlan& run) {
   config.train.recompute = setting.recompute;
   config.train.precision = setting.precision;
   config.train.timeout_s = run.train.timeout_s;
-  config.optimizer = {.kind = "sgd", .lr = 1e-6};  // has no state, and cannot diverge
+  config.optimizer = {.kind = "sgd", .lr = 1e-6};  // has no state and cannot diverge
   config.scheme_options["ddp"] = peer::DdpOptions{.overlap = false};
   config.hosts = run.hosts;
   config.in_job = !run.homes.empty() && run.world == setting.workers;
@@ -69,7 +69,7 @@ std::vector<RunPlan> missing_measurements(const std::vector<RunPlan>& runs) {
     if (same == known.end())
       known.emplace_back(setting, &run);
     else if (run.world > same->second->world)
-      same->second = &run;  // a definition has one rank, which says not where workers live
+      same->second = &run;  // a definition has one rank, which does not show the hosts of workers
   }
   std::vector<RunPlan> out;
   for (const auto& [setting, run] : known) out.push_back(plan_measurement(*run));
@@ -113,4 +113,4 @@ std::string text_of(const MeasuredSpeeds& measured) {
          (all_alike ? "equally fast" : text_of(speeds));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -14,7 +14,7 @@
 #include "experiments/runner/plan/simulated.h"
 #include "experiments/runner/registry/rank_devices.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 Options options_of(const ExperimentConfig& config, const SchemeInfo& row) {
@@ -28,7 +28,7 @@ std::int64_t replicas_of(const RunPlan& plan) {
   return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
 }
 
-/// The training of `ranks` ranks: says what their global batch is.
+/// The training of `ranks` ranks, with their global batch.
 TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const std::string& who) {
   TrainConfig train = config.train;
   if (train.batch_per_rank == 0) return train;
@@ -65,7 +65,7 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
 void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
   if (servers.colocated == servers.count && !servers.device.empty())
     throw Error(
-        "scheme {}: servers beside workers use the device of their worker; leave server_device "
+        "scheme {}: colocated servers use the device of their worker; leave server_device "
         "out, or set placement to 'dedicated'",
         plan.scheme);
   if (plan.cluster && !servers.device.empty())
@@ -108,7 +108,7 @@ SumTree sum_tree(const RunPlan& plan, const SchemeInfo& row) {
   return tree;
 }
 
-/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+/// Checks that the scheme can convert gradients; a precision that converts nothing becomes `same`.
 void check_reduce_precision(TrainConfig& train, const SchemeInfo& row) {
   if (!converts_gradients(train)) {
     train.reduce_precision = ReducePrecision::same;
@@ -182,8 +182,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.repeat = repeat;
   plan.model = config.model;
   plan.data = config.data;
-  plan.target_kind = config.compare.target_kind;
-  plan.target_loss = config.compare.target_loss;
+  plan.listing.target_kind = config.compare.target_kind;
+  plan.listing.target_loss = config.compare.target_loss;
   plan.optimizer = config.optimizer;
   plan.device = config.device;
   plan.sim = config.sim;
@@ -193,8 +193,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
 
   const std::int64_t ranks = replicas_of(plan);
   const bool replicas = ranks != world;
-  plan.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
-  plan.family = plan.label;
+  plan.listing.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
+  plan.listing.family = plan.listing.label;
   if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
@@ -229,4 +229,4 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   return plan;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

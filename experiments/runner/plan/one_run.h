@@ -7,16 +7,16 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The scheme that all others are compared with.
 inline constexpr std::string_view reference_scheme = "single";
 
 /// Plans a run of the scheme, with the label that it has without a case. Shares in proportion to
 /// speed follow from `measured`; where it lacks their setting, the plan waits for a measurement
-/// (waits_for_speeds()). Throws Error for whatever cannot be run; the error names the key, its
-/// value and a value that would do.
+/// (waits_for_speeds()). Throws Error if the run is impossible; the error names the key, its value
+/// and a valid value.
 RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int world, int repeat,
                  const std::vector<MeasuredSpeeds>& measured = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/labels.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::vector<int> worlds_of(const SchemeInfo& row, const std::vector<std::int64_t>& asked) {
@@ -34,7 +34,7 @@ bool gives(const CaseFigures& published, Measure measure) {
   return !published.figures[static_cast<std::size_t>(measure)].empty();
 }
 
-/// Throws Error for keys that only say something together.
+/// Throws Error for keys that have a meaning only together.
 void check_together(const CaseConfig& one) {
   const CaseFigures& published = one.published;
   const bool times = gives(published, Measure::times);
@@ -51,7 +51,7 @@ void check_together(const CaseConfig& one) {
                 one.place);
 }
 
-/// The figures that somebody published of a case, by world.
+/// The published figures of a case, by world.
 std::map<int, std::vector<Published>> published_of(const CaseConfig& one,
                                                    const std::vector<int>& worlds) {
   const CaseFigures& published = one.published;
@@ -90,7 +90,7 @@ std::map<int, std::vector<Published>> published_of(const CaseConfig& one,
   return out;
 }
 
-/// A line before the sweep.
+/// A case before the sweep.
 struct Start {
   PlannedCase line;
   std::vector<Assignment> set;
@@ -188,19 +188,19 @@ std::vector<PlannedCase> cases_of(const Experiment& experiment) {
 }
 
 void name_run(RunPlan& plan, const PlannedCase& line) {
-  plan.set = line.set;
-  plan.swept = line.swept;
+  plan.listing.set = line.set;
+  plan.listing.swept = line.swept;
   if (const auto found = line.published.find(plan.world); found != line.published.end())
-    plan.published = found->second;
+    plan.listing.published = found->second;
   // "single x2" says how many replicas there are.
   std::vector<Setting> shown = line.set;
   std::erase_if(shown, [](const Setting& one) { return one.key == "scheme.single.replicas"; });
-  plan.family = line.label.empty() ? label_with(plan.label, shown) : line.label;
+  plan.listing.family = line.label.empty() ? label_with(plan.listing.label, shown) : line.label;
   if (line.label.empty()) {
     shown.insert(shown.end(), line.swept.begin(), line.swept.end());
-    plan.label = label_with(plan.label, shown);
+    plan.listing.label = label_with(plan.listing.label, shown);
   } else {
-    plan.label = label_with(line.label, line.swept);
+    plan.listing.label = label_with(line.label, line.swept);
   }
 }
 
@@ -214,4 +214,4 @@ std::string describe(const PlannedCase& line) {
                                         : label_with(line.label, line.swept));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

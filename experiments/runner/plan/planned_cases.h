@@ -8,12 +8,13 @@
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// The most lines of a table, counted with their worlds.
+/// The most cases of a comparison, counted with their worlds.
 inline constexpr std::int64_t most_cases = 256;
 
-/// A scheme, or a case, at one point of the sweep.
+/// A scheme of compare.schemes or a table [[compare.case]], at one point of the sweep: one line of
+/// a table.
 struct PlannedCase {
   const SchemeInfo* scheme = nullptr;
   std::string label;                // of the case; empty: made of the scheme and what it sets
@@ -24,18 +25,18 @@ struct PlannedCase {
   std::string place;  // where the case stands; empty for a scheme of compare.schemes
 };
 
-/// All lines: the schemes of compare.schemes, then the cases, each at every point of the sweep. A
-/// scheme that allows only worlds up to a limit gets those of compare.worlds, or its limit if all
-/// of them are larger. Throws Error for an unknown scheme, for a value that cannot be bound, for a
-/// world that a case asks for and its scheme does not allow, for published figures that are not
-/// those of its worlds, and for more than most_cases lines.
+/// All cases: the schemes of compare.schemes, then the tables [[compare.case]], each at every point
+/// of the sweep. A scheme that allows only worlds up to a limit gets those of compare.worlds, or
+/// its limit if all of them are larger. Throws Error for an unknown scheme, for a value that cannot
+/// be bound, for a world that a case asks for and its scheme does not allow, for published figures
+/// that are not those of its worlds, and for more than most_cases cases.
 std::vector<PlannedCase> cases_of(const Experiment& experiment);
 
-/// Gives a run of the line its label, family, settings and published figures.
+/// Gives a run of the case its label, family, settings and published figures.
 void name_run(RunPlan& plan, const PlannedCase& line);
 
-/// How errors about the line begin: "trial.toml:12: case 'ps (servers=1)': "; empty for a scheme
+/// The begin of errors about the case: "trial.toml:12: case 'ps (servers=1)': "; empty for a scheme
 /// without settings.
 std::string describe(const PlannedCase& line);
 
-}  // namespace ringside
+}  // namespace ringside::runner

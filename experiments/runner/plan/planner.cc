@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/num/random.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/labels.h"
@@ -14,21 +15,21 @@
 #include "experiments/runner/plan/planned_cases.h"
 #include "experiments/runner/plan/references.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// Whether the plans differ at most in how they are called.
+/// Whether the plans differ at most in their names.
 bool same_but_named(const RunPlan& a, const RunPlan& b) {
   RunPlan renamed = b;
-  renamed.label = a.label;
-  renamed.family = a.family;
-  renamed.set = a.set;
-  renamed.swept = a.swept;
-  renamed.published = a.published;
+  renamed.listing.label = a.listing.label;
+  renamed.listing.family = a.listing.family;
+  renamed.listing.set = a.listing.set;
+  renamed.listing.swept = a.listing.swept;
+  renamed.listing.published = a.listing.published;
   return same_case(a, renamed);
 }
 
-/// Does what plan_run() does, and says in errors which line is meant.
+/// Does what plan_run() does; errors begin with the case.
 RunPlan plan_line(const PlannedCase& line, int world, const std::vector<MeasuredSpeeds>& measured) {
   try {
     check_config(line.config);
@@ -41,10 +42,10 @@ RunPlan plan_line(const PlannedCase& line, int world, const std::vector<Measured
   }
 }
 
-/// Plans every line at each of its worlds, once. Lines whose plans are equal become one, which has
-/// the label that a case gives it, if one does. Throws Error if two cases give it two labels. A
-/// line whose shares follow from a measurement stays apart from lines that merely turn out to have
-/// the same shares: nobody could know. Ids have no world, seed and repeat yet.
+/// Plans every case at each of its worlds, once. Cases whose plans are equal become one, with the
+/// label that one of them gives. Throws Error if two of them give different labels. A case whose
+/// shares follow from a measurement stays separate from cases that happen to get the same shares,
+/// because this cannot be known beforehand. Ids have no world, seed and repeat yet.
 std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
                                  const std::vector<MeasuredSpeeds>& measured) {
   std::vector<AskedRun> asked;
@@ -70,11 +71,11 @@ std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
         throw Error("{}the case labelled '{}' has the same runs at world {}; leave one case out",
                     describe(line), label, world);
       label = line.label;
-      if (named.try_emplace({plan.label, world}, index).first->second != index)
+      if (named.try_emplace({plan.listing.label, world}, index).first->second != index)
         throw Error("{}another line is called '{}' at world {} too; choose another label",
-                    describe(line), plan.label, world);
+                    describe(line), plan.listing.label, world);
       const bool plain = line.label.empty() && line.set.empty() && line.swept.empty();
-      plan.id = names.of_label(plain ? plan.scheme : plan.label);
+      plan.id = names.of_label(plain ? plan.scheme : plan.listing.label);
       if (known == asked.end())
         asked.push_back({std::move(plan), &line.config});
       else
@@ -83,7 +84,7 @@ std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
   return asked;
 }
 
-/// Whether the configuration is the one that the comparison's lines have in common.
+/// Whether the configuration is the one that the comparison's cases have in common.
 bool is_common(const ExperimentConfig& config, const ExperimentConfig& common) {
   return config.model == common.model && config.data == common.data &&
          config.train == common.train && config.optimizer == common.optimizer &&
@@ -98,7 +99,9 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   const auto single = std::find_if(asked.begin(), asked.end(), [&](const AskedRun& run) {
     return run.plan.scheme == reference_scheme && is_common(*run.config, common);
   });
-  if (!common.compare.all_cores || common.device.kind != "cpu" || single == asked.end()) return {};
+  if (!common.compare.all_cores || !device_traits(common.device.kind).on_processor ||
+      single == asked.end())
+    return {};
   int largest_world = 1;
   for (const AskedRun& run : asked)
     if (same_training(run.plan, single->plan))
@@ -108,15 +111,16 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   // The same run, with measured shares if it has some: only the threads differ.
   RunPlan plan = single->plan;
   plan.device.threads = threads;
-  plan.set = plan.swept = {};
-  plan.published.clear();
+  plan.listing.set = plan.listing.swept = {};
+  plan.listing.published.clear();
   plan.purpose = Purpose::all_cores;
   plan.id = fmt::format("{}-t{}", plan.scheme, threads);
-  plan.label = plan.family = fmt::format("{} ({} threads)", plan.label, threads);
+  plan.listing.label = plan.listing.family =
+      fmt::format("{} ({} threads)", plan.listing.label, threads);
   return plan;
 }
 
-/// Makes the runs of a comparison out of one plan for each line and world.
+/// Makes the runs of a comparison from one plan for each case and world.
 class Repeater {
  public:
   explicit Repeater(const ExperimentConfig& common)
@@ -126,26 +130,27 @@ class Repeater {
   void add_references(const std::vector<RunPlan>& references, int line) {
     for (const RunPlan& plan : references) {
       for (RunPlan& run : with_seeds(plan, 0)) {
-        run.line = line;
-        run.place = static_cast<int>(runs_.size());
+        run.listing.line = line;
+        run.listing.place = static_cast<int>(runs_.size());
         runs_.push_back(std::move(run));
       }
       ++line;
     }
   }
 
-  /// Adds one repeat of all lines, in a random order.
+  /// Adds one repeat of all cases, in a random order.
   void add_repeat(const std::vector<RunPlan>& lines, int repeat) {
     std::vector<RunPlan> of_repeat;
     for (std::size_t line = 0; line < lines.size(); ++line)
       for (RunPlan& run : with_seeds(lines[line], repeat)) {
-        run.line = static_cast<int>(line);
+        run.listing.line = static_cast<int>(line);
         of_repeat.push_back(std::move(run));
       }
     const auto first = static_cast<int>(runs_.size());
     for (std::size_t i = 0; i < of_repeat.size(); ++i)
-      of_repeat[i].place = first + static_cast<int>(permuted(i, of_repeat.size(), order_,
-                                                             static_cast<std::uint64_t>(repeat)));
+      of_repeat[i].listing.place =
+          first + static_cast<int>(
+                      permuted(i, of_repeat.size(), order_, static_cast<std::uint64_t>(repeat)));
     runs_.insert(runs_.end(), of_repeat.begin(), of_repeat.end());
   }
 
@@ -157,8 +162,8 @@ class Repeater {
     for (std::size_t i = 0; i < std::max<std::size_t>(1, seeds_.size()); ++i) {
       RunPlan& run = out.emplace_back(plan);
       run.repeat = repeat;
-      run.seeded = !seeds_.empty();
-      if (run.seeded) {
+      run.listing.seeded = !seeds_.empty();
+      if (run.listing.seeded) {
         run.train.seed = seeds_[i];
         run.id += fmt::format("-s{}", run.train.seed);
       }
@@ -182,7 +187,7 @@ void check_losses(const std::vector<AskedRun>& asked, const CompareConfig& compa
         "set that, or leave compare.target_loss out");
 }
 
-/// Throws Error if compare.seeds is set and a line sets a seed of its own.
+/// Throws Error if compare.seeds is set and a case sets a seed of its own.
 void check_seeds(const std::vector<PlannedCase>& lines, const CompareConfig& compare) {
   const auto is_seed = [](const Setting& one) { return one.key == "train.seed"; };
   for (const PlannedCase& line : lines)
@@ -192,8 +197,8 @@ void check_seeds(const std::vector<PlannedCase>& lines, const CompareConfig& com
                   describe(line));
 }
 
-/// Throws Error if two runs have the same id, because files and rows are found by the id of their
-/// run.
+/// Throws Error if two runs have the same id, because files and records are found by the id of
+/// their run.
 void check_ids(const std::vector<RunPlan>& runs) {
   std::set<std::string> ids;
   for (const RunPlan& run : runs)
@@ -241,4 +246,4 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
   return plan_run(config, row, world, 0, measured);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

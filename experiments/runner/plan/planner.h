@@ -1,4 +1,4 @@
-// The planner, which makes the plans of all runs from an experiment's configuration.
+// The planner: the plans of all runs from an experiment's configuration.
 #pragma once
 
 #include <string>
@@ -7,17 +7,16 @@
 #include "core/plan/measured_speeds.h"
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Returns all runs of a comparison: first the references that other runs must equal, unless they
-/// are compared themselves, then repeat 0 of every line, world and seed, then repeat 1, and so on.
-/// A line is a scheme or a case, at one point of the sweep; lines with equal plans are made once.
-/// The runs are carried out in the order of RunPlan::place: repeat by repeat, and in an order
-/// within each repeat that train.seed shuffles. So no scheme always runs on a machine that is still
-/// cold, or always after the same other scheme. Throws Error for whatever cannot be run; the error
-/// names the key, its value and a value that would do.
+/// are compared themselves, then repeat 0 of every case, world and seed, then repeat 1, and so on.
+/// Cases with equal plans are made once (PlannedCase). The runs are carried out in the order of
+/// RunPlan::place: repeat by repeat, and in an order within each repeat that train.seed shuffles.
+/// So no scheme always runs on a machine that is still cold, or always after the same other scheme.
+/// Throws Error for runs that are impossible; the error names the key, its value and a valid value.
 ///
-/// `cores` is how many cores this process may run on; 0 if that is not known. With
+/// `cores` is the number of cores that this process may run on; 0 if it is not known. With
 /// compare.all_cores, a comparison of `single` with others on CPUs gets one more case: `single`
 /// with as many threads as a run of the largest world has in all, but at most one for each core.
 /// This case shows what the same cores do without a scheme. It is left out if it would have no more
@@ -37,4 +36,4 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world,
                       const std::vector<MeasuredSpeeds>& measured = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,14 +10,14 @@
 #include "experiments/runner/plan/labels.h"
 #include "experiments/runner/plan/one_run.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// What the case and the sweep set for the run: options of its scheme, or everything else but
+/// The settings of the run's case and of the sweep: options of its scheme, or all others but
 /// train.offload, which references leave out.
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
-  std::vector<Setting> out = run.set;
-  out.insert(out.end(), run.swept.begin(), run.swept.end());
+  std::vector<Setting> out = run.listing.set;
+  out.insert(out.end(), run.listing.swept.begin(), run.listing.swept.end());
   std::erase_if(out, [&](const Setting& one) {
     return one.key.starts_with("scheme.") != options || one.key == "train.offload";
   });
@@ -35,13 +35,14 @@ void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& oth
 
 RunPlan plan_definition(const RunPlan& run) {
   RunPlan plan = definition_of(run);
-  if (run.program)  // it says what the environment of its ranks is
+  if (run.program)  // the program needs the environment of its ranks
     plan.ranks[0].environment = find_device(plan.device.kind).environment(plan, 0);
-  plan.published.clear();
-  plan.swept.clear();  // runs at other points of the sweep may have the same definition
+  plan.listing.published.clear();
+  plan.listing.swept.clear();  // runs at other points of the sweep may have the same definition
   const std::vector<Setting> options = settings_of(run, true);
   plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);
-  plan.label = label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);
+  plan.listing.label =
+      label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);
   return plan;
 }
 
@@ -60,7 +61,7 @@ RunPlan plan_single_for(const AskedRun& asked) {
   plan.id = fmt::format("{}-x{}", reference_scheme, world);
   if (const std::int64_t group = plan.model.batch_norm_group; group > 1) {
     plan.id += fmt::format("-g{}", group);
-    plan.label += fmt::format(" (norms of {})", group);
+    plan.listing.label += fmt::format(" (norms of {})", group);
   }
   return plan;
 }
@@ -84,7 +85,7 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
     if (known != references.end())
       keep_common(known->common, settings);
     else
-      references.push_back({make(run), settings, settings, run.plan.label});
+      references.push_back({make(run), settings, settings, run.plan.listing.label});
   };
   for (const AskedRun& run : asked) {
     // A run that is replayed is its own definition's source: the replay comes after it.
@@ -104,28 +105,28 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
   std::set<std::string> labels;
   FileNames names;
   for (auto& [plan, first, common, of] : references) {
-    plan.set = common;
-    std::string label = label_with(plan.label, common);
+    plan.listing.set = common;
+    std::string label = label_with(plan.listing.label, common);
     if (labels.contains(label)) {
-      plan.set = first;
-      label = label_with(plan.label, first);
+      plan.listing.set = first;
+      label = label_with(plan.listing.label, first);
     }
-    // Whoever sets many keys gives the case a label. A label of all settings would make a table too
-    // wide to read.
+    // A case that sets many keys is named by its label. A label of all settings would make a table
+    // too wide to read.
     constexpr std::size_t longest = 60;
-    const std::string of_case = fmt::format("{} (of {})", plan.label, of);
+    const std::string of_case = fmt::format("{} (of {})", plan.listing.label, of);
     if (characters_of(label) > longest && characters_of(of_case) < characters_of(label)) {
       plan.id = fmt::format("{} (of {})", plan.id, of);
       label = of_case;
     } else {
-      plan.id = label_with(plan.id, plan.set);
+      plan.id = label_with(plan.id, plan.listing.set);
     }
     plan.id = names.of_label(plan.id);
-    plan.label = plan.family = label;
+    plan.listing.label = plan.listing.family = label;
     labels.insert(label);
     out.push_back(std::move(plan));
   }
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

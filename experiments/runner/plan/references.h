@@ -5,7 +5,7 @@
 
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// A run that is asked for, and the configuration that it was planned from.
 struct AskedRun {
@@ -29,4 +29,4 @@ RunPlan plan_single_for(const AskedRun& asked);
 /// them. Runs that compute nothing need no reference.
 std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked);
 
-}  // namespace ringside
+}  // namespace ringside::runner

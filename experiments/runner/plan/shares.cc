@@ -11,7 +11,7 @@
 #include "experiments/runner/plan/measurements.h"
 #include "experiments/runner/plan/speeds.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Samples = std::vector<std::int64_t>;
@@ -67,8 +67,8 @@ std::int64_t divide_by_weights(TrainConfig& train) {
 }
 
 /// Divides `samples` samples over ranks with these speeds in samples a second, at least one for
-/// each, so that the rank that needs longest is as fast as it can be: first in proportion, rounded
-/// down; then each sample that is left goes to the rank that is done with it first.
+/// each, so that the slowest rank is as fast as possible: first in proportion, rounded down; then
+/// each sample that is left goes to the rank that would finish it first.
 Samples in_proportion(std::int64_t samples, const std::vector<double>& speeds) {
   const double together = std::accumulate(speeds.begin(), speeds.end(), 0.0);
   const auto seconds = [&](const Samples& all, std::size_t rank, std::int64_t more) {
@@ -195,4 +195,4 @@ std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who,
   return count;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,17 +8,18 @@
 #include "core/base/error.h"
 #include "core/device/cost.h"
 #include "core/models/presets.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// The factor on the speed of all operations that the cluster gives the plan's model, and, if it
-/// was fitted to this model, how far off its step may be.
+/// The cluster's factor on the speed of all operations of the plan's model, and, if it was fitted
+/// to this model, the error of its step.
 struct KnownSpeed {
   double factor = 1;
   std::optional<double> error{};
@@ -38,8 +39,8 @@ KnownSpeed known_speed(const RunPlan& plan) {
   return {count == 0 ? 1 : std::exp(logarithms / count)};
 }
 
-/// What [device] and the cluster's known speeds say of how fast devices are. A device whose step
-/// for this model is known has the error of that step.
+/// Applies the efficiency of [device] and the cluster's known speed of the model. A device whose
+/// step for this model is known has the error of that step.
 void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config,
                       const KnownSpeed& known) {
   if (known.error || config.efficiency != 1)
@@ -86,7 +87,7 @@ void replace_figures(sim::ClusterSpec& cluster, const SimConfig& sim) {
   }
 }
 
-/// Returns what `ask` says of the plan's model.
+/// Returns the result of `ask` for the plan's model.
 template <class Ask>
 auto ask_model(const RunPlan& plan, const Ask& ask) {
   ModelConfig config = plan.model;
@@ -95,7 +96,7 @@ auto ask_model(const RunPlan& plan, const Ask& ask) {
   return ask(make_model(config, *device));
 }
 
-/// The number of tensors of which the model has gradients.
+/// The number of tensors of the model that have gradients.
 std::int64_t gradient_tensors(const Model& model) {
   std::int64_t count = 0;
   for (const auto& unit : model.units)
@@ -133,19 +134,19 @@ void check_simulated(const ExperimentConfig& config) {
   if (!(efficiency >= 1 / most_efficiency && efficiency <= most_efficiency))
     throw Error("device.efficiency = {} must lie between 1/{} and {}", efficiency, most_efficiency,
                 most_efficiency);
-  if (efficiency != 1 && config.device.kind != "sim")
+  if (efficiency != 1 && !device_traits(config.device.kind).simulated)
     throw Error("device.efficiency = {} is for simulated devices; for device '{}' leave it out",
                 efficiency, config.device.kind);
   const double unfused = config.device.unfused;
   if (!(unfused >= 1 && unfused <= most_unfused))
     throw Error("device.unfused = {} must lie between 1 and {}", unfused, most_unfused);
-  if (unfused != 1 && config.device.kind != "sim")
+  if (unfused != 1 && !device_traits(config.device.kind).simulated)
     throw Error("device.unfused = {} is for simulated devices; for device '{}' leave it out",
                 unfused, config.device.kind);
   const bool framework = find_framework(sim.framework).name != "none";
   const bool messages = find_messages(sim.messages).cost.has_value();
   if (config.cluster) return;
-  if (config.device.kind == "sim")
+  if (device_traits(config.device.kind).simulated)
     throw Error(
         "device.kind = 'sim' needs device.cluster, a file such as "
         "experiments/clusters/dgx-a100.toml");
@@ -200,4 +201,4 @@ double host_step_us(const RunPlan& plan) {
   return found->second * static_cast<double>(ask_model(plan, gradient_tensors));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

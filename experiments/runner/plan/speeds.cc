@@ -8,7 +8,7 @@
 #include "core/sim/uneven.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// More memory (in GB) than any model needs, and the most that a cluster may have.
@@ -77,4 +77,4 @@ double MicroBatchTimes::measure(int worker, std::int64_t samples) const {
   return device->clock().now() - start;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Seconds of virtual time that workers take for a micro-batch. Devices of one kind are timed once
 /// for each size.
@@ -16,9 +16,8 @@ class MicroBatchTimes {
   /// The plan has a cluster, and must outlive this object.
   explicit MicroBatchTimes(const RunPlan& plan) : plan_(plan) {}
 
-  /// The time of one forward and one backward, with what it makes again (train.recompute), over
-  /// `samples` samples on the device of worker `worker`, without other ranks, jitter and limits of
-  /// memory.
+  /// The time of one forward and one backward, with recomputation (train.recompute), over `samples`
+  /// samples on the device of worker `worker`, without other ranks, jitter and limits of memory.
   double seconds(int worker, std::int64_t samples);
 
  private:
@@ -29,4 +28,4 @@ class MicroBatchTimes {
   std::map<std::tuple<std::int64_t, double, std::int64_t>, double> known_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

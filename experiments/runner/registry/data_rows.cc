@@ -13,7 +13,7 @@
 #include "core/data/tokens.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ const std::vector<DatasetRow>& dataset_rows() {
   return rows;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

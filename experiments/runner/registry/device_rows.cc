@@ -20,7 +20,7 @@
 #include "ps/transport/sim/transport.h"
 #include "ps/transport/zmq/transport.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
@@ -175,7 +175,6 @@ const std::vector<DeviceRow>& device_rows() {
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .host_side = this_host,
        .links = {between_processes, ps::host_transport},
-       .shares_memory = true,
        .hosts_library = true},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
@@ -198,10 +197,9 @@ const std::vector<DeviceRow>& device_rows() {
              plan.device.tf32, static_cast<std::uint64_t>(plan.train.seed), step_times(plan, rank));
        },
        .host_side = simulated_host,
-       .links = {between_simulated, ps::sim_transport},
-       .shares_memory = true},
+       .links = {between_simulated, ps::sim_transport}},
   };
   return rows;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,6 +1,6 @@
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 const std::vector<FrameworkRow>& framework_rows() {
   static const std::vector<FrameworkRow> rows = {
@@ -13,4 +13,4 @@ const std::vector<FrameworkRow>& framework_rows() {
   return rows;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,6 +1,6 @@
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 const std::vector<MessageRow>& message_rows() {
   static const std::vector<MessageRow> rows = {
@@ -16,4 +16,4 @@ const std::vector<MessageRow>& message_rows() {
   return rows;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "core/device/counting_device.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 void bind_all(Model& model, Device& device, DType dtype) {
@@ -79,4 +79,4 @@ std::int64_t activations_of_worker(const RunPlan& plan) {
   return device.ledger().at_peak()[MemoryKind::activation];
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

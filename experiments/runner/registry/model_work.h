@@ -6,7 +6,7 @@
 #include "core/observe/model_work.h"
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Counts the products of one sample of full length on a device without memory, in forward and
 /// backward, with what the plan recomputes. `tokens`: those of such a sample, 0 for images. Throws
@@ -17,4 +17,4 @@ ModelWork work_of_sample(const RunPlan& plan, double tokens);
 /// micro-batch; losses and the workspace of kernels come on top. Throws as work_of_sample() does.
 std::int64_t activations_of_worker(const RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::runner

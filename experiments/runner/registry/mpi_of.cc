@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 std::optional<InterHostBackend> mpi_of(const RunPlan& plan) {
   const bool moves =
@@ -53,4 +53,4 @@ void leave_mpi(const RunPlan& plan) {
   if (library && ends_with_ranks(*library)) peer::end_mpi(*library);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

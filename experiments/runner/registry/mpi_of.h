@@ -9,7 +9,7 @@
 #include "core/plan/run_plan.h"
 #include "peer/comm/mpi/wire.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The MPI by which ranks of the run reach each other between hosts; none for any other run.
 std::optional<InterHostBackend> mpi_of(const RunPlan& plan);
@@ -32,4 +32,4 @@ void enter_mpi(const RunPlan& plan, int rank, Store& store);
 std::string entered_mpi_key(int rank);
 void leave_mpi(const RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 void number_devices(RunPlan& plan, const DevicesOfRank& seen) {
   std::map<std::pair<std::string, std::string>, int> taken;  // by host and identity
@@ -32,4 +32,4 @@ void set_environments(RunPlan& plan) {
     rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

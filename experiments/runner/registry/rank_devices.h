@@ -7,7 +7,7 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The identities of the devices of a kind that the process of a rank sees (DeviceRow::devices).
 using DevicesOfRank =
@@ -22,4 +22,4 @@ void number_devices(RunPlan& plan, const DevicesOfRank& seen);
 /// devices and homes are known.
 void set_environments(RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,11 +13,11 @@
 #include "core/device/host_side.h"
 #include "core/models/models.h"
 #include "core/scheme/links.h"
+#include "core/scheme/scheme_info.h"
 #include "core/sim/cluster.h"
 #include "core/sim/world.h"
-#include "experiments/runner/registry/scheme_info.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct Datasets {
   std::unique_ptr<Dataset> training, held_out;  // held_out may be null
@@ -37,6 +37,7 @@ struct DatasetRow {
 };
 
 /// A kind of device on which ranks compute, and how ranks on devices of this kind reach each other.
+/// Its properties are in core/plan/device_traits.h.
 struct DeviceRow {
   std::string_view name;
   std::string_view summary;
@@ -60,9 +61,6 @@ struct DeviceRow {
   std::function<std::unique_ptr<HostSide>(const RunPlan&, int rank, Device&)> host_side;
   /// Connects the ranks of a run whose workers compute on devices of this kind.
   Links links;
-  /// Whether ranks of a host map the tensors of such devices, so that servers may read them where
-  /// they lie. Simulated ranks do as real ones that can.
-  bool shares_memory = false;
   /// Whether ranks on several hosts speak over the library that RunPlan::hosts names.
   bool hosts_library = false;
 };
@@ -103,4 +101,4 @@ const MessageRow& find_messages(std::string_view name);
 /// find_scheme() does.
 Options default_options(const std::string& scheme);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -3,7 +3,7 @@
 #include "core/optim/optimizers.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parameters) {
   const SchemeInfo& scheme = find_scheme(plan.scheme);
@@ -19,4 +19,4 @@ std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parame
                     .optimizer = fp32 * kept * count / among.optimizer};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

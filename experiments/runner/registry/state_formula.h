@@ -7,7 +7,7 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Bytes of one worker.
 struct StateBytes {
@@ -22,4 +22,4 @@ struct StateBytes {
 /// if gradients are summed in another dtype than they are computed in.
 std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parameters);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@
 #include "peer/schemes/local_sgd.h"
 #include "ps/schemes/dp.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// How PyTorch updates parameters: in one kernel for all of them, in one for each operation of the
@@ -134,7 +134,7 @@ std::vector<std::string> torch_environment(const RunPlan& plan) {
 
 template <class Own>
 SchemeInfo torch_row(std::string_view name, std::string_view summary) {
-  auto r = plain_row(name, summary, Own{});
+  auto r = plain_scheme(name, summary, Own{});
   r.check = [name](const Options&, const RunPlan& plan) {
     check_torch(name, plan);
     check_reduced_once(name, plan);
@@ -217,4 +217,4 @@ std::vector<SchemeInfo> torch_rows() {
   return {torch_ddp_row(), torch_fsdp_row(), torch_dp_row(), torch_local_sgd_row()};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ringside {
+namespace ringside::runner {
 
 std::string assumed_text(const std::vector<AssumedOf>& clusters) {
   std::string out;
@@ -19,4 +19,4 @@ std::string assumed_text(const std::vector<AssumedOf>& clusters) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// Notes below a table on which figures of its simulated clusters are assumed.
+// Notes below a table that list the assumed figures of its simulated clusters.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 #include "core/sim/cluster.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// What was assumed of one cluster.
+/// The assumed figures of one cluster.
 struct AssumedOf {
   std::string cluster;
   std::vector<sim::Assumed> assumed{};
   bool operator==(const AssumedOf&) const = default;
 };
 
-/// A line for each cluster of which something was assumed. Equal ones are named once.
+/// A line for each cluster with assumed figures. Equal ones are named once.
 std::string assumed_text(const std::vector<AssumedOf>& clusters);
 
-}  // namespace ringside
+}  // namespace ringside::runner

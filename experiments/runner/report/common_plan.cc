@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -41,4 +41,4 @@ ordered_json common_plan(const std::vector<RunRecord>& rows) {
   return common.value_or(ordered_json::object());
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,11 +6,11 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The members of the plans of all runs that were asked for, as plan.json has them, as far as they
 /// are equal in all of them; without ranks, and without the single operations that were timed on a
-/// simulated cluster. An empty object without such rows.
+/// simulated cluster. An empty object if there are no such runs.
 nlohmann::ordered_json common_plan(const std::vector<RunRecord>& rows);
 
-}  // namespace ringside
+}  // namespace ringside::runner

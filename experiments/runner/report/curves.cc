@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The positions of at most most_points out of `count` points.
@@ -61,4 +61,4 @@ std::optional<LossCurve> evaluation_curve(const RunRecord& row) {
   return curve;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

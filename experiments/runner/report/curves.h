@@ -9,9 +9,9 @@
 #include "core/base/fields.h"
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// Lists of equal length: entry i is what the run had paid after step[i], and its loss then.
+/// Lists of equal length: entry i is the cost of the run up to step[i], and its loss then.
 struct LossCurve {
   std::vector<std::int64_t> step;
   std::vector<double> samples;
@@ -19,7 +19,7 @@ struct LossCurve {
   std::vector<double> bytes;  // sent by all ranks: their mean bytes of a measured step, times steps
   std::vector<double> loss;
   std::vector<double> accuracy;  // empty for losses of training
-  std::int64_t of = 0;           // how many points the run has
+  std::int64_t of = 0;           // the number of points of the run
 };
 
 Fields fields_of(LossCurve& curve);
@@ -31,8 +31,8 @@ inline constexpr std::size_t most_points = 200;
 /// The bytes that all ranks of the run together send in a step.
 double bytes_of_all_ranks(const RunRecord& row);
 
-/// The loss of every step. A row keeps no time of each step, so `seconds` are samples divided by
-/// the row's samples/s: the mean time of a measured step, times steps. Nothing if nothing was
+/// The loss of every step. A record keeps no time of each step, so `seconds` are samples divided by
+/// the record's samples/s: the mean time of a measured step, times steps. None if nothing was
 /// computed.
 std::optional<LossCurve> training_curve(const RunRecord& row);
 
@@ -41,4 +41,4 @@ std::optional<LossCurve> training_curve(const RunRecord& row);
 /// Nothing if there are no evaluations.
 std::optional<LossCurve> evaluation_curve(const RunRecord& row);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "experiments/runner/report/diff_lines.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::vector<std::string> names_missing(const Lines& of, const Lines& in) {
@@ -81,4 +81,4 @@ Fields fields_of(Diff& diff) {
           {"only_b", &diff.only_b}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

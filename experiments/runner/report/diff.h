@@ -12,9 +12,9 @@
 #include "experiments/runner/report/surroundings.h"
 #include "experiments/runner/results/saved_results.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// What counts as a change of speed: at least `threshold`, shown with `confidence`.
+/// The rule for a change of speed: at least `threshold`, shown with `confidence`.
 struct DiffRule {
   double threshold = 0.03;   // a share: 0.03 are 3%
   double confidence = 0.95;  // of all rows together
@@ -36,12 +36,12 @@ constexpr EnumNames names_of(SpeedChange) { return speed_change_names; }
 struct SpeedDiff {
   std::string label;
   int world = 1;
-  /// The row whose samples/s, in the same repeat, divide those of this row: what slows down all
-  /// runs of a repeat cancels out. Empty: the figures are samples/s.
+  /// The row whose samples/s, in the same repeat, divide those of this row: a disturbance that
+  /// slows down all runs of a repeat cancels out. Empty: the figures are samples/s.
   std::string relative_to;
   std::vector<double> a, b;  // one figure for each repeat that counts
   double median_a = 0, median_b = 0;
-  /// By what share the figures of `b` are larger: the median of all quotients, less 1; and its
+  /// The share by which the figures of `b` are larger: the median of all quotients, less 1; and its
   /// interval at the rule's confidence, for this row alone.
   double change = 0;
   std::optional<double> low, high;
@@ -64,7 +64,7 @@ struct ValueDiff {
   std::string what;  // "peak memory", "bytes sent", "training loss", "held-out loss", "proof",
                      // "finished repeats"
   std::string a, b;
-  std::optional<double> change;  // a share; none for what is no number
+  std::optional<double> change;  // a share; none if the value is no number
   /// More memory or bytes by the threshold or more; a proof that is lost; runs that fail.
   bool regression = false;
 };
@@ -89,8 +89,8 @@ Diff make_diff(const SavedResults& a, const SavedResults& b, const DiffRule& rul
 /// Whether anything in the diff is a regression.
 bool regressed(const Diff& diff);
 
-/// What differs in environment and configuration; tables of speeds and of other changes; and a
+/// The differences of environment and configuration; tables of speeds and of other changes; and a
 /// sentence with the verdict.
 std::string diff_text(const Diff& diff);
 
-}  // namespace ringside
+}  // namespace ringside::runner

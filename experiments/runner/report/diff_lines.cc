@@ -2,9 +2,11 @@
 
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-static LineName name_of_line(const RunPlan& plan) { return {plan.label, plan.world, plan.purpose}; }
+static LineName name_of_line(const RunPlan& plan) {
+  return {plan.listing.label, plan.world, plan.purpose};
+}
 
 Lines lines_of(const SavedResults& results) {
   Lines out;
@@ -21,4 +23,4 @@ Lines lines_of(const SavedResults& results) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// How the speeds of a diff are compared.
+// The comparison of speeds in a diff.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -6,7 +6,7 @@
 #include "experiments/runner/report/diff_lines.h"
 #include "experiments/runner/report/two_samples.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The samples/s of a run by its repeat and seed.
@@ -29,7 +29,7 @@ const ComparedLine* baseline_of(const ComparedLine& line, const Lines& all) {
         other.finished.empty())
       continue;
     if (line.summary.baseline >= 0) {
-      if (other.finished[0]->plan.line == line.summary.baseline)
+      if (other.finished[0]->plan.listing.line == line.summary.baseline)
         return &other == &line ? nullptr : &other;
       continue;
     }
@@ -144,4 +144,4 @@ Fields fields_of(SpeedDiff& diff) {
           {"outcome", Choice(&diff.outcome)}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

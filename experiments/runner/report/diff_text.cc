@@ -10,7 +10,7 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/runner/report/two_samples.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::size_t longest_value = 60, most_differences = 24;
@@ -97,7 +97,7 @@ std::string value_table(const Diff& diff) {
   return text_table(lines);
 }
 
-/// What the columns of the table of speeds mean.
+/// The meaning of the columns in the table of speeds.
 std::string legend(const Diff& diff) {
   const auto any = [&](auto which) {
     return std::any_of(diff.speeds.begin(), diff.speeds.end(), which);
@@ -176,4 +176,4 @@ std::string diff_text(const Diff& diff) {
   return out + verdict_text(diff);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// What of a diff is no speed: memory, bytes, losses, proofs, failures.
+// The changes in a diff other than of speed: memory, bytes, losses, proofs, failures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include "experiments/runner/report/diff_lines.h"
 #include "experiments/runner/report/two_samples.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// Adds what has changed of one row, beside its speed.
+/// Adds the changes of one row, other than of its speed.
 class Values {
  public:
   Values(const ComparedLine& a, const ComparedLine& b, const DiffRule& rule,
@@ -24,7 +24,7 @@ class Values {
     const auto [low_a, high_a] = std::minmax_element(a.begin(), a.end());
     const auto [low_b, high_b] = std::minmax_element(b.begin(), b.end());
     if (*low_a <= *high_b && *low_b <= *high_a) return;
-    // What varies with the order of messages differs between any two runs.
+    // Figures that depend on the order of messages differ between any two runs.
     const bool varies = a_.summary.promise == Promise::replayed;
     if (varies && smallest_p(a.size(), b.size()) > largest_p(rule_.confidence)) return;
     const auto range = [&](double low, double high) {
@@ -129,4 +129,4 @@ Fields fields_of(ValueDiff& diff) {
           {"regression", &diff.regression}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 
 #include "experiments/runner/report/surroundings.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -18,7 +18,7 @@ constexpr std::size_t longest_shown_value = 60;
 
 json name_of(const RunRecord& row) { return {{"run", row.plan.id}, {"attempt", row.attempt}}; }
 
-/// What tells environments apart.
+/// The part of an environment by which environments are told apart.
 json distinct_part(json environment) {
   if (!environment.is_object()) return nullptr;
   environment.erase("time");
@@ -32,7 +32,7 @@ bool lists(const json& names, const json& row) {
   return std::find(names.begin(), names.end(), row) != names.end();
 }
 
-/// The environment in which a row was made, by what environment.json said before.
+/// The environment in which a record was made, according to the earlier environment.json.
 json environment_of(const json& row, const json& before) {
   if (!before.is_object()) return nullptr;
   for (const json& other : before.value(earlier, json::array()))
@@ -88,4 +88,4 @@ std::vector<std::string> texts_of_earlier(const json& environment) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

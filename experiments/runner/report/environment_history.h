@@ -7,17 +7,17 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The content of environment.json for a comparison that goes on in environment `now` with `rows`:
 /// `now`, and in "earlier", a list of {"rows": [{"run", "attempt"}], "environment"}, the
-/// environment of those of the rows that were made in another one. `before` is what
-/// environment.json said until now, null if that is not known. Only the time of an environment may
-/// differ without making it another one.
+/// environment of those of the records that were made in another one. `before` is the content of
+/// environment.json until now, null if it is not known. Environments that differ in their time
+/// alone are the same.
 nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const nlohmann::json& before,
                                     const std::vector<RunRecord>& rows);
 
-/// For each earlier environment one line about its rows and what differs from now.
+/// For each earlier environment one line about its records and its differences from now.
 std::vector<std::string> texts_of_earlier(const nlohmann::json& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 
 #include "core/num/random.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::uint32_t resamples = 2000;
@@ -35,4 +35,4 @@ std::optional<Interval> median_interval(const std::vector<double>& values) {
   return Interval{medians[left_out], medians[resamples - 1 - left_out]};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

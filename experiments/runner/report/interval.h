@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The median; for an even number of values the mean of the two in the middle, and 0 for no values.
 double median(std::vector<double> values);
@@ -23,4 +23,4 @@ struct Interval {
 /// values contains the median in 75% of all cases, the interval of 5 values in 94%.
 std::optional<Interval> median_interval(const std::vector<double>& values);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,9 +1,9 @@
-// Tables of held-out losses, and of what they cost.
+// Tables of held-out losses, and of the cost to reach them.
 #include <fmt/ranges.h>
 
 #include "experiments/runner/report/report_tables.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The value as text; a value that rounds to 0 has no minus sign.
@@ -75,4 +75,4 @@ std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases)
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include "core/base/json_fields.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 RoleMemory& role_of(MemorySummary& memory, const std::string& role) {
@@ -23,7 +23,8 @@ void widen(BytesRange& range, std::int64_t most, bool first) {
 
 void add_rank(RoleMemory& role, const RankRecord& rank) {
   const std::int64_t held = rank.at_peak.total(), resident = rank.rss - rank.rss_of_peers;
-  // Of ranks that do not say what they hold (another program), the largest process counts.
+  // For ranks that do not report their memory by kind (another program), the largest process
+  // counts.
   if (held == 0 ? resident <= role.resident : held <= role.at_peak.total()) return;
   role.rank = rank.rank;
   role.at_peak = rank.at_peak;
@@ -101,4 +102,4 @@ nlohmann::ordered_json to_json(const MemorySummary& memory) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

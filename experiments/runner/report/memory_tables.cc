@@ -5,7 +5,7 @@
 
 #include "experiments/runner/report/report_tables.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool any_role(const std::vector<CaseSummary>& cases, bool (*has)(const RoleMemory&)) {
@@ -100,4 +100,4 @@ std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases) {
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,7 +10,7 @@ extern const char ringside_page_vega[], ringside_page_vega_end[];
 extern const char ringside_page_figures_program[], ringside_page_figures_program_end[];
 }
 
-namespace ringside {
+namespace ringside::runner {
 
 PageParts built_in_page() {
   return {.page = {ringside_page_template, ringside_page_template_end},
@@ -22,4 +22,4 @@ PageParts built_in_page() {
           .figures_program = {ringside_page_figures_program, ringside_page_figures_program_end}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

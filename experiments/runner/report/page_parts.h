@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace ringside {
+namespace ringside::runner {
 
 struct PageParts {
   std::string_view page;             // with a line @NAME@ where each of the others goes
@@ -14,7 +14,7 @@ struct PageParts {
   std::string_view figures_program;  // scripts/report-figures
 };
 
-/// Views of what is part of the program.
+/// The parts that are built into the program.
 PageParts built_in_page();
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool came_out(const CaseSummary& one) { return one.failed < one.repeats; }
@@ -54,7 +54,7 @@ std::optional<Interval> scaled(const std::optional<Interval>& step, double facto
   return Interval{step->low * factor, step->high * factor};
 }
 
-/// Gives the figure what came out of a run that did not fail.
+/// Gives the figure the value of a run that did not fail.
 void put_here(PublishedFigure& figure, const Published& published, const CaseSummary& one,
               const std::vector<CaseSummary>& cases) {
   const MemoryUse held = one.memory.of_worker();
@@ -109,7 +109,7 @@ FigureText text_of(Measure measure) {
   return measure == Measure::times || measure == Measure::speed_up ? ratio : per_second;
 }
 
-/// Whether the figure divides a case by itself: nothing can be said of it but 1.
+/// Whether the figure divides a case by itself, so that it is always 1.
 bool is_its_own_base(const Published& published, int world) {
   return published.measure == Measure::speed_up && world == 1 && published.over.empty();
 }
@@ -264,4 +264,4 @@ std::string published_text(const std::vector<PublishedFigure>& figures) {
   return text_table(published_table(figures)) + "\n" + published_note(figures);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

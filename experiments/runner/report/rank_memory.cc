@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ringside {
+namespace ringside::runner {
 
 Fields fields_of(RankMemory& memory) {
   return {{"rank", &memory.rank},
@@ -43,4 +43,4 @@ RanksMemory memory_of_ranks(const std::vector<const RunRecord*>& repeats,
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

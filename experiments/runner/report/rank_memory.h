@@ -8,16 +8,16 @@
 #include "core/base/fields.h"
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// What one rank held at its peak, in bytes: of several repeats, at the largest peak.
+/// The memory of one rank at its peak, in bytes: of several repeats, at the largest peak.
 struct RankMemory {
   int rank = 0;
   std::string role{};  // "worker", "server", "worker+server"
   std::string host{};
   std::int64_t peak = 0;
   MemoryUse at_peak{};
-  std::optional<HostMemory> host_memory{};  // what the rank has offloaded
+  std::optional<HostMemory> host_memory{};  // the offloaded state of the rank
 };
 
 Fields fields_of(RankMemory& memory);
@@ -27,8 +27,8 @@ struct RanksMemory {
   std::int64_t left_out = 0;
 };
 
-/// Of up to this many ranks all are kept; of more, the first `first_ranks`, the busiest ranks of
-/// each role (`busiest`), and nothing of the others but their number.
+/// Up to this many ranks are all kept; of more, the first `first_ranks` and the busiest ranks of
+/// each role (`busiest`), and of the others only their number.
 inline constexpr std::size_t most_shown_ranks = 16;
 inline constexpr int first_ranks = 8;
 
@@ -36,4 +36,4 @@ inline constexpr int first_ranks = 8;
 RanksMemory memory_of_ranks(const std::vector<const RunRecord*>& repeats,
                             const std::vector<int>& busiest);
 
-}  // namespace ringside
+}  // namespace ringside::runner

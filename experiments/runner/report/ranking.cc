@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Of a simulated case with stated errors, the interval in which a figure lies that is proportional
@@ -76,4 +76,4 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -45,4 +45,4 @@ std::string readable_json(const ordered_json& value) {
   return out + "\n";
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,7 +8,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 template <class Figure>
@@ -37,7 +37,7 @@ CaseTimes times_of(const RunRecord& row) {
           .communication = ms.communication};
 }
 
-/// The median of each time over the rows.
+/// The median of each time over the records.
 CaseTimes median_times(const std::vector<const RunRecord*>& rows) {
   CaseTimes out;
   const Fields fields = fields_of(out);
@@ -54,8 +54,8 @@ double overlap(const RunRecord& row) {
   return times.communication > 0 ? times.hidden / times.communication : 0;
 }
 
-/// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
-/// row that counts, with the smallest seed first.
+/// The records of one case. `attempts` has all of them; `repeats` has, for each repeat, the one
+/// record that counts, with the smallest seed first.
 struct Case {
   std::vector<const RunRecord*> repeats, attempts;
 };
@@ -84,7 +84,7 @@ std::vector<Case> cases_of(const std::vector<RunRecord>& rows) {
   for (Case& one : cases) std::stable_sort(one.repeats.begin(), one.repeats.end(), by_seed);
   const auto place = [](const Case& one) {
     const RunPlan& plan = one.repeats[0]->plan;
-    return std::pair(plan.scheme != "single", plan.line);
+    return std::pair(plan.scheme != "single", plan.listing.line);
   };
   std::stable_sort(cases.begin(), cases.end(),
                    [&](const Case& a, const Case& b) { return place(a) < place(b); });
@@ -154,10 +154,10 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
   out.experiment = plan.experiment;
-  out.label = plan.label;
-  out.family = plan.family;
-  out.swept = plan.swept;
-  out.published = plan.published;
+  out.label = plan.listing.label;
+  out.family = plan.listing.family;
+  out.swept = plan.listing.swept;
+  out.published = plan.listing.published;
   out.scheme = plan.scheme;
   out.purpose = plan.purpose;
   out.promise = plan.promise;
@@ -209,7 +209,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   if (good[0]->cores)
     out.cores = median(each(good, [](const RunRecord& row) { return row.cores.value_or(0); }));
   if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
-  // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
+  // The verdict is over all attempts: a disturbed run was slow, but its results count.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
 }
@@ -304,7 +304,7 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
       const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
       if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
         summary.speed_up = ratio(rates, rates_of(*single));
-        summary.baseline = single->repeats[0]->plan.line;
+        summary.baseline = single->repeats[0]->plan.listing.line;
         summary.other_batch = single->repeats[0]->plan.train.global_batch != batch;
       }
       if (const Case* all = baseline_of(one, cases, Purpose::all_cores))
@@ -318,4 +318,4 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

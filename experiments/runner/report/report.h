@@ -1,4 +1,4 @@
-// Tables and texts made from the records of runs. Nothing here runs anything.
+// Tables and texts that are made from the records of runs.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,7 +17,7 @@
 #include "experiments/runner/report/utilization.h"
 #include "experiments/runner/report/verdict.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The rate of a case divided by that of another: the median of the ratios of all repeats that both
 /// cases finished. Only runs of the same repeat are compared, because they ran at nearly the same
@@ -28,12 +28,12 @@ struct Ratio {
   std::optional<Interval> interval{};  // nothing for a single repeat
 };
 
-/// Where the time of a step goes, in milliseconds: each the median over the repeats.
+/// The parts of a step's time, in milliseconds: each the median over the repeats.
 struct CaseTimes {
   double compute = 0;
   double exposed = 0;
-  /// Of a worker's communication what is not exposed, because the worker does not wait for it:
-  /// communication minus exposed, and 0 where a worker waits longer than it communicates.
+  /// The part of a worker's communication for which the worker does not wait: communication minus
+  /// exposed, and 0 where a worker waits longer than it communicates.
   double hidden = 0;
   double optimizer = 0, data = 0, idle = 0, encoding = 0;
   double other = 0;  // data, idle and encoding
@@ -42,7 +42,7 @@ struct CaseTimes {
 
 Fields fields_of(CaseTimes& times);
 
-/// What a simulation of this machine predicted, and its errors: predicted / measured - 1.
+/// The prediction by a simulation of this machine, and its errors: predicted / measured - 1.
 struct CasePrediction {
   double step_ms = 0, step_ms_error = 0;
   double memory_peak = 0, memory_peak_error = 0;  // bytes
@@ -57,7 +57,7 @@ struct CaseSummary {
   std::string experiment;
   std::string label;           // "ddp", "single x2"
   std::string family;          // the label without what a sweep sets
-  std::vector<Setting> swept;  // what the sweep sets
+  std::vector<Setting> swept;  // the settings of the sweep
   std::string scheme;
   Purpose purpose = Purpose::asked;
   Promise promise = Promise::same_run;
@@ -72,8 +72,8 @@ struct CaseSummary {
   /// Whether several ranks shared one device. Such a run shows what is computed, but says nothing
   /// about speed.
   bool shared_device = false;
-  /// How many repeats had no undisturbed attempt, what disturbed the worst of them, and how many
-  /// attempts do not count.
+  /// The number of repeats without an undisturbed attempt, the disturbance of the worst of them,
+  /// and the number of attempts that do not count.
   int disturbed = 0;
   std::string disturbance;
   int superseded = 0;
@@ -93,8 +93,8 @@ struct CaseSummary {
   std::optional<double> efficiency{};
   /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
   Ratio of_all_cores;
-  /// In milliseconds, where the step of the run, or of its prediction, lies if the errors that its
-  /// cluster states are the largest ones.
+  /// The interval, in milliseconds, of the step of the run or of its prediction, if no error
+  /// exceeds the one that its cluster states.
   std::optional<Interval> simulated_ms{};
   double step_ms = 0;
   CaseTimes time_ms{};
@@ -102,7 +102,7 @@ struct CaseSummary {
   double bytes_sent_per_step = 0;   // of the busiest rank
   bool bytes_computed = false;      // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
-  /// What the scheme reports of itself. `max` is the largest one of all repeats.
+  /// The figures that the scheme reports. `max` is the largest one of all repeats.
   std::vector<RunFigure> figures;
   /// Of the repeat with the stalest gradient: the staleness of its gradients, and the steps of its
   /// workers if these differ.
@@ -150,4 +150,4 @@ std::string summary_text(const std::vector<CaseSummary>& cases);
 /// The main figures of one run, one on each line.
 std::string row_text(const RunRecord& row);
 
-}  // namespace ringside
+}  // namespace ringside::runner

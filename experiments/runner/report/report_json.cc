@@ -7,10 +7,11 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/sweep.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
+using ringside::to_json;  // of structs with fields
 
 template <class Value>
 ordered_json or_null(const std::optional<Value>& value) {
@@ -129,4 +130,4 @@ ordered_json summary_json(const std::string& experiment, const std::vector<CaseS
           {"sweeps", sweeps}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

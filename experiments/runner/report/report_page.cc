@@ -11,7 +11,7 @@
 #include "experiments/runner/report/environment_history.h"
 #include "experiments/runner/report/summary_tables.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -135,4 +135,4 @@ std::string report_page(const PageParts& parts, const std::vector<ordered_json>&
                              {"@SCRIPT@", replaced(parts.script, "</script", "<\\/script")}});
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

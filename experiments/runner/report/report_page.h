@@ -8,30 +8,30 @@
 #include "experiments/runner/report/page_parts.h"
 #include "experiments/runner/report/report.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// What a results folder gives the page.
+/// The content of a results folder for the page.
 struct PageSource {
   std::string folder;                        // as it was named
   const std::vector<RunRecord>& rows;        // all that could be read
   const std::vector<CaseSummary>& cases;     // summarise(rows)
   const nlohmann::json& environment;         // content of environment.json; null if it is not known
-  std::vector<std::string> complaints = {};  // what could not be read, and why, a line each
+  std::vector<std::string> complaints = {};  // parts that could not be read, with the cause
 };
 
-/// The data of one comparison: its summary, the tables of summary.md, what
-/// its runs have in common, and its environment. Everything that the page shows stands in there.
+/// The data of one comparison: its summary, the tables of summary.md, the part of the plan that its
+/// runs share, and its environment. It has everything that the page shows.
 nlohmann::ordered_json report_of(const PageSource& source);
 
 /// Whether the program was built with the library that draws the page.
 bool can_draw(const PageParts& parts);
-/// What to do where it was not; one line.
+/// The remedy if it was not; one line.
 std::string how_to_get_reports();
 
-/// The whole page, with nothing outside of it, of several reports of report_of(). `commit`: of the
-/// program that makes the page. `not_read`: a line for each folder that could not be read at all.
-/// Throws Error if the page was built without a place for one of its parts.
+/// The whole page, which loads no other file, of several reports of report_of(). `commit` is that
+/// of the program that makes the page; `not_read` has a line for each folder that could not be read
+/// at all. Throws Error if the page was built without a place for one of its parts.
 std::string report_page(const PageParts& parts, const std::vector<nlohmann::ordered_json>& reports,
                         const std::string& commit, const std::vector<std::string>& not_read = {});
 
-}  // namespace ringside
+}  // namespace ringside::runner

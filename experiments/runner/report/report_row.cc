@@ -7,7 +7,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The resident memory of a rank; empty for a simulated rank, which has none.
@@ -17,7 +17,7 @@ std::string resident_text(const RankRecord& rank) {
                      megabytes(static_cast<double>(rank.rss - rank.rss_of_peers)));
 }
 
-/// Says of which workers a hash of parameters is.
+/// Names the workers to which a hash of parameters belongs.
 std::string shown_text(const RunRecord& row) {
   const RunParameters& at_end = row.at_end;
   if (!at_end.differing.empty())
@@ -94,4 +94,4 @@ std::string row_text(const RunRecord& row) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool any(const std::vector<CaseSummary>& cases, bool (*has)(const CaseSummary&)) {
@@ -24,8 +24,8 @@ bool own_algorithm(const CaseSummary& one) { return one.promise != Promise::same
 
 bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
 
-/// What is known about the case, for instance "bit-identical to single; 1 of 2 repeats disturbed".
-/// A note below the table says what disturbed the repeats.
+/// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A
+/// note below the table names the disturbances.
 std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
   const Proof proof = one.verdict.proof;
@@ -167,4 +167,4 @@ std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases) 
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

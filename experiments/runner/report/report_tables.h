@@ -7,33 +7,33 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// One line for each case.
 std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases);
 /// The held-out losses; none if no case was evaluated.
 std::vector<TableLine> evaluation_table(const std::vector<CaseSummary>& cases);
-/// What schemes report of themselves; none if none does.
+/// The figures that schemes report; none if no scheme reports any.
 std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases);
-/// How stale gradients were; none if no case has gradients that may be.
+/// The staleness of gradients; none if no case has gradients that may be stale.
 std::vector<TableLine> staleness_table(const std::vector<CaseSummary>& cases);
-/// What each case paid to reach the target of the comparison; none if it has none.
+/// The cost of each case to reach the target of the comparison; none if it has no target.
 std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases);
 /// One line for each role of each case; none if no case has finished.
 std::vector<TableLine> memory_table(const std::vector<CaseSummary>& cases);
 /// One line for each rank that CaseSummary::memory keeps.
 std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases);
-/// How much communication was hidden, and how much of their devices' peak cases made use of.
+/// The hidden communication, and the share of their devices' peak that cases used.
 std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases);
 
-/// Megabytes of a peak, or "-" if nobody knows it: ranks of another program do not say what of
-/// their memory is of which kind.
+/// Megabytes of a peak, or "-" if it is not known: ranks of another program do not report their
+/// memory by kind.
 std::string peak_cell(std::int64_t bytes);
 
 /// "64.2 (-3.0%)": the predicted value, and how far it is from the measured one.
 std::string prediction_cell(double value, double scale, double error);
 
-// ---- which columns the tables have
+// ---- optional columns of the tables
 
 /// Whether the model FLOPs utilization of any case is known.
 bool with_utilization(const std::vector<CaseSummary>& cases);
@@ -41,13 +41,13 @@ bool with_predictions(const std::vector<CaseSummary>& cases);
 /// Whether the errors of a cluster give an interval of a simulated step.
 bool with_intervals(const std::vector<CaseSummary>& cases);
 bool with_all_cores(const std::vector<CaseSummary>& cases);
-/// Whether the table of memory has the columns for the memory of a device: what its allocator took
-/// from the driver, and what others took besides.
+/// Whether the table of memory has the columns for the memory of a device: the bytes that its
+/// allocator took from the driver, and those that others took.
 bool with_device_memory(const std::vector<CaseSummary>& cases);
-/// Whether the table of memory has lines for what ranks hold in the memory of their hosts.
+/// Whether the table of memory has lines for state that ranks hold in the memory of their hosts.
 bool with_host_memory(const std::vector<CaseSummary>& cases);
 /// The title of the column with the cores or GPUs at work: "cores", "GPUs", or empty if no case has
 /// such a figure.
 std::string cores_column(const std::vector<CaseSummary>& cases);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 #include "experiments/runner/report/assumed.h"
 #include "experiments/runner/report/summary_tables.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 bool any_simulated(const std::vector<CaseSummary>& cases) {
@@ -26,7 +26,8 @@ std::string ties_text(const std::vector<CaseSummary>& cases) {
 
 }  // namespace
 
-/// Says which rows were simulated, all or those that the table marks, and what was assumed there.
+/// Names the rows that were simulated, all or those that the table marks, and the assumptions
+/// there.
 std::string simulated_text(const std::vector<CaseSummary>& cases) {
   std::vector<std::string> clusters;
   std::vector<AssumedOf> assumed;
@@ -47,7 +48,7 @@ std::string simulated_text(const std::vector<CaseSummary>& cases) {
          assumed_text(assumed);
 }
 
-/// Says what this comparison in particular cannot tell, and why.
+/// The limits of this comparison in particular, with their reasons.
 std::string remarks_text(const std::vector<CaseSummary>& cases) {
   std::string out = ties_text(cases);
   const auto with_speed_up = [](const CaseSummary& one) { return one.speed_up.median >= 0; };
@@ -108,4 +109,4 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

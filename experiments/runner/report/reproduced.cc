@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Counts = std::array<int, std::size(agreement_names)>;
@@ -28,14 +28,14 @@ int decimals_of_text(const std::string& text) {
   return point == std::string::npos ? 0 : static_cast<int>(text.size() - point - 1);
 }
 
-/// A value beside a published figure, with no fewer decimals than that has.
+/// A value next to a published figure, with no fewer decimals than the figure has.
 std::string text_beside(const PublishedFigure& figure, double value) {
   const int decimals =
       std::max(decimals_of_text(figure.text(value)), decimals_of(figure.published));
   return fmt::format("{:.{}f}", value, decimals);
 }
 
-/// The columns of a table that not every table needs.
+/// The optional columns of a table.
 struct Columns {
   bool experiment = false, interval = false, formula = false;
 };
@@ -80,8 +80,8 @@ TableLine line_of(const PublishedFigure& one, const Columns& columns) {
   return line;
 }
 
-/// A list of what `text_of` says of the figures; equal texts stand there once, empty ones not at
-/// all.
+/// A list of the texts of `text_of` for the figures; equal texts stand there once, empty ones not
+/// at all.
 template <class Published, class TextOf>
 std::string list_of(const std::vector<Published>& figures, TextOf text_of) {
   std::vector<std::string> lines;
@@ -156,7 +156,7 @@ Agreement agreement_of(const PublishedFigure& figure) {
     return figure.contradiction.empty() ? Agreement::open : Agreement::contradicted;
   const double units = std::pow(10.0, decimals_of(figure.published));
   const double here = *figure.here * units, published = std::round(figure.published * units);
-  // What lies at the end of a unit but for the rounding of doubles belongs to both sides.
+  // A value within rounding of the end of a unit belongs to both sides.
   constexpr double tiny = 1e-9;
   const bool rounded = std::abs(here - published) <= 0.5 + tiny;
   const bool cut_off = here >= published - tiny && here < published + 1;
@@ -257,4 +257,4 @@ nlohmann::ordered_json reproduced_json(const std::vector<ReproducedTable>& table
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

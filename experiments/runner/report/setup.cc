@@ -6,7 +6,7 @@
 #include "core/base/json_fields.h"
 #include "core/observe/dtypes.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -65,4 +65,4 @@ ordered_json to_json(const CaseSetup& setup) {
           {"hosts", setup.hosts}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct CaseSetup {
   ModelConfig model{};
@@ -23,10 +23,10 @@ struct CaseSetup {
   std::vector<std::int64_t> seeds{};
 };
 
-/// `repeats` are all repeats of a case, with the smallest seed first; the first one that has
-/// finished says what plans do not.
+/// `repeats` are all repeats of a case, with the smallest seed first; figures that plans lack come
+/// from the first one that has finished.
 CaseSetup setup_of(const std::vector<const RunRecord*>& repeats);
 
 nlohmann::ordered_json to_json(const CaseSetup& setup);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,12 +9,12 @@
 #include "experiments/runner/report/report_tables.h"
 #include "experiments/runner/report/sweep.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, the range
-/// of the speed-ups of all repeats. Such a range holds the true median less often. Empty where
-/// there are no brackets, since no case has two repeats that finished.
+/// Explains the brackets behind a speed-up: a 95% interval, or, after few repeats, the range of the
+/// speed-ups of all repeats. Such a range holds the true median less often. Empty where there are
+/// no brackets, since no case has two repeats that finished.
 std::string interval_text(const std::vector<CaseSummary>& cases) {
   int repeats = 0;
   for (const CaseSummary& one : cases) repeats = std::max(repeats, one.repeats - one.failed);
@@ -170,4 +170,4 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

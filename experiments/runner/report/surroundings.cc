@@ -9,7 +9,7 @@
 
 #include "experiments/runner/results/data_state.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -90,7 +90,7 @@ std::map<std::pair<std::string, int>, const RunPlan*> plans_of(const std::vector
   std::map<std::pair<std::string, int>, const RunPlan*> out;
   for (const RunRecord& row : rows)
     if (row.plan.purpose != Purpose::reference)
-      out.emplace(std::pair(row.plan.label, row.plan.world), &row.plan);
+      out.emplace(std::pair(row.plan.listing.label, row.plan.world), &row.plan);
   return out;
 }
 
@@ -103,7 +103,8 @@ std::map<std::string, json> files_of(const SavedResults& results) {
     for (const DataState::File& file : data_state_from_json(plan.at("data")).files)
       out["file " + file.path] = fmt::format("{} bytes", file.bytes);
   } catch (const json::exception&) {
-    return {};  // written by a program that knew other files; the keys of the plans are compared
+    return {};  // written by a program with another list of files; the keys of the plans are
+                // compared
   }
   return out;
 }
@@ -162,4 +163,4 @@ std::vector<Difference> configuration_differences(const SavedResults& a, const S
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "core/base/fields.h"
 #include "experiments/runner/results/saved_results.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Something that has two values; a value is "nothing" where it is missing.
 struct Difference {
@@ -18,16 +18,16 @@ struct Difference {
 
 Fields fields_of(Difference& difference);
 
-/// What of two texts of environment.json differs, but for the time and for environments of earlier
-/// rows. Of lists, such as that of the libraries, what stands in one list alone.
+/// The differences of two texts of environment.json, except the time and the environments of
+/// earlier records. For lists, such as that of the libraries, the elements that only one list has.
 std::vector<Difference> environment_differences(const std::string& a, const std::string& b);
 
-/// In which keys the plans of equal cases differ, under the names that experiment files give them,
-/// and the files of data whose sizes differ. Keys that follow from others, such as the order of
-/// sums, and the keys of references are left out.
+/// The keys in which the plans of equal cases differ, under their names in experiment files, and
+/// the files of data whose sizes differ. Keys that follow from others, such as the order of sums,
+/// and the keys of references are left out.
 std::vector<Difference> configuration_differences(const SavedResults& a, const SavedResults& b);
 
 /// The name of a row in the texts of a diff: "ddp at world 2".
 std::string case_name(const std::string& label, int world);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -12,12 +12,12 @@
 #include "core/base/named_enum.h"
 #include "experiments/runner/report/ranking.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Values = std::map<std::string, std::string>;  // value by key
 
-/// What the sweep sets for the case.
+/// The settings of the sweep for the case.
 Values swept_of(const CaseSummary& one) {
   Values out;
   for (const Setting& setting : one.swept) out[setting.key] = setting.value;
@@ -67,7 +67,7 @@ bool may_be_ranked(const CaseSummary& one) {
          !one.shared_device;
 }
 
-/// Of cases that may be ranked, by line, those that lead.
+/// The cases, by line, that lead among those that may be ranked.
 std::vector<int> leading_of(const std::vector<const CaseSummary*>& ranked) {
   const CaseSummary* most = nullptr;
   for (const CaseSummary* one : ranked)
@@ -216,4 +216,4 @@ std::string sweep_tables(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

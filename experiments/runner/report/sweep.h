@@ -9,14 +9,14 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// samples/s for one value of the swept key after the other, of one world.
 struct SweepTable {
   int number = 1;   // counted over the tables of a comparison
   std::string key;  // the swept key
-  /// Of the keys with the most values the key is the first. Texts have the tables of that key
-  /// alone: those of the others say the same again, and are drawn.
+  /// Whether the key is the first of the keys with the most values. Texts have the tables of that
+  /// key alone; the tables of other keys hold the same figures and are only drawn.
   bool longest = true;
   std::string fixed;  // the other swept keys with their values, and the world: "world 8"
   int world = 1;
@@ -66,4 +66,4 @@ std::string sweep_tables(const std::vector<CaseSummary>& cases);
 /// With numbers for values that are numbers.
 nlohmann::ordered_json to_json(const SweepTable& table);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 
 #include "experiments/runner/report/sweep.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -61,4 +61,4 @@ ordered_json to_json(const SweepTable& table) {
           {"changes", changes}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

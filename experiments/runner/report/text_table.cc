@@ -7,7 +7,7 @@
 
 #include "core/base/utf8.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 std::size_t columns_of(const std::string& text) { return characters_of(text); }
 
@@ -56,4 +56,4 @@ std::string milliseconds(double value) {
 
 std::string per_second(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 2 : 1); }
 
-}  // namespace ringside
+}  // namespace ringside::runner

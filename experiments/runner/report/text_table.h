@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 using TableLine = std::vector<std::string>;
 
@@ -14,7 +14,7 @@ using TableLine = std::vector<std::string>;
 /// first line holds the names of the columns.
 std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last = 31);
 
-/// How many columns of a terminal UTF-8 text takes, if each of its characters takes one.
+/// The number of columns of a terminal that UTF-8 text takes, if each of its characters takes one.
 std::size_t columns_of(const std::string& text);
 
 /// "rank 2", "ranks 1 and 2", "ranks 0, 1 and 3".
@@ -25,4 +25,4 @@ std::string megabytes(double bytes);
 std::string milliseconds(double value);
 std::string per_second(double value);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/curves.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -37,9 +37,9 @@ const RunRecord* single_of(const RunRecord& row, const std::vector<const RunReco
   return found;
 }
 
-/// The loss that `row` has to reach; nothing if `single` has to say and has not finished.
+/// The loss that `row` has to reach; none if `single` decides it and has not finished.
 std::optional<double> target_of(const RunRecord& row, const RunRecord* single) {
-  if (row.plan.target_kind == TargetKind::number) return row.plan.target_loss;
+  if (row.plan.listing.target_kind == TargetKind::number) return row.plan.listing.target_loss;
   return single ? final_loss(*single) : std::nullopt;
 }
 
@@ -80,7 +80,7 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunRecord*>& runs
   std::map<std::int64_t, double> of_single_by_seed;  // final_loss()
   for (const RunRecord* row : runs) {
     const std::optional<double> at_end = final_loss(*row);
-    if (row->plan.target_kind == TargetKind::none || !at_end) return {};
+    if (row->plan.listing.target_kind == TargetKind::none || !at_end) return {};
     const RunRecord* single = single_of(*row, rows);
     ++out.runs;
     const std::optional<double> target = target_of(*row, single);
@@ -136,4 +136,4 @@ ordered_json to_json(const TimeToLoss& time) {
           {"seed_spread", time.seed_spread ? ordered_json(*time.seed_spread) : ordered_json()}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

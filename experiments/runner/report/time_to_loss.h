@@ -9,9 +9,9 @@
 #include "core/observe/run_record.h"
 #include "experiments/runner/report/interval.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// What a run paid until its held-out loss first reached the target.
+/// The cost of a run until its held-out loss first reached the target.
 struct Cost {
   double seconds = 0;  // in steps, of the slowest worker; time of evaluations is left out
   double samples = 0;
@@ -36,8 +36,8 @@ struct Spread {
 /// The time to loss of one case, over all of its seeds and repeats.
 struct TimeToLoss {
   int runs = 0, reached = 0;  // `reached` runs have reached their target
-  /// Runs with several seeds may have several targets. None if `single` has to say the target, but
-  /// has not finished with this training.
+  /// Runs with several seeds may have several targets. None if `single` decides the target but has
+  /// not finished this training.
   std::optional<Spread> target{};
   /// Present if every run has reached its target.
   std::optional<Spread> seconds{}, samples{}, bytes{};
@@ -46,18 +46,18 @@ struct TimeToLoss {
   std::optional<Spread> speed_up{};
   /// final_loss() minus that of `single` with the same seed.
   std::optional<Spread> final_difference{};
-  /// Half of the range of final_loss() of `single` over the seeds: a difference that seeds alone
-  /// make. Present if there are two seeds or more.
+  /// Half of the range of final_loss() of `single` over the seeds: a difference that comes from
+  /// seeds alone. Present if there are two seeds or more.
   std::optional<double> seed_spread{};
 };
 
-/// Sums up the time to loss of a case. `runs` are the finished rows of the case that count. The
-/// runs of `single` with the same training are looked up among `rows`, all rows of the comparison
-/// that count (experiments/runner/results/attempts.h). Returns nothing if the plan names no target,
-/// or if no run was evaluated.
+/// Summarises the time to loss of a case. `runs` are the finished records of the case that count.
+/// The runs of `single` with the same training are looked up among `rows`, all records of the
+/// comparison that count (experiments/runner/results/attempts.h). Returns nothing if the plan names
+/// no target, or if no run was evaluated.
 std::optional<TimeToLoss> time_to_loss(const std::vector<const RunRecord*>& runs,
                                        const std::vector<const RunRecord*>& rows);
 
 nlohmann::ordered_json to_json(const TimeToLoss& time);
 
-}  // namespace ringside
+}  // namespace ringside::runner

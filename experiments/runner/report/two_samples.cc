@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Twice the rank of each value of both samples (those of `a` first), so that mid-ranks are whole.
@@ -81,8 +81,8 @@ double normal_p(double u, double n, double m, double ties) {
   return spread > 0 ? std::min(1.0, 2 * normal_cdf(-distance / spread)) : 1;
 }
 
-/// How many of the n * m quotients in order lie outside of the interval at each end; -1: even the
-/// smallest and the largest quotient are too close.
+/// The number of the n * m quotients in order that lie outside of the interval at each end; -1:
+/// even the smallest and the largest quotient are too close.
 std::int64_t left_out(std::size_t n, std::size_t m, double each_end) {
   const auto pairs = static_cast<std::int64_t>(n * m);
   if (n + m > most_exact) {
@@ -156,4 +156,4 @@ std::vector<double> holm(const std::vector<double>& p) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

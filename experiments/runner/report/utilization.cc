@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_fields.h"
+#include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "core/sim/uneven.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::ordered_json;
@@ -37,7 +38,8 @@ std::optional<Peak> peak_of_cluster(const RunPlan& plan) {
 }
 
 std::string where_to_find_a_peak(const RunPlan& plan) {
-  if (plan.device.kind != "cpu") return "set device.peak_tflops to what the maker of the GPU says";
+  if (!device_traits(plan.device.kind).on_processor)
+    return "set device.peak_tflops to what the maker of the GPU says";
   return fmt::format(
       "let `ringside calibrate --threads {}` measure this machine before the comparison, or set "
       "device.peak_tflops",
@@ -127,4 +129,4 @@ ordered_json to_json(const Utilization& utilization) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,13 +8,13 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// MFU (Chowdhery et al., PaLM, 2022, appendix B) is the model's floating-point operations a second
-/// divided by what the devices of all workers do at most in products of that dtype. The model's
+/// divided by the peak of the devices of all workers in products of that dtype. The model's
 /// operations are three times the products of forward: for transformers 6 N a token, where N are
-/// the parameters that take part in products, and those of attention. What is recomputed does not
-/// count; HFU counts it.
+/// the parameters that take part in products, and those of attention. Recomputation does not count;
+/// HFU counts it.
 struct Utilization {
   std::optional<double> mfu{};  // a share
   std::optional<double> hfu{};  // of runs that recompute
@@ -24,8 +24,8 @@ struct Utilization {
   std::string missing{};       // why there is no mfu
 };
 
-/// The largest rate of the run's workers as far as it is known: what device.peak_tflops says, that
-/// of the simulated cluster's devices, or RunRecord::measured_peak.
+/// The peak rate of the run's workers, if it is known: device.peak_tflops, the peak of the
+/// simulated cluster's devices, or RunRecord::measured_peak.
 std::optional<Peak> peak_of(const RunRecord& row);
 
 /// Of one repeat of a case, and the samples/s of the case.
@@ -33,4 +33,4 @@ Utilization utilization_of(const RunRecord& row, double samples_per_s);
 
 nlohmann::ordered_json to_json(const Utilization& utilization);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,17 +6,19 @@
 #include <set>
 #include <utility>
 
+#include "core/plan/device_traits.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// The run that a row is held against; null if no such run has finished. For a scheme with an
-/// algorithm of its own this is the run of the scheme's definition for the row's world. For the
+/// The run with which a record is compared; null if no such run has finished. For a scheme with an
+/// algorithm of its own this is the run of the scheme's definition for the record's world. For the
 /// others it is a run of `single` that trains the same, best one that adds up in the same order;
-/// with any other order the row can agree to rounding only, not bit for bit. A run of `single` on
-/// all cores is never a reference, because kernels of several threads may add up in another order.
+/// with any other order the record can agree to rounding only, not bit for bit. A run of `single`
+/// on all cores is never a reference, because kernels of several threads may add up in another
+/// order.
 struct Reference {
   const RunRecord* row = nullptr;
   bool same_sums = false;
@@ -40,7 +42,7 @@ Reference reference_of(const RunRecord& row, const std::vector<RunRecord>& rows)
 }
 
 /// Compares parameters, losses and evaluations bit for bit. The hash of the parameters alone would
-/// not reveal a scheme that computes right gradients and wrong losses.
+/// not reveal a scheme that computes correct gradients and wrong losses.
 bool same_bits(const RunRecord& a, const RunRecord& b) {
   const auto same_values = [](const Evaluation& x, const Evaluation& y) {
     return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
@@ -78,7 +80,7 @@ bool close_accuracies(const RunRecord& a, const RunRecord& b) {
 bool rounds_otherwise(const RunPlan& plan) {
   const bool other_order =
       plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && !plan.sums.own_order;
-  return plan.device.kind == "cuda" || plan.program || other_order;
+  return !device_traits(plan.device.kind).repeats_bits || plan.program || other_order;
 }
 
 /// Whether kernels may round otherwise than those of the reference: with another number of threads,
@@ -123,7 +125,7 @@ std::vector<std::int64_t> ranks_that_differ(const RunRecord& row, const RunRecor
   return {ranks.begin(), ranks.end()};
 }
 
-/// What differs of two runs that must have the same bits; empty if losses tell by themselves.
+/// The difference of two runs that must have the same bits; empty if the losses show it.
 std::string what_differs(const RunRecord& row, const RunRecord& reference, double difference) {
   if (const auto ranks = ranks_that_differ(row, reference); !ranks.empty())
     return fmt::format("the parameters of {} at the end differ", ranks_text(ranks));
@@ -133,7 +135,7 @@ std::string what_differs(const RunRecord& row, const RunRecord& reference, doubl
              : "losses or accuracies differ, where every bit has to be equal";
 }
 
-/// What keeps equal results from showing anything; empty if nothing does.
+/// The reason for which equal results prove nothing; empty if there is none.
 std::string nothing_to_show(const RunRecord& row) {
   const RunPlan& plan = row.plan;
   if (plan.sums.lr == 0) return "optimizer.lr = 0, so no step changed a parameter";
@@ -152,7 +154,7 @@ std::string nothing_to_show(const RunRecord& row) {
   return {};
 }
 
-/// Holds a run against its replay.
+/// Compares a run with its replay.
 Verdict replay_verdict(const RunRecord& row) {
   if (!row.replay) return {Proof::not_shown, 0, "it has not been replayed"};
   if (!row.replay->error.empty())
@@ -163,8 +165,8 @@ Verdict replay_verdict(const RunRecord& row) {
   replay.evaluations = row.replay->evaluations;
   const double difference = difference_of(row, replay);
   if (same_bits(row, replay)) return {Proof::identical_to_replay};
-  const bool close = row.plan.device.kind == "cuda" && difference <= largest_rounding(row.plan) &&
-                     close_accuracies(row, replay);
+  const bool close = !device_traits(row.plan.device.kind).repeats_bits &&
+                     difference <= largest_rounding(row.plan) && close_accuracies(row, replay);
   return {close ? Proof::to_rounding : Proof::different, difference,
           difference == 0 ? "the parameters at the end differ" : ""};
 }
@@ -207,7 +209,7 @@ Verdict verdict(const RunRecord& row, const Reference& reference) {
 double largest_rounding(const RunPlan& plan) {
   if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32)
     return 1e-2;
-  return plan.device.kind == "cuda" || plan.program ? 1e-4 : 1e-5;
+  return !device_traits(plan.device.kind).repeats_bits || plan.program ? 1e-4 : 1e-5;
 }
 
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -237,4 +239,4 @@ Verdict verdict(const std::vector<const RunRecord*>& repeats, const std::vector<
   return worst;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

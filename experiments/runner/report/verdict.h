@@ -8,19 +8,19 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// What is known about a run: whether it computed what its scheme promises. The definition of a
-/// scheme that promises the same run is `single` over the same micro-batches, unless the scheme has
-/// an order of sums of its own (see SumTree). The values are
-/// ordered: a later one is worse than an earlier one.
+/// The possible verdicts on a run: whether it computed what its scheme promises. The definition of
+/// a scheme that promises the same run is `single` over the same micro-batches, unless the scheme
+/// has an order of sums of its own (see SumTree). The values are ordered: a later one is worse than
+/// an earlier one.
 enum class Proof : std::uint8_t {
-  reference,                // other runs are held against this run
+  reference,                // other runs are compared with this run
   identical_to_single,      // equal parameters at the end, equal losses and evaluations
   identical_to_definition,  // the same for a scheme with a definition of its own
   identical_to_replay,      // the same, with a definition that repeats the record of the run
   to_rounding,              // losses differ by at most largest_rounding(), relatively
-  not_shown,                // nothing was computed, or no run is there to hold this one against
+  not_shown,                // nothing was computed, or there is no run with which to compare
   different
 };
 inline constexpr std::string_view proof_names[] = {"reference",
@@ -50,4 +50,4 @@ double largest_rounding(const RunPlan& plan);
 /// The largest |a - b| / |b| over all steps; infinite if a and b differ in length.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Whether attempt `a` counts instead of the earlier attempt `b`.
@@ -39,4 +39,4 @@ std::vector<const RunRecord*> rows_that_count(const std::vector<RunRecord>& rows
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

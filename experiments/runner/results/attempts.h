@@ -6,7 +6,7 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The number of attempts at the run with id `run` among `rows`.
 int attempts(const std::vector<RunRecord>& rows, const std::string& run);
@@ -15,10 +15,10 @@ int attempts(const std::vector<RunRecord>& rows, const std::string& run);
 /// or if `most` attempts were made.
 bool finished(const std::vector<RunRecord>& rows, const std::string& run, int most);
 
-/// Returns one attempt for each run in `rows`: the attempt that counts. If an attempt failed, that
-/// one counts; otherwise the attempt that was disturbed least, or the first of several that were
-/// disturbed equally little. Runs keep the order in which they first appear. The pointers point
-/// into `rows`.
+/// Returns one record for each run in `rows`: that of the attempt that counts. If an attempt
+/// failed, that one counts; otherwise the attempt that was disturbed least, or the first of several
+/// that were disturbed equally little. Runs keep the order in which they first appear. The pointers
+/// point into `rows`.
 std::vector<const RunRecord*> rows_that_count(const std::vector<RunRecord>& rows);
 
-}  // namespace ringside
+}  // namespace ringside::runner

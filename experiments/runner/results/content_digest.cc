@@ -7,7 +7,7 @@
 #include "core/base/hash.h"
 #include "core/data/regular_file.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 std::string content_digest(const std::filesystem::path& path) {
   constexpr std::int64_t piece = 1 << 20, pieces = 64;
@@ -28,4 +28,4 @@ std::string content_digest(const std::filesystem::path& path) {
   return hash.digest();
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

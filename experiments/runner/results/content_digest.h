@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Files of more bytes than this are read in part. With it a comparison begins without delay on
 /// data of any size.
@@ -15,4 +15,4 @@ inline constexpr std::int64_t whole_file_bytes = std::int64_t{128} << 20;
 /// read.
 std::string content_digest(const std::filesystem::path& path);
 
-}  // namespace ringside
+}  // namespace ringside::runner

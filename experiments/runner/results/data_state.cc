@@ -15,13 +15,13 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/content_digest.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 namespace {
 
 using Files = std::vector<std::filesystem::path>;
 
-/// What a run reads: names of its data set and its weights.
+/// The source of a run's data, by name: the data set or the weights.
 std::string source_of(const DataConfig& data) {
   return utf8_text(fmt::format("{}: {}", data.kind, fmt::join(data.path, ", ")));
 }
@@ -197,4 +197,4 @@ DataState data_state_from_json(const nlohmann::json& in) {
   return state;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

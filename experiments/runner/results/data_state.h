@@ -9,10 +9,10 @@
 #include "core/data/file_list.h"
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// The files that runs read (data sets and initial weights), as they stood at one moment. If a file
-/// is edited while a comparison runs, its later runs are not comparable with its earlier ones.
+/// The files that runs read (data sets and initial weights), in their state at one moment. If a
+/// file is edited while a comparison runs, its later runs are not comparable with its earlier ones.
 struct DataState {
   struct File {
     std::string path;    // as utf8_text() returns it
@@ -51,15 +51,16 @@ DataState part_of(const DataState& all, const RunPlan& plan);
 void check_apart(const DataConfig& config, const std::filesystem::path& results);
 
 /// The path of a file that was added or removed, or whose size or time stamp changed, between the
-/// two states; empty if there is no such file. Data and weights that only one of the two states
-/// knows are left alone.
+/// two states; empty if there is no such file. Data and weights that are in only one of the two
+/// states do not count.
 std::string first_change(const DataState& before, const DataState& after);
 /// The same of a file whose content changed. A file that has no digest in one of the states, which
 /// an older program wrote, is judged by its time stamp.
 std::string first_other_content(const DataState& before, const DataState& after);
 
-/// A line about each data set: how many files and bytes are read, how many are held out, how many
-/// are left out and why. None about a single file that nothing was decided about.
+/// A line about each data set: the numbers of files and bytes that are read, held out, and left
+/// out, with the reason. No line about a data set of a single file of which nothing is held out or
+/// left out.
 std::vector<std::string> lines_about(const DataState& state);
 
 Fields fields_of(DataState::File& file);
@@ -71,4 +72,4 @@ nlohmann::ordered_json sources_to_json(const DataState& state);
 /// The state that has the files of such a list, and no data sets.
 DataState data_state_from_json(const nlohmann::json& in);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -20,7 +20,7 @@
 #include "experiments/runner/results/kept_variables.h"
 #include "peer/comm/nccl/communicator.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -161,4 +161,4 @@ ordered_json describe_environment(const std::vector<std::string>& variables, con
           {"variables", kept_variables(variables)}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

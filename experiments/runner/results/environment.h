@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 struct Program {
   std::filesystem::path file;
@@ -17,7 +17,7 @@ struct Program {
 /// their versions, the commit that the program was built from, a hash of the program's file, the
 /// commit that is checked out in the program's folder or a folder above it, and those of
 /// `variables` ("NAME=value") that change how a run behaves. If `gpus` is true, also describes the
-/// GPUs, their driver and their libraries. What cannot be found out is null.
+/// GPUs, their driver and their libraries. A value that cannot be determined is null.
 nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
                                             const Program& program, bool gpus);
 
@@ -30,4 +30,4 @@ void check_same_environment(const nlohmann::json& before, const nlohmann::json& 
 /// none.
 std::string git_commit(const std::filesystem::path& folder);
 
-}  // namespace ringside
+}  // namespace ringside::runner

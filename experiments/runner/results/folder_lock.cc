@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 int open_folder(const std::filesystem::path& folder) {
@@ -30,7 +30,7 @@ void FolderLock::take(const std::filesystem::path& folder) {
   for (int i = 0; i < tries && folder_ >= 0; ++i) {
     if (flock(folder_, LOCK_EX | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK) break;
-    // Those who only ask is_held() share the lock, and give it back at once.
+    // Callers of is_held() share the lock, and release it at once.
     if (flock(folder_, LOCK_SH | LOCK_NB) != 0) break;
     flock(folder_, LOCK_UN);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -52,4 +52,4 @@ bool is_held(const std::filesystem::path& folder) {
   return locked;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -3,10 +3,10 @@
 
 #include <filesystem>
 
-namespace ringside {
+namespace ringside::runner {
 
-/// A lock on the folder itself, so it needs no file of its own, and ends with its process whatever
-/// ends that. One process at a time has it.
+/// A lock on the folder itself, so it needs no file of its own, and ends with its process even if
+/// that is killed. One process at a time has it.
 class FolderLock {
  public:
   FolderLock() = default;
@@ -25,4 +25,4 @@ class FolderLock {
 /// take() waits for that. Returns false for a folder that cannot be opened.
 bool is_held(const std::filesystem::path& folder);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 
 #include "core/base/utf8.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr std::string_view names_that_matter[] = {
@@ -103,7 +103,7 @@ constexpr std::string_view names_that_matter[] = {
     "NVIDIA_VISIBLE_DEVICES",
     "PYTORCH_CUDA_ALLOC_CONF",
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-    // NCCL and what moves bytes between hosts.
+    // NCCL and transports between hosts.
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_BUFFSIZE",
@@ -167,7 +167,7 @@ constexpr std::string_view names_that_matter[] = {
     "FI_PROVIDER",
     "UCX_NET_DEVICES",
     "UCX_TLS",
-    // Launchers: which of how many processes this one is, and what it was given.
+    // Launchers: the number of this process among all, and its resources.
     "DMLC_ENABLE_RDMA",
     "DMLC_INTERFACE",
     "DMLC_LOCAL",
@@ -237,7 +237,7 @@ constexpr std::string_view names_that_matter[] = {
     "TORCHELASTIC_USE_AGENT_STORE",
 };
 
-/// Parts of the names of variables that others must not see.
+/// Parts of the names of variables with secrets.
 constexpr std::string_view parts_of_secrets[] = {"KEY",        "TOKEN",  "SECRET", "PASS",
                                                  "CREDENTIAL", "COOKIE", "JWT",    "AUTH"};
 
@@ -264,4 +264,4 @@ std::map<std::string, std::string> kept_variables(const std::vector<std::string>
   return kept;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
-/// Those of `environment` ("NAME=value") that change how fast a run is or what it computes, as
-/// UTF-8 text. Results are shown to other people and told to other hosts, so a variable is kept
+/// The variables among `environment` ("NAME=value") that change the speed or the result of a run,
+/// as UTF-8 text. Results are shown to other people and sent to other hosts, so a variable is kept
 /// only if its name is in the list of kept_variables.cc; none of these names is that of a key, a
 /// token, a password, a credential or a cookie.
 std::map<std::string, std::string> kept_variables(const std::vector<std::string>& environment);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
@@ -70,4 +70,4 @@ TracedSpans read_trace_file(const std::filesystem::path& file) {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

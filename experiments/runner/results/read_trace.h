@@ -8,22 +8,23 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::runner {
 
 /// A span of a rank in a trace. Times are in nanoseconds since the trace begins.
 struct TracedSpan {
   std::string name;
-  std::string category;  // the name of an Activity, or of what counts for no activity, as "step"
-  std::string line;      // the name of the line that shows the span: "compute", "serving"
+  std::string
+      category;  // the name of an Activity, or a category that counts for no activity, as "step"
+  std::string line;  // the name of the line that shows the span: "compute", "serving"
   std::int64_t begin_ns = 0, end_ns = 0;
-  /// Empty or 0 where the trace does not say it (core/observe/slice.h).
+  /// Empty or 0 if the trace lacks it (core/observe/slice.h).
   std::string operation{}, group{};
   std::int64_t bytes = 0;
   std::vector<std::int64_t> arrows{};  // numbers of the arrows that begin, pass or end here
 };
 
-/// By rank, in the order of the file: of spans that begin together on a line the longest first. A
-/// rank that the trace names but does not show has none.
+/// The spans by rank, in the order of the file: of spans that begin together on a line the longest
+/// comes first. A rank that the trace names but does not show has none.
 using TracedSpans = std::map<int, std::vector<TracedSpan>>;
 
 /// Throws Error if the text is no trace. Counters are left out.
@@ -31,4 +32,4 @@ TracedSpans read_trace(const nlohmann::json& trace);
 /// Does so for a file. Throws Error that names the file if it is not there or cannot be read.
 TracedSpans read_trace_file(const std::filesystem::path& file);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -18,7 +18,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,8 +37,8 @@ constexpr std::string_view files_of_a_comparison[] = {"traces",
 
 /// Erases from the JSON of a plan what the run's case and the sweep set.
 void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
-  std::vector<Setting> settings = plan.set;
-  settings.insert(settings.end(), plan.swept.begin(), plan.swept.end());
+  std::vector<Setting> settings = plan.listing.set;
+  settings.insert(settings.end(), plan.listing.swept.begin(), plan.listing.swept.end());
   for (const Setting& one : settings) {
     const auto dot = one.key.find('.');
     const std::string table = one.key.substr(0, dot);
@@ -64,11 +64,11 @@ void erase_unshared(nlohmann::json& plan_json) {
   plan_json.erase("cluster");
 }
 
-/// Whether both plans are the same reference, whichever of its runs they were made for.
+/// Whether both plans are the same reference; the runs that it was made for may differ.
 bool same_reference(const RunPlan& a, const RunPlan& b) {
-  return a.purpose == Purpose::reference && b.purpose == Purpose::reference && a.label == b.label &&
-         a.id == b.id && a.defines == b.defines && a.scheme == b.scheme && a.options == b.options &&
-         a.sums == b.sums && same_training(a, b);
+  return a.purpose == Purpose::reference && b.purpose == Purpose::reference &&
+         a.listing.label == b.listing.label && a.id == b.id && a.defines == b.defines &&
+         a.scheme == b.scheme && a.options == b.options && a.sums == b.sums && same_training(a, b);
 }
 
 /// The part of a plan that does not depend on its scheme, world, case and point of the sweep. Runs
@@ -112,7 +112,7 @@ void keep_members(nlohmann::json& from, const nlohmann::json& other, bool same) 
   }
 }
 
-/// What all runs that are asked for have in common.
+/// The common part of all runs that are asked for.
 nlohmann::json common_part(const std::vector<RunPlan>& runs, bool asked) {
   std::optional<nlohmann::json> common;
   for (const RunPlan& run : runs) {
@@ -126,8 +126,9 @@ nlohmann::json common_part(const std::vector<RunPlan>& runs, bool asked) {
   return common.value_or(nlohmann::json::object());
 }
 
-/// The host of each rank, by number in the order of their first ranks: "1, 1, 2". Other hosts than
-/// before may have other names and addresses; who shares a host decides what a run is.
+/// The host of each rank, by number in the order of their first ranks: "1, 1, 2". A resumed
+/// comparison may have hosts with other names and addresses; a run depends on which ranks share a
+/// host.
 std::string sharing_of_hosts(const RunPlan& plan) {
   std::vector<std::string> hosts;
   std::vector<std::size_t> numbers;
@@ -141,9 +142,9 @@ std::string sharing_of_hosts(const RunPlan& plan) {
 }
 
 /// The plan without its positions among the other runs: a comparison that is resumed may have more
-/// schemes or worlds than before. Where it ran is looked at by itself (sharing_of_hosts()), and how
-/// its ranks were to be spread and to speak matters only between hosts. GPUs may have other numbers
-/// in another job; environments tell whether ranks share one.
+/// schemes or worlds than before. Its hosts are compared separately (sharing_of_hosts()); the
+/// spread of ranks and their transport matter only between hosts. GPUs may have other numbers in
+/// another job; environments tell whether ranks share one.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
   for (const char* own : {"line", "place", "homes"}) all.erase(own);
@@ -179,12 +180,12 @@ void check_sharing(const RunPlan& before, const RunPlan& now) {
         before.id, there, here);
 }
 
-/// Throws Error if a row would count beside other seeds than those that it was made with.
+/// Throws Error if records were made with other seeds than those of the runs.
 void check_seeds(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) {
   const bool seeds =
-      std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.seeded; });
+      std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.listing.seeded; });
   for (const RunRecord& row : rows) {
-    if (row.plan.seeded != seeds)
+    if (row.plan.listing.seeded != seeds)
       throw Error(
           "--resume: the row of run {} was made {} compare.seeds; {}, or leave --resume out to "
           "start anew",
@@ -205,7 +206,7 @@ void check_seeds(const std::vector<RunRecord>& rows, const std::vector<RunPlan>&
 
 namespace {
 
-/// Another user's link would choose where this user's files go. The system's links are trusted.
+/// A link of another user could redirect this user's files. The system's links are trusted.
 void check_not_led_astray(const fs::path& folder) {
   const fs::path name = folder.has_filename() ? folder : folder.parent_path();
   struct stat there {};
@@ -265,7 +266,7 @@ std::optional<DataState> ResultsFolder::read_data_state() const {
 }
 
 std::optional<nlohmann::json> ResultsFolder::read_environment() const {
-  // Of this folder, also after it was renamed.
+  // Reads from this folder even if it was renamed.
   std::ifstream in(fmt::format("/proc/self/fd/{}/environment.json", files_->descriptor()));
   nlohmann::json environment = nlohmann::json::parse(in, nullptr, false);
   if (!environment.is_object()) return {};
@@ -307,12 +308,13 @@ fs::path ResultsFolder::start(const std::vector<RunRecord>& rows, const std::str
   const fs::path before = rows.empty() ? move_aside() : fs::path();
   std::string lines;
   for (const RunRecord& row : rows) lines += to_json(row).dump() + "\n";
-  write("plan.json", plan);  // first: shows that a comparison wrote the other files
+  write("plan.json",
+        plan);  // comes first, because it shows that a comparison wrote the other files
   write("environment.json", environment);
   write("rows.jsonl", lines);
   for (const char* of_the_end : {"summary.json", "summary.md", "report.html"})
     fs::remove(folder_ / of_the_end);
-  if (rows.empty())  // of a comparison that made no row
+  if (rows.empty())  // of a comparison that made no record
     for (const char* of_the_way : {events_file, metrics_file}) fs::remove(folder_ / of_the_way);
   return before;
 }
@@ -330,8 +332,9 @@ void ResultsFolder::check_ours() const {
   for (const std::string_view name : files_of_a_comparison)
     if (fs::exists(folder_ / name))
       throw Error(
-          "results folder {} contains {} but no plan.json of a comparison, so the file may be "
-          "somebody else's; choose another folder with --results",
+          "results folder {} contains {} but no plan.json of a comparison, so another program may "
+          "have "
+          "written it; choose another folder with --results",
           folder_.string(), name);
 }
 
@@ -398,8 +401,9 @@ void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs) 
     const auto same = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
       return same_case(run, row.plan) || same_reference(run, row.plan);
     });
-    row.plan.line = same != runs.end() ? same->line : behind + row.plan.line;
+    row.plan.listing.line =
+        same != runs.end() ? same->listing.line : behind + row.plan.listing.line;
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,7 +13,7 @@
 #include "experiments/runner/results/data_state.h"
 #include "experiments/runner/results/folder_lock.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md,
 /// progress.jsonl, metrics.prom, traces/ and collectives/. Other files in the folder are left
@@ -23,7 +23,7 @@ namespace ringside {
 class ResultsFolder {
  public:
   /// The names of the file of events (experiments/runner/run/events.h), which a comparison that
-  /// goes on adds to, and of the file for those who scrape.
+  /// goes on adds to, and of the file for scrapers of metrics.
   static constexpr const char *events_file = "progress.jsonl", *metrics_file = "metrics.prom";
 
   /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, is a link
@@ -32,11 +32,11 @@ class ResultsFolder {
   explicit ResultsFolder(std::filesystem::path folder);
 
   const std::filesystem::path& path() const { return folder_; }
-  /// For the files of listeners.
+  /// The open folder, for the files of listeners.
   const OpenFolder& files() const { return *files_; }
 
-  /// The rows in the folder, without those of failed runs and without a last line that was cut
-  /// short. Throws Error that names the line if another line is not a row.
+  /// The records in rows.jsonl, without those of failed runs and without a last line that was cut
+  /// short. Throws Error that names the line if another line is not a record.
   std::vector<RunRecord> read_rows() const;
   /// The data that the runs in the folder read; nothing if that is not known. Throws Error if
   /// plan.json was not written by a comparison.
@@ -74,14 +74,15 @@ class ResultsFolder {
 nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data,
                          const std::vector<MeasuredSpeeds>& speeds = {});
 
-/// Throws Error that names the first difference if `rows` were not made by the same experiment as
-/// `runs`. Runs with the same id must have equal plans; all others may differ only in scheme,
-/// options, world, what their cases and the sweep set, and what follows from these. Rows and runs
-/// must both have seeds of compare.seeds, or neither; those of the rows must all be asked for.
+/// Throws Error that names the first difference if the records `rows` were not made by the same
+/// experiment as `runs`. Runs with the same id must have equal plans; all others may differ only in
+/// scheme, options, world, settings of their cases and of the sweep, and values that follow from
+/// these. Records and runs must both have seeds of compare.seeds, or neither; the seeds of the
+/// records must all be asked for.
 void check_same_experiment(const std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs);
 
-/// Sets each row's line in the tables (RunPlan::line) to the line of its case among `runs`. Rows of
-/// cases that are not among `runs` come after all others, in their old order.
+/// Sets the line of each record in tables (RunPlan::line) to that of its case among `runs`. Records
+/// of cases that are not among `runs` come after all others, in their old order.
 void take_lines(std::vector<RunRecord>& rows, const std::vector<RunPlan>& runs);
 
-}  // namespace ringside
+}  // namespace ringside::runner

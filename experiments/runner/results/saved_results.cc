@@ -9,7 +9,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/folder_lock.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,7 +28,7 @@ std::string read_object(const fs::path& file, std::vector<std::string>& complain
   return "";
 }
 
-/// What an exception says, without the name that the JSON library puts before it in brackets.
+/// The text of an exception without the name that the JSON library puts before it in brackets.
 std::string cause_of(const std::exception& error) {
   const std::string text = error.what();
   const auto bracket = text.starts_with("[json.exception") ? text.find("] ") : std::string::npos;
@@ -86,4 +86,4 @@ SavedResults read_results(const fs::path& folder) {
   return results;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

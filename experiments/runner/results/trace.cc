@@ -12,15 +12,15 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using nlohmann::json;
 
 constexpr std::string_view serving = "serving";
 
-/// What a line shows. Of spans that begin at the same time those of the first kind come first, as
-/// arrows lead from each kind to the next ones.
+/// The kinds of a trace's lines. Of spans that begin at the same time, those of the first kind come
+/// first, because arrows lead from each kind to the next ones.
 enum class LineKind { rank, communication, serving };
 
 LineKind kind_of(const Slice& slice) {
@@ -35,8 +35,8 @@ std::string track_of(const Slice& slice) {
   return kind_of(slice) == LineKind::communication ? "communication" : "compute";
 }
 
-/// A slice at its place in the trace. Whole nanoseconds, in which times are rounded alike: what
-/// nests before rounding nests afterwards.
+/// A slice at its place in the trace. Times are rounded to whole nanoseconds in the same way, so
+/// slices that nest before rounding nest afterwards.
 struct Placed {
   const Slice* slice;
   LineKind kind;
@@ -53,7 +53,7 @@ class Track {
   std::size_t take(const Placed& slice) {
     for (std::size_t line = 0;; ++line) {
       if (line == open_.size()) open_.emplace_back();
-      std::vector<std::int64_t>& ends = open_[line];  // of what is open, the innermost last
+      std::vector<std::int64_t>& ends = open_[line];  // of the open slices, the innermost last
       while (!ends.empty() && ends.back() <= slice.begin_ns) ends.pop_back();
       const bool fits =
           ends.empty() || (slice.kind != LineKind::communication && slice.end_ns <= ends.back());
@@ -86,7 +86,7 @@ class Lines {
   std::vector<std::string> names_;
 };
 
-/// The arrows of a trace: the slices that each of them passes, as indices into what is placed.
+/// The arrows of a trace: the slices that each of them passes, as indices into the placed slices.
 class Arrows {
  public:
   void add(const Placed& placed, std::size_t index) {
@@ -158,8 +158,8 @@ void place(const RankRecord& rank, const std::string& note, double origin_s,
   all.insert(all.end(), placed.begin(), placed.end());
 }
 
-/// Adds the counters of a rank: of every sample the kinds that have changed, those that hold less
-/// first, so that no sum over the kinds is more than the rank ever held.
+/// Adds the counters of a rank: for every sample the kinds that have changed, kinds that shrink
+/// first, so that no sum over the kinds exceeds the bytes that the rank ever held.
 void add_memory(const RankRecord& rank, double origin_s, json& events) {
   std::optional<MemoryUse> before;
   for (const MemorySample& sample : rank.memory) {
@@ -224,4 +224,4 @@ json trace(const std::vector<RankRecord>& ranks, const std::vector<std::string>&
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

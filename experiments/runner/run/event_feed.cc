@@ -5,14 +5,15 @@
 
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr double step_interval_s = 0.1;
 
 std::vector<PlannedRun> planned(std::vector<RunPlan> plans) {
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+  std::stable_sort(plans.begin(), plans.end(), [](const RunPlan& a, const RunPlan& b) {
+    return a.listing.place < b.listing.place;
+  });
   std::vector<PlannedRun> out;
   for (const RunPlan& plan : plans) out.push_back(planned_run(plan));
   return out;
@@ -138,4 +139,4 @@ std::optional<double> TimeLeft::seconds(double now) const {
   return left;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// The source of a comparison's progress events, which tells all listeners.
+// EventFeed: the source of a comparison's progress events for all listeners.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 #include "experiments/runner/run/events.h"
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Estimates the time until all runs are done. A run is expected to take as long as an earlier run
-/// of the same line. If there is none, it is expected to take the mean time of all earlier runs, or
+/// of the same case. If there is none, it is expected to take the mean time of all earlier runs, or
 /// that of the present run. All times are seconds since some fixed moment.
 class TimeLeft {
  public:
@@ -24,7 +24,7 @@ class TimeLeft {
   void step(std::int64_t steps_done, double now);
   /// `made_again`: another attempt at the run follows.
   void end_run(double now, bool made_again = false);
-  /// Nothing while nothing is known.
+  /// None before any run has progressed.
   std::optional<double> seconds(double now) const;
 
  private:
@@ -40,8 +40,9 @@ class TimeLeft {
 };
 
 /// Makes the events of a comparison, and tells each of them to all listeners at once, in the thread
-/// that calls. Of a run's steps the first and the last have an event, and between them at most ten
-/// a second: for all others step() reads a clock and returns, so that short steps cost nothing.
+/// that calls. The first and the last step of a run have an event, and between them at most ten
+/// steps a second. For all other steps step() reads a clock and returns, so that short steps cost
+/// nothing.
 class EventFeed {
  public:
   /// `now` returns seconds since some fixed moment, `time_of_day` those since the beginning of
@@ -50,15 +51,15 @@ class EventFeed {
             std::function<double()> time_of_day);
 
   /// Begins a comparison of `runs`, of which `remaining` are to be made, in this order. `rows` are
-  /// those of earlier runs; rows of other runs are left out.
+  /// the records of earlier runs; records of other runs are left out.
   void begin(const std::string& experiment, int most_attempts, const std::vector<RunPlan>& runs,
              const std::vector<RunPlan>& remaining, const std::vector<RunRecord>& rows);
-  /// Tells the prediction for a run that begins next.
+  /// Reports the prediction for a run that begins next.
   void predict(const RunPlan& plan, const Prediction& prediction);
   /// Begins attempt number `attempt` (counted from 1) at run `index` of those that are to be made.
   void begin_run(std::size_t index, int attempt);
   void step(const Step& step);
-  /// Ends the present run. `counts`: whether the row counts for its run in place of those of
+  /// Ends the present run. `counts`: whether the record counts for its run in place of those of
   /// earlier attempts. `made_again`: whether another attempt follows.
   void end_run(const RunRecord& row, bool counts, bool made_again);
   void end(const ComparisonEnded& how);
@@ -75,4 +76,4 @@ class EventFeed {
   bool step_told_ = false;  // of the present run
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using What = decltype(ProgressEvent::what);
@@ -96,11 +96,11 @@ Fields fields_of(ComparisonEnded& event) {
 
 PlannedRun planned_run(const RunPlan& plan) {
   return {.id = plan.id,
-          .label = plan.label,
+          .label = plan.listing.label,
           .purpose = plan.purpose,
           .world = plan.world,
           .repeat = plan.repeat,
-          .line = plan.line,
+          .line = plan.listing.line,
           .steps = plan.train.steps,
           .global_batch = plan.train.global_batch,
           .simulated = plan.cluster.has_value()};
@@ -147,4 +147,4 @@ std::optional<ProgressEvent> event_of_line(std::string_view line) {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// The progress events of a comparison, as data: every display and file of progress is made from the
+// The progress events of a comparison, as data. Every display and file of progress is made from the
 // same events.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// A run of the comparison, as far as those need to know who show it.
+/// The facts about a run of the comparison that displays need.
 struct PlannedRun {
   std::string id{}, label{};  // the other events name the id
   Purpose purpose = Purpose::asked;
   int world = 1, repeat = 0;
-  int line = 0;  // runs with the same line repeat each other (RunPlan::line)
+  int line = 0;  // runs with the same number are repeats of one case (RunPlan::line)
   std::int64_t steps = 0, global_batch = 0;
   bool simulated = false;  // its times are those of a simulated cluster
 };
@@ -74,13 +74,13 @@ struct RunEnded {
   std::string status{};     // as RunRecord::status, and `error` as RunRecord::error
   std::string error{};
   std::string disturbance{};  // what disturbed the run; empty if nothing did
-  double samples_per_s = 0, tokens_per_s = 0, step_ms = 0, exposed_ms = 0;  // as in the row
+  double samples_per_s = 0, tokens_per_s = 0, step_ms = 0, exposed_ms = 0;  // as in the record
   std::optional<double> loss{}, held_out_loss{};                            // the last ones
   std::int64_t memory_peak = 0;  // bytes, of the rank with the largest peak
   std::optional<double> seconds_left{};
 };
 Fields fields_of(RunEnded& event);
-/// Fills in what follows from the row.
+/// Fills in the fields that follow from the record.
 RunEnded run_ended(const RunRecord& row);
 
 /// The end of a comparison.
@@ -119,9 +119,9 @@ std::optional<ProgressEvent> event_of_line(std::string_view line);
 class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
-  /// Must not block. Throws Error if the listener cannot do what it is for; never for a StepDone,
-  /// which could only make a run fail.
+  /// Must not block. Throws Error if the listener fails at its purpose; never for a StepDone, where
+  /// an error would make the run fail.
   virtual void hear(const ProgressEvent& event) = 0;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

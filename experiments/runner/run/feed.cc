@@ -13,7 +13,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank_parts.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 using Write = std::function<void(std::span<const std::byte>)>;
@@ -67,7 +67,7 @@ std::vector<std::byte> file_of(const Batch& batch, Device& device) {
 
 void refuse_lengths(const Dataset& data, const RunPlan& plan) {
   if (data.length(0))
-    throw Error("data.kind = '{}': samples differ in length, which scheme {} does not know",
+    throw Error("data.kind = '{}': samples differ in length, which scheme {} does not support",
                 plan.data.kind, plan.scheme);
 }
 
@@ -120,4 +120,4 @@ void feed(const RunPlan& plan, int rank, const Write& write) {
                                       {.steps = train.steps, .replicas = plan.world})}});
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -8,26 +8,25 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// Makes what a rank of the run starts and computes with, so that another program need not make it:
-/// initial values, batches and learning rates. Calls `write` with a stream of messages. A message
-/// is a line of JSON that says its "kind" and how many "bytes" follow it; these are a file of
-/// safetensors:
+/// Makes the inputs of a rank, so that another program need not make them: initial values, batches
+/// and learning rates. Calls `write` with a stream of messages. A message is a line of JSON that
+/// says its "kind" and how many "bytes" follow it; these are a file of safetensors:
 ///
-///   "start"     the initial values and running statistics, by the names of
-///   core/models/tensor_names.h.
-///               The line also has "record", a RankRecord with what is known of it already, a
-///               "step" and a "slice" as such a record lists them, without values, and "evaluated":
-///               how many global batches an evaluation reads
+///   "start"     the initial values and running statistics, by the names in
+///               core/models/tensor_names.h. The line also has "record", a RankRecord with the
+///               members that are known already; a "step" and a "slice" as such a record lists
+///               them, without values; and "evaluated", the number of global batches that an
+///               evaluation reads
 ///   "held-out"  "inputs" and "targets" (core/data/loader.h) of a micro-batch of an evaluation
 ///   "training"  those of a micro-batch of a step; the line has the step's learning rate, "lr"
 ///
 /// Held-out micro-batches come once, batch by batch; then come those of training, step by step. If
 /// one process runs all ranks, every micro-batch comes as one message for each worker. Throws Error
-/// for data that such a program cannot have, and whatever `write` throws. Blocks until all is
+/// for data that such a program cannot use, and every exception of `write`. Blocks until all is
 /// written.
 void feed(const RunPlan& plan, int rank,
           const std::function<void(std::span<const std::byte>)>& write);
 
-}  // namespace ringside
+}  // namespace ringside::runner

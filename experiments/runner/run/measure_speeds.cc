@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The times of forward and backward alone: the rest of a step depends on the scheme.
@@ -49,4 +49,4 @@ std::optional<SpeedMeasurement> measure_speeds(const RunPlan& plan, const RunMak
   return quietest;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

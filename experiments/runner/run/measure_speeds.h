@@ -1,4 +1,4 @@
-// The measurement of how fast the workers of a run compute.
+// The measurement of the speeds at which the workers of a run compute.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 #include "core/plan/measured_speeds.h"
 #include "experiments/runner/run/runner.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 struct SpeedMeasurement {
   MeasuredSpeeds speeds;
-  std::string disturbance;  // what else the machine did meanwhile; empty if nothing disturbed
+  std::string disturbance;  // the cause of a disturbance; empty if there was none
 };
 
 /// Makes the run of a plan of plan_measurement(), and makes it again while other work disturbs it,
@@ -19,4 +19,4 @@ struct SpeedMeasurement {
 /// nothing if the user interrupts. Throws Error if a run fails.
 std::optional<SpeedMeasurement> measure_speeds(const RunPlan& plan, const RunMaker& maker);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 Simulate parallel_simulations(const RankStart& start, int processes) {
   return [start, processes](const std::vector<RunPlan>& plans, double seconds) {
@@ -41,4 +41,4 @@ Simulate parallel_simulations(const RankStart& start, int processes) {
   };
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

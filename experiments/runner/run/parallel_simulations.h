@@ -7,7 +7,7 @@
 
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Makes simulated runs; returns their outcomes in the order of the plans. Those that have not
 /// ended `seconds` after the call count as failed, with the error out_of_time. Blocks.
@@ -20,4 +20,4 @@ inline constexpr std::string_view out_of_time =
 /// time. `start` is copied; its functions are called by several threads.
 Simulate parallel_simulations(const RankStart& start, int processes);
 
-}  // namespace ringside
+}  // namespace ringside::runner

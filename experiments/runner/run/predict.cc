@@ -10,13 +10,12 @@
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-// What is on its way when the warm-up ends is waited for there, so the first measured step lacks
-// the exchange of the step before, and the last one waits for its own (SyncScheme::drain). Some
-// steps of replicas that meet now and then are longer too. The median of these many steps is one
-// between.
+// The warm-up ends with a drain (SyncScheme::drain), so the first measured step lacks the exchange
+// of the step before, and the last one waits for its own. Schemes whose replicas average now and
+// then have some longer steps too. The median of this many steps is a typical step.
 constexpr std::int64_t warmup = 2, steps = warmup + 9;
 
 template <class Known>
@@ -26,8 +25,8 @@ const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The times of operations of a training as the workers of `run` have, and of others those of
-/// operations that this training does not have.
+/// The timed operations for the training that the workers of `run` do, and from other trainings
+/// those operations that this one lacks.
 std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
   const std::string training = lone_training_name(run);
   const auto key = [](const sim::TimedOperation& one) {
@@ -61,7 +60,8 @@ Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  // A worker that is slowed rests until its clock has gone on, and virtual time does not by itself.
+  // A slowed worker waits until its clock has advanced, and virtual time does not advance by
+  // itself.
   const bool slowed = !measured.device.slow.empty() || measured.device.jitter > 0;
   if (!describes(measured) || measured.program || slowed || measured.sums.unknown_order ||
       measured.train.offload != Offload::none ||
@@ -139,4 +139,4 @@ std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const 
   return plans.empty() ? std::nullopt : bounds_of(plans, outcomes);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -9,7 +9,7 @@
 #include "core/sim/stated_errors.h"
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The plan of the simulated run that predicts `measured` on `machine`. It equals `measured` in
 /// everything that time and memory depend on, but has only a few steps.
@@ -23,8 +23,8 @@ std::vector<RunPlan> bound_plans(const RunPlan& simulated);
 std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
                                     const std::vector<RunOutcome>& outcomes);
 
-/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs of ranks on
-/// other devices, with other threads, or between whose hosts something else moves values, cannot be
+/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs on other
+/// devices, with another number of threads, or with another transport between hosts cannot be
 /// predicted.
 struct CalibratedMachine {
   sim::ClusterSpec cluster;
@@ -55,7 +55,7 @@ class Predictor {
   std::optional<StepBounds> bounds(const RunPlan& simulated);
 
  private:
-  /// Whether the calibrated machine is what the run's workers compute on.
+  /// Whether the run's workers compute on the calibrated machine.
   bool describes(const RunPlan& measured) const;
   template <class Answer>
   struct Known {
@@ -70,4 +70,4 @@ class Predictor {
   std::vector<Known<StepBounds>> bounded_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/device/sim/sim_device.h"
 #include "core/interchange/weights.h"
 #include "core/plan/places.h"
@@ -16,7 +16,7 @@
 #include "experiments/runner/run/rank_parts.h"
 #include "experiments/runner/run/rank_timer.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it
@@ -47,18 +47,18 @@ void save_weights(const RunPlan& plan, int worker, const Model& model, SyncSchem
   if (file) file->finish(plan.train.steps);
 }
 
-/// Does `work`. If it throws, tells the listener at once, and throws again.
+/// Does `work`. If it throws, reports the error to the listener at once, and throws again.
 RankRecord heard(const RankListener& listener, const std::function<RankRecord()>& work) {
   try {
     return work();
   } catch (const std::exception& error) {
-    listener.error(explain(error));
+    listener.error(error_text(error));
     throw;
   }
 }
 
-/// A server beside a worker, on the same device. It runs in a thread of its own, or, in a simulated
-/// world, as an actor of its own.
+/// A server colocated with a worker, on the same device. It runs in a thread of its own, or, in a
+/// simulated world, as an actor of its own.
 class Companion {
  public:
   Companion(sim::World* world, sim::Place place, const std::string& name,
@@ -238,4 +238,4 @@ std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeIn
   return records;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -10,19 +10,21 @@
 #include "core/train/trainer.h"
 
 namespace ringside {
-
 struct SchemeInfo;
+}
 
-/// Callbacks for what a rank does while it runs. Any thread of the rank may call them.
+namespace ringside::runner {
+
+/// Callbacks for the progress and the error of a rank. Any thread of the rank may call them.
 struct RankListener {
   std::function<void(const Progress&)> progress;
   /// Called with the cause when training or serving fails, before any part of the rank is
-  /// destroyed. Its destruction makes other ranks fail too, and this cause must be told before
+  /// destroyed. Its destruction makes other ranks fail too, and this cause must be reported before
   /// their errors.
   std::function<void(const std::string&)> error;
 };
 
-/// The place where a rank meets the others.
+/// The objects through which a rank reaches the others.
 struct RankSite {
   Store& store;
   sim::World* world = nullptr;  // the world of a simulated rank; null for a real rank
@@ -30,11 +32,11 @@ struct RankSite {
   bool own_process = false;     // RankContext::own_process
 };
 
-/// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the
-/// rank's record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
-/// simulated world. Throws Error; if training or serving failed, the listener has already been
-/// told. `row` is the scheme that runs; if it is null, the scheme of the registry that the plan
-/// names. Tests give a row of their own, which takes the options of the plan's scheme.
+/// Builds the device, data, model and scheme of the plan, trains or serves, and returns the rank's
+/// record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
+/// simulated world. Throws Error; if training or serving failed, the listener already has the
+/// cause. `row` is the scheme that runs; if it is null, the scheme of the registry that the plan
+/// names. Tests give a SchemeInfo of their own, which takes the options of the plan's scheme.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener, const SchemeInfo* row = nullptr);
 
@@ -42,4 +44,4 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
 /// rank. Throws the Error of the first rank that failed, with its number. `row` is as above.
 std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeInfo* row = nullptr);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -13,13 +13,13 @@
 #include "core/observe/run_record.h"
 #include "experiments/runner/run/timed_messages.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 constexpr int tries = 3;
 
-/// Keeps all cores of this process busy, and tells how much of them others take meanwhile: the
-/// threads of a library, and the system, whose work for the network counts as nobody's.
+/// Keeps all cores of this process busy, and measures the core time that others take meanwhile: the
+/// threads of a library, and the system, whose work for the network is not charged to any process.
 class BusyCores {
  public:
   explicit BusyCores(const Clock& clock) : clock_(clock) {
@@ -32,7 +32,7 @@ class BusyCores {
           counter.turns.fetch_add(1, std::memory_order_relaxed);
         }
       });
-    // Whatever disturbs the machine makes these turns fewer.
+    // Disturbances lower the count of rounds, so the largest of several rates counts.
     for (int i = 0; i < 5; ++i) {
       const auto [turns, seconds] =
           turns_during([] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); });
@@ -56,7 +56,7 @@ class BusyCores {
     volatile unsigned sink = 1;
   };
 
-  /// The turns of a core on average, and the seconds.
+  /// The mean rounds of a core, and the seconds.
   std::pair<double, double> turns_during(const std::function<void()>& work) {
     const double begin = clock_.now(), before = turns();
     work();
@@ -74,7 +74,8 @@ class BusyCores {
   double turns_per_s_ = 0;
 };
 
-/// Arrays of collectives, which take turns: what training moves lies in no cache by then.
+/// Arrays of collectives, used one after the other, so that they lie in no cache, like the arrays
+/// that training moves.
 class Arrays {
  public:
   Arrays(Device& device, Communicator& comm) : comm_(comm) {
@@ -107,7 +108,8 @@ class Arrays {
   std::size_t turn_ = 0;
 };
 
-/// Makes a collective so often, each after all ranks have come; returns the median of its times.
+/// Makes a collective `repeats` times, each after all ranks have arrived; returns the median of its
+/// times.
 double seconds_of(const RankContext& context, Communicator& comm, int repeats,
                   const std::function<WorkPtr()>& begin) {
   std::vector<double> wall;
@@ -141,12 +143,12 @@ void time_collectives(const RankContext& context, Communicator& comm, LinkTimes&
   comm.barrier();
 }
 
-// Of messages: how long they take; what small and large ones take of the cores.
+// Sizes of messages whose latency and core time are measured.
 constexpr std::int64_t small_message = 16, large_message = 1 << 18;  // elements
 constexpr EchoSeries single_messages{200, small_message}, small_messages{1000, small_message, 0},
     large_messages{100, large_message, 0};
 
-/// `ends`: of each message, how many lie on this host.
+/// `ends`: the number of ends of each message that lie on this host.
 void time_messages(const RankContext& context, int ends, LinkTimes& out) {
   Echo echo(context);
   out.message_wall_us = 1e6 * echo.ask(single_messages).wall_s;
@@ -188,4 +190,4 @@ RankRecord time_links(const RankContext& context) {
   return record;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

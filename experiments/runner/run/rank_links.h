@@ -4,7 +4,7 @@
 #include "core/observe/rank_record.h"
 #include "core/scheme/rank_context.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Runs a rank of such a run. There is one worker on each host, and one server, which shares a host
 /// with worker 0. All workers make collectives. Then the last one sends messages to the server over
@@ -12,4 +12,4 @@ namespace ringside {
 /// two have LinkTimes.
 RankRecord time_links(const RankContext& context);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,7 +11,7 @@
 #include "core/plan/slices.h"
 #include "experiments/runner/registry/model_work.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::string host_name() {
@@ -26,8 +26,8 @@ double most_tokens(const RunPlan& plan, const Model& model) {
                                                                : plan.model.context);
 }
 
-/// The mean number of tokens of a sample of the measured steps; 0 for images. What only fills
-/// samples up does not count.
+/// The mean number of tokens of a sample of the measured steps; 0 for images. Padding does not
+/// count.
 double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& training) {
   if (model.task == Task::image_class) return 0;
   const TrainConfig& train = plan.train;
@@ -41,7 +41,7 @@ double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& 
 
 /// `tokens` is the mean number of tokens of a sample, 0 for images.
 StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
-  // Samples that differ in length need not be filled up to be sent.
+  // Samples that differ in length can be sent without padding.
   const double filled = tokens > 0 ? tokens / most_tokens(plan, model) : 1;
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   const auto reduced = static_cast<std::int64_t>(size_of(reduce_dtype(plan.train)));
@@ -88,4 +88,4 @@ void note_run(RankRecord& record, const RunPlan& plan, const SchemeInfo& scheme,
         scheme.minimum_bytes(plan.options, step_shape(plan, model, record.tokens_per_sample));
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -1,4 +1,4 @@
-// The parts of a rank that follow from its plan alone, whichever program runs the rank.
+// The parts of a rank that follow from its plan alone, for ranks of this program and of others.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Opens the file with the initial values of the parameters, and sets the units' running statistics
 /// from it. Returns null if the plan names no file: then the plan's seed draws the values.
@@ -21,4 +21,4 @@ std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const 
 void note_run(RankRecord& record, const RunPlan& plan, const SchemeInfo& scheme, const Model& model,
               const Loader& training);
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,7 +5,7 @@
 #include "core/device/sim/timed_operations.h"
 #include "experiments/runner/run/timed_flats.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 std::vector<sim::TimedOperation> as_recorded(const std::vector<TimedOp>& ops, bool tf32) {
@@ -42,4 +42,4 @@ void RankTimer::meet() {
   ++meetings_;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

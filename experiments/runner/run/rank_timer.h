@@ -9,18 +9,19 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/run/timed_steps.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// Ranks meet through the store before their measured steps and before each kind of pieces, and
-/// are free in between: ranks that began every step together would all use the memory at the same
-/// moments, as ranks of a run do not. For the thread that trains.
+/// Ranks wait for each other through the store before their measured steps and before each kind of
+/// pieces, but not in between: ranks that began every step together would all use the memory at the
+/// same moments, unlike ranks of a run. For the thread that trains.
 class RankTimer {
  public:
   /// All arguments outlive this object.
   RankTimer(TimedDevice& device, const RunPlan& plan, int rank, Store& store)
       : device_(device), steps_(device), plan_(plan), rank_(rank), store_(store) {}
 
-  /// To be called when so many steps are done, before and after what a rank does between steps.
+  /// Call end_step() when `done` steps are done and begin_step() when the next one begins; the time
+  /// in between belongs to no operation.
   void end_step(std::int64_t done) { steps_.end(done > plan_.train.warmup); }
   void begin_step(std::int64_t done);
   /// Adds the times to the record of a rank that has trained. The first repeat of a run times
@@ -38,4 +39,4 @@ class RankTimer {
   int meetings_ = 0;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

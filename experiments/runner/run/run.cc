@@ -9,7 +9,7 @@
 #include "core/observe/over_ranks.h"
 #include "core/train/trainer.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Collects what workers report, and passes a step on once all workers have reported it.
@@ -51,7 +51,7 @@ class StepCollector {
   std::map<std::int64_t, Pending> pending_;
 };
 
-/// `steps_of` says how many steps each rank has reported.
+/// `steps_of` has the number of steps that each rank has reported.
 RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
                  std::map<int, std::int64_t> steps_of) {
   if (!result.error.empty()) return failed_row(plan, result.error);
@@ -82,8 +82,8 @@ std::vector<RankHost*> hosts_of(const RunPlan& plan, const RankStart& start) {
   return out;
 }
 
-/// Puts what ranks of other hosts have recorded for a trace on this process's clock; returns a note
-/// about each rank.
+/// Converts the traces of ranks on other hosts to this process's clock; returns a note about each
+/// rank.
 std::vector<std::string> put_on_one_clock(RunRecord& row, const std::vector<RankHost*>& hosts) {
   std::map<std::string, std::optional<ClockDifference>> clocks;  // by host
   for (std::size_t r = 0; r < hosts.size(); ++r) {
@@ -158,4 +158,4 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   return outcome;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -11,12 +11,12 @@
 #include "core/observe/run_record.h"
 #include "core/scheme/scheme.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// The starter of ranks on several hosts.
 struct Agents {
   std::vector<RankHost*> hosts{};  // by RankHome::agent
-  /// Makes what a run needs on its hosts beside its ranks; null: nothing. May throw Error.
+  /// Makes the sidecar of a run on its hosts; null: none. May throw Error.
   std::function<std::unique_ptr<RunSidecar>(const RunPlan&)> sidecar =
       [](const RunPlan&) -> std::unique_ptr<RunSidecar> { return nullptr; };
 };
@@ -25,18 +25,18 @@ struct Agents {
 struct RankStart {
   RankProgram program;  // this program, started as a rank
   std::function<bool()> interrupted;
-  /// Takes what ranks write to their standard output and error; must not block.
+  /// Takes the text that ranks write to standard output and error; must not block.
   std::function<void(const std::string& text)> on_output = [](const std::string&) {};
   Agents agents{};
 };
 
 struct RunOutcome {
   RunRecord row;
-  bool interrupted = false;  // if true, the row has no meaning
+  bool interrupted = false;  // if true, the record has no meaning
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
   /// else empty.
   std::string collectives{};
-  /// Of a run on several hosts: what its trace says beside the name of each rank.
+  /// Of a run on several hosts: the notes behind the ranks' names in its trace.
   std::vector<std::string> rank_notes{};
 };
 
@@ -51,8 +51,8 @@ struct Step {
 };
 
 /// Runs one plan in new processes, and blocks until they have ended. If the run fails, nothing is
-/// thrown: the row says why.
+/// thrown: the record has the cause.
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step);
 
-}  // namespace ringside
+}  // namespace ringside::runner

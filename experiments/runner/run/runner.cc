@@ -9,10 +9,10 @@
 #include "experiments/runner/results/attempts.h"
 #include "experiments/runner/results/trace.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// Says what has changed in the data since `data` was taken; empty if nothing has.
+/// Describes a change of the data since `data` was taken; empty if there is none.
 std::string change_of(const DataState& data, const RunPlan& plan) {
   try {
     const std::string changed = first_change(part_of(data, plan), data_state(plan));
@@ -59,7 +59,7 @@ std::string histories(const RunRecord& row) {
   return out.dump(1) + "\n";
 }
 
-/// Whether the last row is the attempt that counts for its run.
+/// Whether the last record is the attempt that counts for its run.
 bool last_counts(const std::vector<RunRecord>& rows) {
   const auto counting = rows_that_count(rows);
   return std::find(counting.begin(), counting.end(), &rows.back()) != counting.end();
@@ -79,8 +79,9 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
   std::vector<RunPlan> remaining;
   for (const RunPlan& run : runs)
     if (!finished(done, run.id, most_attempts)) remaining.push_back(run);
-  std::stable_sort(remaining.begin(), remaining.end(),
-                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+  std::stable_sort(remaining.begin(), remaining.end(), [](const RunPlan& a, const RunPlan& b) {
+    return a.listing.place < b.listing.place;
+  });
   return remaining;
 }
 
@@ -113,7 +114,8 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     }
     rows.push_back(std::move(outcome.row));
     RunRecord& row = rows.back();
-    // Trace and histories are written before the row: a run that has a row is not made again.
+    // Trace and histories are written before the record, because a run that has a record is not
+    // made again.
     if (row.status == "ok" && last_counts(rows)) {
       folder.write(fmt::format("traces/{}.json", runs[i].id),
                    trace(row.ranks, outcome.rank_notes).dump());
@@ -138,4 +140,4 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
   return {std::move(rows), false};
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -7,7 +7,7 @@
 #include "core/sim/world.h"
 #include "experiments/runner/run/rank.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// The first error of all actors: it explains the later ones.
@@ -57,4 +57,4 @@ std::vector<RankRecord> simulate(const RunPlan& plan,
   return records;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

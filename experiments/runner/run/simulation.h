@@ -10,8 +10,10 @@
 #include "core/train/trainer.h"
 
 namespace ringside {
-
 struct SchemeInfo;
+}
+
+namespace ringside::runner {
 
 /// Simulates a plan that has a cluster: its ranks are actors of one world, which runs in this
 /// thread. Blocks until the ranks have ended. Returns the records by rank, with virtual times.
@@ -22,4 +24,4 @@ std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress,
                                  const SchemeInfo* row = nullptr, Store* store = nullptr);
 
-}  // namespace ringside
+}  // namespace ringside::runner

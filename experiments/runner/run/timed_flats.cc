@@ -8,11 +8,11 @@
 #include "core/observe/run_record.h"
 #include "core/optim/optimizers.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// What a rank keeps of a model: parameters, gradients, their sums, and what an optimizer
-/// remembers.
+/// The flat arrays that a rank keeps of a model: parameters, gradients, their sums, and optimizer
+/// state.
 class Flats {
  public:
   Flats(const RunPlan& plan, TimedDevice& device, std::int64_t count)
@@ -112,4 +112,4 @@ std::vector<TimedOp> time_flats(const RunPlan& plan, TimedDevice& device, std::i
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

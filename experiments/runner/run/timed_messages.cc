@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
 /// Seconds of processor time that this thread has used.
@@ -69,4 +69,4 @@ ps::Received Echo::receive() {
   return std::move(*received);
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,16 +6,16 @@
 #include "core/scheme/rank_context.h"
 #include "ps/protocol/transport.h"
 
-namespace ringside {
+namespace ringside::runner {
 
-/// Of one message of a series.
+/// Times of one message of a series.
 struct EchoTimes {
   double wall_s = 0;  // from the call of send() until the receiver has the message
   double send_s = 0;  // the sending thread's processor time in send()
 };
 
-/// A series of messages. Both ends compute between messages, by default for as long as lets the
-/// other fall asleep, as servers and workers do that wait in training.
+/// A series of messages. Both ends compute between messages, by default so long that the other end
+/// falls asleep, as servers and workers do when they wait in training.
 struct EchoSeries {
   int messages = 0;
   std::int64_t count = 0;  // fp32 elements of each
@@ -47,4 +47,4 @@ class Echo {
   ps::Connection connection_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -5,10 +5,10 @@
 
 #include "core/observe/run_record.h"
 
-namespace ringside {
+namespace ringside::runner {
 namespace {
 
-/// Of the times of one operation in all steps.
+/// The median of one member of an operation's times over all steps.
 template <class Member>
 double median_over(const std::vector<std::vector<TimedOp>>& steps, std::size_t op, Member member) {
   std::vector<double> times;
@@ -44,4 +44,4 @@ std::vector<TimedOp> TimedSteps::take_medians() {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::runner

@@ -6,7 +6,7 @@
 
 #include "core/device/timed_device.h"
 
-namespace ringside {
+namespace ringside::runner {
 
 /// Leaves out steps with fewer operations than others: a step whose gradients overflow in fp16 has
 /// no update.
@@ -35,4 +35,4 @@ class TimedSteps {
   std::vector<End> ends_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::runner

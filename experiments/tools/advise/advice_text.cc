@@ -9,33 +9,34 @@
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 std::string of_gb(double value) {
   return value < 1 ? fmt::format("{:.3f}", value) : fmt::format("{:.1f}", value);
 }
 
-TableLine head(const Question& question) {
-  TableLine line = {"#",       "case",    "world",     "samples/s", "step ms",
-                    "compute", "exposed", "optimizer", "GB",        "left"};
+runner::TableLine head(const Question& question) {
+  runner::TableLine line = {"#",       "case",    "world",     "samples/s", "step ms",
+                            "compute", "exposed", "optimizer", "GB",        "left"};
   if (question.price > 0) line.push_back("price of 1M samples");
   if (question.samples > 0) line.push_back("hours");
   line.push_back("efficiency");
   return line;
 }
 
-TableLine line_of(const Question& question, const Considered& one, const std::string& rank) {
-  TableLine line = {rank,
-                    label_of(one.candidate),
-                    std::to_string(one.candidate.world),
-                    per_second(one.samples_per_s),
-                    milliseconds(one.step_ms),
-                    milliseconds(one.compute_ms),
-                    milliseconds(one.exposed_ms),
-                    milliseconds(one.optimizer_ms),
-                    of_gb(one.needs_gb),
-                    of_gb(question.memory_gb() - one.needs_gb)};
+runner::TableLine line_of(const Question& question, const Considered& one,
+                          const std::string& rank) {
+  runner::TableLine line = {rank,
+                            label_of(one.candidate),
+                            std::to_string(one.candidate.world),
+                            runner::per_second(one.samples_per_s),
+                            runner::milliseconds(one.step_ms),
+                            runner::milliseconds(one.compute_ms),
+                            runner::milliseconds(one.exposed_ms),
+                            runner::milliseconds(one.optimizer_ms),
+                            of_gb(one.needs_gb),
+                            of_gb(question.memory_gb() - one.needs_gb)};
   if (question.price > 0)
     line.push_back(fmt::format("{:.2f}", question.price * device_hours_per_million(one)));
   if (question.samples > 0) line.push_back(fmt::format("{:.1f}", hours(question, one)));
@@ -49,7 +50,7 @@ std::string interval_text(const Advice& advice, std::size_t shown) {
   std::string out = fmt::format(
       "Its step lies between {} and {} ms as far as the errors that the cluster file states "
       "allow.",
-      milliseconds(advice.bounds->low_ms), milliseconds(advice.bounds->high_ms));
+      runner::milliseconds(advice.bounds->low_ms), runner::milliseconds(advice.bounds->high_ms));
   const bool equals = std::any_of(advice.ranked.begin() + 1,
                                   advice.ranked.begin() + static_cast<std::ptrdiff_t>(shown),
                                   [&](const Considered& one) { return is_equal(advice, one); });
@@ -75,7 +76,8 @@ std::string nothing_fits(const Question& question, const Advice& advice) {
     return fmt::format("Nothing could be simulated: {}.\n",
                        advice.others.empty() ? "there is no candidate" : advice.others.front().why);
   return fmt::format(
-      "NOTHING FITS. What needs least, '{}', takes {:.1f} GB of a device with {:.1f} GB, of which "
+      "NOTHING FITS. The smallest candidate, '{}', takes {:.1f} GB of a device with {:.1f} GB, of "
+      "which "
       "{:.1f} GB stay free; use more devices, a smaller model or shorter samples.\n",
       label_of(least->candidate), least->needs_gb, question.memory_gb(), question.reserve_gb);
 }
@@ -98,8 +100,8 @@ std::string_view word_of(Outcome outcome) {
   return {};
 }
 
-/// Those that lose for the same kind of reason are one line for each family and precision, with the
-/// reason of the least bad one.
+/// Candidates that are not advised for the same kind of reason are one line for each family and
+/// precision, with the reason of the best of them.
 std::string explanation(const Advice& advice) {
   struct Group {
     const Considered* best = nullptr;
@@ -121,12 +123,12 @@ std::string explanation(const Advice& advice) {
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.best->candidate.simplicity < b.second.best->candidate.simplicity;
   });
-  std::vector<TableLine> lines = {{"case", "world", "and like it", "this", "why"}};
+  std::vector<runner::TableLine> lines = {{"case", "world", "and like it", "outcome", "why"}};
   for (const auto& [key, group] : groups)
     lines.push_back({label_of(group.best->candidate), std::to_string(group.best->candidate.world),
                      group.count == 1 ? "-" : std::to_string(group.count - 1),
                      std::string(word_of(group.best->outcome)), group.best->why});
-  return "\n" + text_table(lines);
+  return "\n" + runner::text_table(lines);
 }
 
 }  // namespace
@@ -135,7 +137,7 @@ std::string explanation(const Advice& advice) {
 /// proportion.
 bool is_equal(const Advice& advice, const Considered& one) {
   if (!advice.bounds) return false;
-  const Interval own{advice.bounds->low_ms, advice.bounds->high_ms};
+  const runner::Interval own{advice.bounds->low_ms, advice.bounds->high_ms};
   const double ratio = advice.ranked.front().samples_per_s / one.samples_per_s;
   return own.overlaps({ratio * own.low, ratio * own.high});
 }
@@ -162,13 +164,13 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
     out += nothing_fits(question, advice);
   } else {
     const std::size_t shown = std::min(most, advice.ranked.size());
-    std::vector<TableLine> lines = {head(question)};
+    std::vector<runner::TableLine> lines = {head(question)};
     for (std::size_t i = 0; i < shown; ++i) {
       const Considered& one = advice.ranked[i];
       const std::string mark = i > 0 && is_equal(advice, one) ? " =" : "";
       lines.push_back(line_of(question, one, std::to_string(i + 1) + mark));
     }
-    out += text_table(lines) + "\n";
+    out += runner::text_table(lines) + "\n";
     const Considered& best = advice.ranked.front();
     out += fmt::format("Advised: {}, at world {}: {}.\n", label_of(best.candidate),
                        best.candidate.world, reason_of(question, advice));
@@ -198,10 +200,10 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
         question.training.device.threads, question.training.device.threads == 1 ? "" : "s");
   if (explain) out += explanation(advice);
   if (const std::string text =
-          assumed_text({{question.cluster().name, question.cluster().assumed}});
+          runner::assumed_text({{question.cluster().name, question.cluster().assumed}});
       !text.empty())
     out += "\n" + text;
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -5,14 +5,15 @@
 
 #include "experiments/tools/advise/search.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 /// The text of the question: the model, its batch, the devices.
 std::string question_text(const Question& question);
 
-/// The first `most` ranked candidates as a table, the advised one with its reason, and what is
-/// as fast as far as the cluster's errors tell. With `explain` also a table of all others, each
-/// with why it loses. Says what is missing if nothing fits.
+/// The first `most` ranked candidates as a table, the advised one with its reason, and the
+/// candidates that are as fast within the cluster's errors. With `explain` also a table of all
+/// others, each with the reason why it is not advised. If nothing fits, names the memory that is
+/// missing.
 std::string advice_text(const Question& question, const Advice& advice, std::size_t most,
                         bool explain);
 
@@ -24,4 +25,4 @@ bool is_equal(const Advice& advice, const Considered& one);
 /// candidate is named once.
 std::string reason_of(const Question& question, const Advice& advice);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -10,13 +10,13 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/predict.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
-/// One process with one master for more GPUs than these is nothing that anybody runs.
+/// The most GPUs of one process with one master; more are not used in practice.
 constexpr std::int64_t most_under_a_master = 16;
 
-// The first step fills what later steps find: the second one is timed.
+// The first step allocates memory and fills caches; the second one is timed.
 constexpr int warmup = 1, steps = 2;
 
 /// Settings as `bind_line` takes them.
@@ -25,9 +25,9 @@ class Settings {
   template <class Value>
   void set(const std::string& key, const Value& value) {
     const std::string text = fmt::format("{}={}", key, value);
-    Assignment one = parse_assignment(text, text);
+    runner::Assignment one = runner::parse_assignment(text, text);
     // A table of TOML has each key once.
-    std::erase_if(all_, [&](const Assignment& before) { return before.path == one.path; });
+    std::erase_if(all_, [&](const runner::Assignment& before) { return before.path == one.path; });
     all_.push_back(std::move(one));
   }
   void add(const std::vector<Setting>& settings) {
@@ -42,15 +42,17 @@ class Settings {
     set("train.accumulation", 1);
     set("train.shares", "equal");
   }
-  const std::vector<Assignment>& all() const { return all_; }
+  const std::vector<runner::Assignment>& all() const { return all_; }
 
  private:
-  std::vector<Assignment> all_;
+  std::vector<runner::Assignment> all_;
 };
 
 /// The configuration of a simulated run on GPUs, which needs few steps and no trace.
-ExperimentConfig simulated(const Question& question, const std::vector<Assignment>& settings) {
-  ExperimentConfig config = bind_line(question.training, settings, {}, question.training.name);
+runner::ExperimentConfig simulated(const Question& question,
+                                   const std::vector<runner::Assignment>& settings) {
+  runner::ExperimentConfig config =
+      runner::bind_line(question.training, settings, {}, question.training.name);
   config.train.steps = steps;
   config.train.warmup = warmup;
   config.train.evaluate_every = 0;
@@ -63,8 +65,8 @@ std::int64_t machines_of(const Question& question, std::int64_t world) {
   return (world + ranks - 1) / ranks;
 }
 
-/// Parts of a model that servers get: 1 MB, and larger ones where a step would be very many
-/// messages, which cost servers and the simulation alike.
+/// Size of the parts that servers get: 1 MB, and more if a step would take very many messages,
+/// which slow down servers and the simulation.
 std::int64_t partition_mb(const Question& question, std::int64_t world) {
   constexpr std::int64_t most_messages = 50'000, mb = 1'000'000, largest = 1024;
   return std::clamp<std::int64_t>(4 * question.parameters / mb * world / most_messages, 1, largest);
@@ -77,7 +79,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
   std::vector<Family> all;
   const auto add = [&](const std::string& scheme, const std::string& label,
                        const std::vector<Setting>& options) {
-    const SchemeInfo& row = find_scheme(scheme);
+    const SchemeInfo& row = runner::find_scheme(scheme);
     // ZeRO's first two stages keep parameters whole, which the device then needs anyway.
     const bool whole = scheme == "zero1" || scheme == "zero2";
     const Offload most = whole ? std::min(row.offloads, Offload::optimizer) : row.offloads;
@@ -85,7 +87,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
   };
   if (world == 1) {
     add("single", "single", {});
-    // What a lone rank keeps of itself it can still keep on its host.
+    // A single rank can still offload its state to its host.
     if (!question.on_cpus()) add("fsdp", "fsdp", {});
     return all;
   }
@@ -99,7 +101,7 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
          {"scheme.fsdp.shard_group", std::to_string(of_machine)}});
   const std::int64_t machines = machines_of(question, world);
   const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
-  add("ps", "ps beside workers",
+  add("ps", "ps colocated",
       {{"scheme.ps.placement", "colocated"}, {"scheme.ps.servers", std::to_string(world)}, part});
   add("ps", "ps on hosts",
       {{"scheme.ps.placement", "dedicated"},
@@ -129,7 +131,7 @@ MicroBatch micro_batch_of(const Question& question, const Candidate& candidate) 
           question.training.train.global_batch / candidate.world / candidate.micro_batches};
 }
 
-CaseConfig case_of(const Question& question, const Candidate& candidate) {
+runner::CaseConfig case_of(const Question& question, const Candidate& candidate) {
   Settings settings;
   if (!question.machine) {
     settings.add_micro_batch(micro_batch_of(question, candidate));
@@ -143,22 +145,23 @@ CaseConfig case_of(const Question& question, const Candidate& candidate) {
           .set = settings.all()};
 }
 
-ExperimentConfig advised_training(const Question& question, const Candidate& candidate) {
-  const CaseConfig one = case_of(question, candidate);
-  return question.machine ? bind_line(question.training, one.set, {}, question.training.name)
-                          : simulated(question, one.set);
+runner::ExperimentConfig advised_training(const Question& question, const Candidate& candidate) {
+  const runner::CaseConfig one = case_of(question, candidate);
+  return question.machine
+             ? runner::bind_line(question.training, one.set, {}, question.training.name)
+             : simulated(question, one.set);
 }
 
 RunPlan plan_of(const Question& question, const Candidate& candidate) {
-  ExperimentConfig config = advised_training(question, candidate);
+  runner::ExperimentConfig config = advised_training(question, candidate);
   const auto world = static_cast<int>(candidate.world);
   if (question.machine)
-    return prediction_plan(plan_training(config, candidate.family.scheme, world),
-                           *question.machine);
+    return runner::prediction_plan(runner::plan_training(config, candidate.family.scheme, world),
+                                   *question.machine);
   config.cluster->device.memory_gb -= question.reserve_gb;
   for (sim::OtherMachines& other : config.cluster->others)
     other.device.memory_gb -= question.reserve_gb;
-  return plan_training(config, candidate.family.scheme, world);
+  return runner::plan_training(config, candidate.family.scheme, world);
 }
 
 RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch) {
@@ -167,9 +170,9 @@ RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch) {
   settings.add_micro_batch(micro_batch);
   settings.set("train.global_batch", micro_batch.samples);
   settings.set("train.offload", "none");
-  ExperimentConfig config = simulated(question, settings.all());
+  runner::ExperimentConfig config = simulated(question, settings.all());
   config.cluster->device.memory_gb = memory_for_anything_gb;
-  return plan_training(config, "single", 1);
+  return runner::plan_training(config, "single", 1);
 }
 
 double network_ms(const Question& question, const Candidate& candidate) {
@@ -178,9 +181,9 @@ double network_ms(const Question& question, const Candidate& candidate) {
   const sim::ClusterSpec& cluster = question.cluster();
   const bool half = candidate.precision == "bf16" || candidate.precision == "fp16";
   const double model_gb = 1e-9 * static_cast<double>(question.parameters) * (half ? 2 : 4);
-  // Of what a machine's workers push, all goes out but what its own servers keep; servers beside
-  // workers send as much to the workers of other machines, through the same cards.
-  const double directions = candidate.family.label == "ps beside workers" ? 2 : 1;
+  // All that a machine's workers push leaves the machine, except the parts of its own servers.
+  // Colocated servers send as much to the workers of other machines, through the same cards.
+  const double directions = candidate.family.label == "ps colocated" ? 2 : 1;
   const double out_gb = directions * static_cast<double>(candidate.world) / machines * model_gb *
                         (machines - 1) / machines;
   return 1e3 * out_gb / (static_cast<double>(cluster.nics) * cluster.nic.gbs);
@@ -194,4 +197,4 @@ bool simpler(const Candidate& a, const Candidate& b) {
   return order(a) <= order(b);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -8,10 +8,10 @@
 #include "core/plan/run_plan.h"
 #include "experiments/tools/advise/question.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
-/// A scheme with the options that make one way of training of it: how far ranks divide a model,
-/// where servers live.
+/// A scheme with the options that make it one way of training: the degree of sharding, the
+/// placement of servers.
 struct Family {
   std::string scheme;
   std::string label;             // "fsdp within machines"
@@ -32,7 +32,7 @@ struct Candidate {
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
   std::int64_t micro_batches = 1;  // of a rank in a step; on this machine as the training says
-  std::vector<Setting> tuned{};    // options of the scheme beside those of the family
+  std::vector<Setting> tuned{};    // options of the scheme besides those of the family
 };
 
 /// "fsdp within machines, bf16, recompute full, 4 micro-batches"
@@ -47,12 +47,12 @@ struct MicroBatch {
 };
 MicroBatch micro_batch_of(const Question& question, const Candidate& candidate);
 
-/// The candidate as a case of a comparison of the question's training. Throws Error for settings
-/// that cannot be.
-CaseConfig case_of(const Question& question, const Candidate& candidate);
+/// The candidate as a case of a comparison of the question's training. Throws Error for impossible
+/// settings.
+runner::CaseConfig case_of(const Question& question, const Candidate& candidate);
 
 /// The question's training with the settings of the candidate; of a simulated one, with few steps.
-ExperimentConfig advised_training(const Question& question, const Candidate& candidate);
+runner::ExperimentConfig advised_training(const Question& question, const Candidate& candidate);
 
 /// The run that is simulated for the candidate, with few steps. Throws Error for a candidate that
 /// cannot be planned.
@@ -67,8 +67,8 @@ RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch);
 /// on one machine.
 double network_ms(const Question& question, const Candidate& candidate);
 
-/// Whether `a` asks for less than `b` of what makes a training complicated, or as much: offload,
-/// then the family, recomputation, settings, micro-batches.
+/// Whether the training of `a` is at most as complicated as that of `b`: compares offload, then the
+/// family, recomputation, settings and micro-batches.
 bool simpler(const Candidate& a, const Candidate& b);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

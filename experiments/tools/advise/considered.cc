@@ -4,14 +4,14 @@
 #include <cmath>
 #include <limits>
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
-/// What is to be small: the time of a sample, or the hours of devices where a deadline is met.
+/// The cost to minimise: the time of a sample, or the hours of devices where a deadline is met.
 double cost(const Question& question, const Considered& one) {
   if (question.deadline_h == 0) return 1 / one.samples_per_s;
   if (hours(question, one) <= question.deadline_h) return device_hours_per_million(one);
-  // Who is late comes after all who are not, by speed.
+  // Candidates that miss the deadline come after all others, by speed.
   return std::sqrt(std::numeric_limits<double>::max()) / one.samples_per_s;
 }
 
@@ -44,4 +44,4 @@ double hours(const Question& question, const Considered& one) {
   return question.samples / one.samples_per_s / 3600;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -6,7 +6,7 @@
 
 #include "experiments/tools/advise/candidate.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 /// The outcome of a candidate.
 enum class Outcome : std::uint8_t {
@@ -21,8 +21,9 @@ enum class Outcome : std::uint8_t {
 struct Considered {
   Candidate candidate;
   Outcome outcome = Outcome::not_tried;
-  std::string why{};    // of any outcome but `simulated`: a clause, "its model states take 128 GB"
-  double bound_ms = 0;  // of its step: what compute takes, or what servers send between machines
+  std::string why{};  // of any outcome but `simulated`: a clause, "its model states take 128 GB"
+  double bound_ms =
+      0;  // least time of its step: of compute, or of the servers' traffic between machines
   double needs_gb = 0;  // of a device's memory: by estimate where it was not simulated
   /// Of those that were simulated; times are those of RunRecord.
   double samples_per_s = 0, step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
@@ -30,10 +31,10 @@ struct Considered {
   double efficiency = -1;  // compute without recomputation, divided by the step; -1: not known
 };
 
-/// Candidates whose speeds differ by a smaller share than this are as fast as each other, and the
-/// simpler one is advised. On CPUs it is the share by which predictions are off where they are
-/// worst (tests/long/predictions_test.cc): no simulation knows how the system's scheduler shares
-/// cores among the threads of workers, communicators and servers.
+/// Candidates whose speeds differ by a smaller share than this count as equally fast, and the
+/// simpler one is advised. On CPUs it is the largest error of predictions
+/// (tests/long/predictions_test.cc): simulations do not model the way in which the system's
+/// scheduler shares cores among the threads of workers, communicators and servers.
 double as_fast(const Question& question);
 
 /// Those that were simulated, the fastest first; with a deadline those that meet it, by the hours
@@ -46,4 +47,4 @@ double device_hours_per_million(const Considered& one);
 /// Hours that the question's samples take.
 double hours(const Question& question, const Considered& one);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

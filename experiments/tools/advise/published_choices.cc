@@ -11,12 +11,12 @@
 #include "experiments/runner/config/toml.h"
 #include "experiments/tools/advise/advice_text.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 constexpr std::string_view table_name = "choice";
 
-bool is_choice(const TomlValue& one) {
+bool is_choice(const runner::TomlValue& one) {
   return one.path.size() == 1 && one.path[0] == table_name && !one.elements.empty();
 }
 
@@ -95,7 +95,7 @@ Question question_of(const PublishedChoice& choice, int processes) {
   return question;
 }
 
-/// The word for how well a kind of schemes does, and what it stands on.
+/// The word for the fitness of a kind of schemes, and the figures on which it rests.
 std::pair<std::string, std::string> fitness_of(const Advice& advice, const Is& is) {
   std::optional<Considered> plain, any;
   for (const Considered& one : advice.ranked) {
@@ -103,7 +103,7 @@ std::pair<std::string, std::string> fitness_of(const Advice& advice, const Is& i
     auto& best = is_plain(one.candidate) ? plain : any;
     if (!best || one.samples_per_s > best->samples_per_s) best = one;
   }
-  // What compute alone rules out would still run.
+  // A candidate that compute alone rules out would still run.
   const auto slow =
       std::find_if(advice.others.begin(), advice.others.end(), [&](const Considered& one) {
         return is(one.candidate) &&
@@ -155,19 +155,20 @@ Fields fields_of(PublishedChoice& choice) {
 }
 
 bool lists_choices(const std::filesystem::path& file) {
-  const std::vector<TomlValue> values = read_toml(file);
+  const std::vector<runner::TomlValue> values = runner::read_toml(file);
   return std::any_of(values.begin(), values.end(), is_choice);
 }
 
 std::vector<PublishedChoice> read_choices(const std::filesystem::path& file) {
   std::vector<PublishedChoice> choices;
-  for (const TomlValue& value : read_toml(file)) {
+  for (const runner::TomlValue& value : runner::read_toml(file)) {
     if (!is_choice(value))
       throw Error("{}: {} does not belong beside [[{}]]", value.place, fmt::join(value.path, "."),
                   table_name);
-    for (const TomlElement& element : value.elements) {
+    for (const runner::TomlElement& element : value.elements) {
       PublishedChoice& choice = choices.emplace_back();
-      for (const TomlValue& one : element.values) put(one, fields_of(choice), table_name);
+      for (const runner::TomlValue& one : element.values)
+        runner::put(one, fields_of(choice), table_name);
       check(choice, element.place);
       choice.cluster = (file.parent_path() / choice.cluster).lexically_normal().string();
     }
@@ -175,22 +176,22 @@ std::vector<PublishedChoice> read_choices(const std::filesystem::path& file) {
   return choices;
 }
 
-std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Simulate& simulate,
-                                         int processes) {
+std::vector<runner::ReproducedChoice> answers_to(const PublishedChoice& choice,
+                                                 const runner::Simulate& simulate, int processes) {
   const Question question = question_of(choice, processes);
   const Advice advice = search(question, simulate, seconds_now, [](const Considered&) {});
-  std::vector<ReproducedChoice> answers;
+  std::vector<runner::ReproducedChoice> answers;
   const auto add = [&](const std::string& asked, const std::string& published) -> auto& {
     const auto& against = choice.contradicted;
     const bool contradicted = std::find(against.begin(), against.end(), asked) != against.end();
     return answers.emplace_back(
-        ReproducedChoice{.question = choice.question,
-                         .asked = asked,
-                         .published = published,
-                         .contradiction = contradicted ? choice.contradiction : "",
-                         .assumed = {question.cluster().name, question.cluster().assumed}});
+        runner::ReproducedChoice{.question = choice.question,
+                                 .asked = asked,
+                                 .published = published,
+                                 .contradiction = contradicted ? choice.contradiction : "",
+                                 .assumed = {question.cluster().name, question.cluster().assumed}});
   };
-  ReproducedChoice& advised = add("advised", choice.advised);
+  runner::ReproducedChoice& advised = add("advised", choice.advised);
   if (advice.interrupted || advice.ranked.empty()) return answers;
   const Considered& best = advice.ranked.front();
   const std::vector<std::string> words = words_of(choice.advised);
@@ -203,7 +204,7 @@ std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Si
   const auto add_word = [&](const std::string& asked, const std::string& published,
                             const std::pair<std::string, std::string>& here) {
     if (published.empty()) return;
-    ReproducedChoice& answer = add(asked, published);
+    runner::ReproducedChoice& answer = add(asked, published);
     answer.here = fmt::format("{} ({})", here.first, here.second);
     answer.agrees =
         here.first == published || (published == "possible" && here.first != "impossible");
@@ -214,4 +215,4 @@ std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Si
   return answers;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -10,9 +10,9 @@
 #include "experiments/runner/report/reproduced.h"
 #include "experiments/runner/run/parallel_simulations.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
-/// One question, and what was published of its answer: a table [[choice]].
+/// One question and its published answer: a table [[choice]].
 struct PublishedChoice {
   std::string question{};  // its label
   std::string model{};     // a preset
@@ -20,7 +20,7 @@ struct PublishedChoice {
   std::int64_t batch = 0;  // samples of a step
   std::vector<std::int64_t> worlds{};
   std::vector<std::string> set{};  // settings, as of --set
-  /// The published answers; empty: nothing of this kind.
+  /// The published answers; empty: none of this kind.
   std::string advised{};        // words of advice_words, all of which hold of what is advised
   std::string ddp{}, fsdp{};    // words of fitness_words
   std::string communication{};  // words of share_words
@@ -34,10 +34,11 @@ Fields fields_of(PublishedChoice& choice);
 
 /// Whether the file is a list of [[choice]]. Throws Error if it cannot be read as TOML.
 bool lists_choices(const std::filesystem::path& file);
-/// Throws Error that names file and line for whatever is unknown, has the wrong type or is missing.
+/// Throws Error that names file and line for a key that is unknown, has a value of the wrong type
+/// or is missing.
 std::vector<PublishedChoice> read_choices(const std::filesystem::path& file);
 
-/// Looks for the best way of training, and says in the words of what was published what came out:
+/// Searches for the best way of training, and gives the result in the words of published answers:
 ///   advised: "dp", "ddp", "fsdp" (ZeRO's second or third stage), "offload", "16 bits", with commas
 ///   between several;
 ///   ddp, fsdp: "impossible": nothing fits; "barely": with recomputation or offload alone; else by
@@ -45,9 +46,9 @@ std::vector<PublishedChoice> read_choices(const std::filesystem::path& file);
 ///   them but the first;
 ///   communication: the share of the advised step in which compute waits for it: "low" (below 5%),
 ///   "medium" (15%), "high" (30%) and "very high".
-/// A choice without anything published has one answer, what is advised. Throws Error as search()
-/// does.
-std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Simulate& simulate,
-                                         int processes);
+/// A choice without published answers has one answer: the advised candidate. Throws Error as
+/// search() does.
+std::vector<runner::ReproducedChoice> answers_to(const PublishedChoice& choice,
+                                                 const runner::Simulate& simulate, int processes);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -11,10 +11,10 @@
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
-bool needs_files(const DatasetRow& row, const DataConfig& data) {
+bool needs_files(const runner::DatasetRow& row, const DataConfig& data) {
   try {
     return !row.files(data).training.empty();
   } catch (const Error&) {
@@ -23,13 +23,13 @@ bool needs_files(const DatasetRow& row, const DataConfig& data) {
 }
 
 /// The first data set that needs no files and has samples of the kind that the model reads.
-void choose_data(ExperimentConfig& config) {
+void choose_data(runner::ExperimentConfig& config) {
   std::string error;
-  for (const DatasetRow& row : dataset_rows()) {
+  for (const runner::DatasetRow& row : runner::dataset_rows()) {
     if (needs_files(row, config.data)) continue;
     config.data.kind = row.name;
     try {
-      check_inputs(plan_training(config, "single", 1));
+      runner::check_inputs(runner::plan_training(config, "single", 1));
       return;
     } catch (const std::exception& refusal) {
       if (error.empty()) error = refusal.what();
@@ -56,7 +56,7 @@ std::vector<std::int64_t> default_worlds(const Question& question) {
   return worlds;
 }
 
-/// Candidates set these keys.
+/// Resets the keys that candidates set.
 void reset_what_is_chosen(TrainConfig& train) {
   const TrainConfig defaults;
   train.micro_batch = defaults.micro_batch;
@@ -77,9 +77,9 @@ std::vector<std::string> precisions_of(const sim::ClusterSpec& cluster) {
   return out;
 }
 
-std::int64_t count_parameters(const ExperimentConfig& training) {
-  const RunPlan plan = plan_training(training, "single", 1);
-  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+std::int64_t count_parameters(const runner::ExperimentConfig& training) {
+  const RunPlan plan = runner::plan_training(training, "single", 1);
+  const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
   return make_model(plan.model, *device).parameter_count();
 }
 
@@ -104,13 +104,13 @@ std::vector<std::string> usual_precisions(const Question& question) {
   return out;
 }
 
-ExperimentConfig training_of_preset(const std::string& preset,
-                                    const std::vector<std::string>& overrides) {
+runner::ExperimentConfig training_of_preset(const std::string& preset,
+                                            const std::vector<std::string>& overrides) {
   find_preset(preset);
   std::vector<std::string> all = {"model.preset=" + preset, "data.holdout=0",
                                   "train.timeout_s=360000"};
   all.insert(all.end(), overrides.begin(), overrides.end());
-  ExperimentConfig config = experiment_of(preset, all).common;
+  runner::ExperimentConfig config = runner::experiment_of(preset, all).common;
   const bool data_given = std::any_of(overrides.begin(), overrides.end(), [](const auto& one) {
     return one.starts_with("data.kind=") || one.starts_with("data.path=");
   });
@@ -122,7 +122,7 @@ ExperimentConfig training_of_preset(const std::string& preset,
 void complete(Question& question) {
   TrainConfig& train = question.training.train;
   if (!question.machine) reset_what_is_chosen(train);
-  check_inputs(plan_training(question.training, "single", 1));
+  runner::check_inputs(runner::plan_training(question.training, "single", 1));
   if (question.reserve_gb >= question.memory_gb() && !question.on_cpus())
     throw Error("--reserve {}: the devices have {} GB", question.reserve_gb, question.memory_gb());
   question.parameters = count_parameters(question.training);
@@ -145,7 +145,7 @@ void complete(Question& question) {
     throw Error("--worlds {}: the cluster '{}' has {} {}", question.worlds.back(),
                 question.cluster().name, devices, question.on_cpus() ? "cores" : "devices");
   if (question.precisions.empty())
-    question.precisions = {products_dtype(plan_training(question.training, "single", 1))};
+    question.precisions = {products_dtype(runner::plan_training(question.training, "single", 1))};
   if (question.machine) return;
   const std::vector<std::string> known = precisions_of(question.cluster());
   for (const std::string& precision : question.precisions)
@@ -154,4 +154,4 @@ void complete(Question& question) {
                   question.cluster().device.name, fmt::join(known, ", "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

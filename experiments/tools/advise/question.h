@@ -9,25 +9,26 @@
 
 #include "experiments/runner/config/config.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 struct Question {
-  /// The training and its cluster. All that decides what is computed stays as it stands here:
-  /// model, data, optimizer and global batch. What is chosen in place of what stands here: the
-  /// scheme and its options, micro-batches, equal shares, train.recompute and train.offload.
-  ExperimentConfig training;
+  /// The training and its cluster. The keys that decide the result stay as they are here: model,
+  /// data, optimizer and global batch. The advice replaces the scheme and its options,
+  /// micro-batches, shares (by equal ones), train.recompute and train.offload.
+  runner::ExperimentConfig training;
   /// This machine as `ringside calibrate` measured it, if ranks are cores of its CPU. Precision and
   /// micro-batches then stay as they are, because only operations of their kind have been timed.
   std::optional<sim::ClusterSpec> machine{};
   std::int64_t parameters = 0;          // of the model; set by complete()
   std::vector<std::int64_t> worlds;     // numbers of workers to consider, each at least 1
   std::vector<std::string> precisions;  // dtypes of products to consider: DeviceSpec::tflops
-  /// Memory of each device that stays free for what the ledger does not know: the context,
-  /// buffers of NCCL, fragments. In GB (1e9 bytes).
+  /// Memory of each device that stays free for memory outside the ledger: the context, buffers of
+  /// NCCL, fragments. In GB (1e9 bytes).
   double reserve_gb = 1.5;
-  double seconds = 40;  // for which candidates may be simulated, besides the last one that began
-  int processes = 1;    // simulations at a time
-  double price = 0;     // of a device and hour, in any currency; 0: not known
+  double seconds =
+      40;             // limit on the time of simulations; a simulation that has begun may exceed it
+  int processes = 1;  // simulations at a time
+  double price = 0;   // of a device and hour, in any currency; 0: not known
   /// The number of samples to train, and the hours for it; 0: not asked.
   double samples = 0, deadline_h = 0;
 
@@ -44,8 +45,8 @@ struct Question {
 /// The training that a preset (core/models/presets.h) describes: random data of the kind that the
 /// model reads, its optimizer the default one. `overrides` are as in read_experiment(). Throws
 /// Error for an unknown preset, and as read_experiment() does.
-ExperimentConfig training_of_preset(const std::string& preset,
-                                    const std::vector<std::string>& overrides);
+runner::ExperimentConfig training_of_preset(const std::string& preset,
+                                            const std::vector<std::string>& overrides);
 
 /// The dtypes of products that all devices of the question's cluster multiply fastest in 16 and in
 /// 32 bits.
@@ -53,8 +54,8 @@ std::vector<std::string> usual_precisions(const Question& question);
 
 /// Completes a question whose training, price, samples and deadline are set: ranks on all devices,
 /// and with a deadline also on half, a quarter and so on of the machines; the precision of
-/// the training. Throws Error for a training that cannot be, for a global batch that no world
-/// divides, for more workers than devices, and for a precision in which devices do not multiply.
+/// the training. Throws Error for an impossible training, for a global batch that no world divides,
+/// for more workers than devices, and for a precision in which devices do not multiply.
 void complete(Question& question);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -1,4 +1,4 @@
-// Why a candidate is advised.
+// The reason for which a candidate is advised.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "experiments/tools/advise/advice_text.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 using Is = std::function<bool(const Candidate&)>;
@@ -21,8 +21,8 @@ std::string slower(const Considered& one, const Advice& advice) {
          (is_equal(advice, one) ? " (not told apart)" : "");
 }
 
-/// What speaks against all candidates of a kind: the fastest of them is slower, or none fits.
-/// Empty if there is none of that kind.
+/// The reason against all candidates of a kind: the fastest of them is slower, or none fits. Empty
+/// if there is none of that kind.
 std::string against(const Question& question, const Advice& advice, const Is& is) {
   const Considered& advised = advice.ranked.front();
   const Considered* best = nullptr;
@@ -57,7 +57,8 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   }
 }
 
-/// The families that the advised one had to beat: all simpler ones, and the next best of the rest.
+/// The families with which the advised one is compared: all simpler ones, and the next best of the
+/// rest.
 std::vector<std::string> families(const Question& question, const Advice& advice) {
   const Candidate& advised = advice.ranked.front().candidate;
   std::vector<std::string> parts;
@@ -133,4 +134,4 @@ std::string reason_of(const Question& question, const Advice& advice) {
   return fmt::format("{}", fmt::join(reasons, "; "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

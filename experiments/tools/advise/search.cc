@@ -13,7 +13,7 @@
 #include "experiments/runner/run/predict.h"
 #include "experiments/tools/advise/single_device_profile.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
 constexpr double gb = 1e9;
@@ -30,7 +30,7 @@ std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate) {
   if (scheme == "fsdp" || scheme.starts_with("zero")) add("bucket_mb", {"25", "100"});
   if (scheme == "fsdp") add("prefetch", {"2"});
   if (scheme == "ps") add("partition_mb", {"4", "16"});
-  if (find_scheme(scheme).reduces_each_micro_batch && candidate.micro_batches > 1)
+  if (runner::find_scheme(scheme).reduces_each_micro_batch && candidate.micro_batches > 1)
     out.push_back({{"train.reduce", "last"}});
   return out;
 }
@@ -38,7 +38,7 @@ std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate) {
 /// Bytes of parameters, gradients and optimizer state that a device holds at least.
 double least_state_bytes(RunPlan plan, std::int64_t parameters) {
   const Offload offload = std::exchange(plan.train.offload, Offload::none);
-  const auto formula = state_formula(plan, parameters);
+  const auto formula = runner::state_formula(plan, parameters);
   if (!formula) {  // workers of servers keep no optimizer state
     const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
     return 2 * element * static_cast<double>(parameters);
@@ -59,7 +59,7 @@ bool same_line(const Candidate& a, const Candidate& b) {
   return a.world == b.world && a.family.label == b.family.label && a.precision == b.precision;
 }
 
-/// Whether `b` does the same as `a` with less work: with no more micro-batches, and less of
+/// Whether `b` does the same as `a` with less work: with no more micro-batches, and with less
 /// recomputation or offload.
 bool spares(const Candidate& b, const Candidate& a) {
   return same_line(a, b) && b.recompute <= a.recompute && b.offload <= a.offload &&
@@ -69,8 +69,8 @@ bool spares(const Candidate& b, const Candidate& a) {
 
 class Search {
  public:
-  Search(const Question& question, const Simulate& simulate, const std::function<double()>& now,
-         const std::function<void(const Considered&)>& say)
+  Search(const Question& question, const runner::Simulate& simulate,
+         const std::function<double()>& now, const std::function<void(const Considered&)>& say)
       : question_(question),
         simulate_(simulate),
         say_(say),
@@ -89,7 +89,7 @@ class Search {
  private:
   bool goes_on() const { return !interrupted_ && now_() < end_; }
 
-  // ---- what there is to consider
+  // ---- the candidates
 
   void list_candidates() {
     const ModelInfo& model = find_model(question_.training.model.kind);
@@ -115,8 +115,8 @@ class Search {
     }
   }
 
-  /// Gives every candidate the fewest micro-batches with which a device holds it, and what they
-  /// take to compute. Returns false if the user interrupts.
+  /// Gives every candidate the fewest micro-batches with which it fits a device, and their compute
+  /// time. Returns false if the user interrupts.
   bool fit_all() {
     std::vector<MicroBatch> small;
     for (const Considered& one : all_)
@@ -127,7 +127,7 @@ class Search {
     return bound_all();
   }
 
-  /// Looks for the fewest micro-batches, at least so many, with which the candidate fits.
+  /// Finds the fewest micro-batches, but at least `at_least`, with which the candidate fits.
   void fit(Considered& one, std::int64_t at_least) {
     Candidate& candidate = one.candidate;
     const double room = gb * (question_.memory_gb() - question_.reserve_gb);
@@ -158,7 +158,7 @@ class Search {
             : "with one sample at a time a device has no memory left");
   }
 
-  /// Finds out what compute alone takes of a step of each candidate.
+  /// Finds the time of compute alone in a step of each candidate.
   bool bound_all() {
     std::vector<MicroBatch> all;
     for (const Considered& one : all_)
@@ -195,8 +195,8 @@ class Search {
     return best;
   }
 
-  /// Drops those whose compute alone takes longer than a whole step of another one, and so much
-  /// longer that a simpler one would not be advised either.
+  /// Drops candidates whose compute alone takes longer than a whole step of another one, by so much
+  /// that they would not be advised even if they were simpler.
   void prune() {
     for (Considered& one : all_) {
       const Considered* best = pending(one) ? fastest(one.candidate.world) : nullptr;
@@ -253,7 +253,7 @@ class Search {
       } catch (const std::exception& error) {
         give_up(*one, Outcome::failed, error.what());
       }
-    const std::vector<RunOutcome> outcomes = simulate_(plans, std::max(0.0, end_ - now_()));
+    const std::vector<runner::RunOutcome> outcomes = simulate_(plans, std::max(0.0, end_ - now_()));
     bool again = false;
     for (std::size_t i = 0; i < plans.size(); ++i) {
       interrupted_ |= outcomes[i].interrupted;
@@ -271,7 +271,7 @@ class Search {
         fit(one, one.candidate.micro_batches + 1);
         if (pending(one)) return false;
       }
-      const bool late = row.error == out_of_time;
+      const bool late = row.error == runner::out_of_time;
       give_up(one,
               memory ? Outcome::no_memory
               : late ? Outcome::not_tried
@@ -363,14 +363,14 @@ class Search {
       if (one.outcome != Outcome::simulated) out.others.push_back(one);
     if (!out.ranked.empty() && !interrupted_) {
       const std::vector<RunPlan> ends =
-          bound_plans(plan_of(question_, out.ranked.front().candidate));
+          runner::bound_plans(plan_of(question_, out.ranked.front().candidate));
       if (!ends.empty()) out.bounds = bounds_of(ends, simulate_(ends, question_.seconds));
     }
     return out;
   }
 
   const Question& question_;
-  const Simulate& simulate_;
+  const runner::Simulate& simulate_;
   const std::function<void(const Considered&)>& say_;
   const std::function<double()>& now_;
   double end_;
@@ -381,10 +381,10 @@ class Search {
 
 }  // namespace
 
-Advice search(const Question& question, const Simulate& simulate,
+Advice search(const Question& question, const runner::Simulate& simulate,
               const std::function<double()>& now,
               const std::function<void(const Considered&)>& say) {
   return Search(question, simulate, now, say).run();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -10,22 +10,22 @@
 #include "experiments/runner/run/parallel_simulations.h"
 #include "experiments/tools/advise/considered.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
 struct Advice {
   std::vector<Considered> ranked{};  // those that were simulated, the advised one first
   std::vector<Considered> others{};
-  /// The interval of the advised step if the errors that the cluster states are the largest ones;
-  /// nothing if the cluster does not state them.
+  /// The interval of the advised step that follows from the cluster's stated errors; none if the
+  /// cluster does not state them.
   std::optional<StepBounds> bounds{};
   bool interrupted = false;
 };
 
-/// Simulates candidates with `simulate` until none is left that may win, or until
-/// Question::seconds are over (as `now` counts them). `say` hears of each simulated candidate.
-/// Throws Error if nothing at all can be planned.
-Advice search(const Question& question, const Simulate& simulate,
+/// Simulates candidates with `simulate` until none is left that may win, or until Question::seconds
+/// are over (as `now` counts them). Calls `say` for each simulated candidate. Throws Error if no
+/// candidate can be planned.
+Advice search(const Question& question, const runner::Simulate& simulate,
               const std::function<double()>& now,
               const std::function<void(const Considered&)>& say);
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -4,10 +4,10 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 namespace {
 
-/// Of the rank's peak, what is not parameters, gradients or optimizer state.
+/// The bytes of the rank's peak other than parameters, gradients and optimizer state.
 double activations_at_peak(const RunRecord& row) {
   const MemoryUse& use = row.ranks.at(0).at_peak;
   return static_cast<double>(use.total() - use[MemoryKind::parameter] - use[MemoryKind::gradient] -
@@ -16,7 +16,7 @@ double activations_at_peak(const RunRecord& row) {
 
 }  // namespace
 
-SingleDeviceProfile::SingleDeviceProfile(const Question& question, const Simulate& simulate)
+SingleDeviceProfile::SingleDeviceProfile(const Question& question, const runner::Simulate& simulate)
     : question_(question), simulate_(simulate) {}
 
 bool SingleDeviceProfile::measure(const std::vector<MicroBatch>& micro_batches) {
@@ -28,11 +28,11 @@ bool SingleDeviceProfile::measure(const std::vector<MicroBatch>& micro_batches) 
     unknown.push_back(one);
     plans.push_back(lone_plan(question_, one));
   }
-  const std::vector<RunOutcome> outcomes = simulate_(plans, question_.seconds);
+  const std::vector<runner::RunOutcome> outcomes = simulate_(plans, question_.seconds);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (outcomes[i].interrupted) return false;
     const RunRecord& row = outcomes[i].row;
-    if (row.error == out_of_time)
+    if (row.error == runner::out_of_time)
       throw Error("one device alone takes longer than {} s to simulate; raise --seconds",
                   question_.seconds);
     if (row.status != "ok") throw Error("one device alone: {}", row.error);
@@ -52,4 +52,4 @@ double SingleDeviceProfile::activation_bytes(const MicroBatch& micro_batch) cons
   return of(1) + static_cast<double>(micro_batch.samples - 1) * (of(2) - of(1));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

@@ -7,13 +7,13 @@
 #include "experiments/runner/run/parallel_simulations.h"
 #include "experiments/tools/advise/candidate.h"
 
-namespace ringside {
+namespace ringside::tools::advise {
 
-/// Simulates candidates' micro-batches on one device with memory for anything. Nothing is known of
-/// a micro-batch before measure() was called for it.
+/// Simulates candidates' micro-batches on one device with unlimited memory. Call measure() for a
+/// micro-batch before asking for its figures.
 class SingleDeviceProfile {
  public:
-  SingleDeviceProfile(const Question& question, const Simulate& simulate);
+  SingleDeviceProfile(const Question& question, const runner::Simulate& simulate);
 
   /// Simulates those of these micro-batches that are not known yet. Blocks. Throws Error if a
   /// simulation fails; returns false if the user interrupts.
@@ -21,7 +21,7 @@ class SingleDeviceProfile {
 
   /// Milliseconds of forward and backward; the micro-batch must be known.
   double compute_ms(const MicroBatch& micro_batch) const;
-  /// Bytes of a device beside parameters, gradients and optimizer state, extrapolated from
+  /// Bytes of a device besides parameters, gradients and optimizer state, extrapolated from
   /// micro-batches of one and of two samples, which must be known.
   double activation_bytes(const MicroBatch& micro_batch) const;
 
@@ -32,8 +32,8 @@ class SingleDeviceProfile {
   };
 
   const Question& question_;
-  const Simulate& simulate_;
+  const runner::Simulate& simulate_;
   std::map<MicroBatch, Measured> known_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::advise

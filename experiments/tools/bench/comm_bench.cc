@@ -6,7 +6,7 @@
 #include "experiments/tools/bench/comm_measured.h"
 #include "peer/comm/algorithms/algorithms.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 CommRow measured(const CommOperation& operation, std::optional<Algorithm> algorithm, int world,
                  std::int64_t count, std::vector<double> us) {
@@ -72,4 +72,4 @@ void run_comm_bench(const CommBench& bench, const Report& report) {
     bench.cluster ? bench_simulation(bench, world, report) : bench_processes(bench, world, report);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -15,7 +15,7 @@
 #include "experiments/tools/bench/interleaving.h"
 #include "experiments/tools/bench/reference_libraries.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 struct CommBench {
   std::vector<std::string> operations;
@@ -68,4 +68,4 @@ std::string text_of(const CommRow& row);
 /// and how many elements were wrong.
 std::string notes_of(const std::vector<CommRow>& rows);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

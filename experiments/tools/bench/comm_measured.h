@@ -8,7 +8,7 @@
 #include "experiments/tools/bench/comm_bench.h"
 #include "experiments/tools/bench/rank/operations.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// A row with the `us` microseconds of every call.
 CommRow measured(const CommOperation& operation, std::optional<Algorithm> algorithm, int world,
@@ -23,4 +23,4 @@ void bench_processes(const CommBench& bench, int world, const Report& report);
 /// The same between simulated ranks: one call each, in virtual time.
 void bench_simulation(const CommBench& bench, int world, const Report& report);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 #include "experiments/tools/bench/reference_libraries.h"
 #include "peer/comm/nccl/communicator.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// What NCCL needs in the process of a rank of several that share a GPU.
@@ -120,4 +120,4 @@ void bench_processes(const CommBench& bench, int world, const Report& report) {
   contest.close();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

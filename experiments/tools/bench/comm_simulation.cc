@@ -8,7 +8,7 @@
 #include "experiments/tools/bench/own_ranks.h"
 #include "peer/comm/sim/communicator.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// Virtual seconds of one call, from the last begin to the last end.
@@ -28,7 +28,7 @@ double simulated_seconds(const CommBench& bench, const CommOperation& operation,
       const Operands operands = operands_of(*device, operation, count, rank, world);
       comm->barrier();
       begin = std::max(begin, simulated->now());
-      ringside::begin(*comm, operation, operands)->wait();
+      ringside::tools::bench::begin(*comm, operation, operands)->wait();
       end = std::max(end, simulated->now());
     });
   }
@@ -51,4 +51,4 @@ void bench_simulation(const CommBench& bench, int world, const Report& report) {
       }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/bench/comm_bench.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// The algorithm; of another library, the library.
@@ -73,10 +73,10 @@ std::string notes_of(const std::vector<CommRow>& rows) {
   }
   std::string out;
   for (const auto& [operation, sizes] : all) {
-    std::vector<TableLine> lines = {{operation}};
+    std::vector<runner::TableLine> lines = {{operation}};
     for (const int world : worlds) lines[0].push_back(fmt::format("world {}", world));
     for (const auto& [size, by_world] : sizes) {
-      TableLine& line = lines.emplace_back(TableLine{size_text(size)});
+      runner::TableLine& line = lines.emplace_back(runner::TableLine{size_text(size)});
       for (const int world : worlds) {
         const auto cell = by_world.find(world);
         if (cell == by_world.end()) {
@@ -92,7 +92,7 @@ std::string notes_of(const std::vector<CommRow>& rows) {
       }
     }
     out += "\n";
-    out += text_table(lines, 60);
+    out += runner::text_table(lines, 60);
   }
   std::int64_t wrong = 0;
   bool checked = false, beside = false;
@@ -114,4 +114,4 @@ std::string notes_of(const std::vector<CommRow>& rows) {
               : "N/A (a simulation moves no values)");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

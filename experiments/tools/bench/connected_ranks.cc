@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/local_socket.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// How long a rank that does not read is waited for. Meanwhile no other one is answered.
@@ -86,4 +86,4 @@ void ConnectedRanks::cut_off(int rank, const std::string& cause) {
                             r < names_.size() ? names_[r] : fmt::format("rank {}", r), cause));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -9,7 +9,7 @@
 #include "core/base/json_line.h"
 #include "core/launch/rank_host.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Ranks that others have started, and that have connected with this process.
 class ConnectedRanks : public RankHost {
@@ -42,4 +42,4 @@ class ConnectedRanks : public RankHost {
   bool over_ = false;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 CallTimes call_times(std::vector<double> us, std::int64_t bytes, double bus_factor) {
   std::sort(us.begin(), us.end());
@@ -53,4 +53,4 @@ void interleave(const std::vector<Contender*>& contenders, const Interleaving& t
     }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -9,7 +9,7 @@
 
 #include "experiments/tools/bench/rank_group.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Times of all calls in microseconds, bandwidths in GB/s (1e9 bytes) of the median.
 struct CallTimes {
@@ -44,4 +44,4 @@ struct Contender {
 void interleave(const std::vector<Contender*>& contenders, const Interleaving& turns,
                 RankGroup::From from = RankGroup::From::last_begin);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

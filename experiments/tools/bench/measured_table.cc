@@ -16,7 +16,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 using nlohmann::json;
@@ -204,4 +204,4 @@ MeasuredTable read_measured_table(const std::filesystem::path& file, const std::
   return all.is_object() ? read_rows(all, file, operation, world) : read_columns(text, file);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 struct MeasuredTable {
   std::int64_t ranks = 0;             // 0 if the table does not say how many there were
@@ -24,4 +24,4 @@ struct MeasuredTable {
 MeasuredTable read_measured_table(const std::filesystem::path& file, const std::string& operation,
                                   std::int64_t world);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

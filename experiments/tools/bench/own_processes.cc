@@ -6,21 +6,21 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/launch/rank_link.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/bench/own_ranks.h"
 #include "experiments/tools/bench/ps_bounds.h"
 #include "experiments/tools/bench/ps_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 RunPlan plan_of(const std::vector<OwnProcess>& processes, double timeout_s) {
   RunPlan plan;
   plan.id = "bench";
   plan.scheme = "independent";
-  plan.options = default_options(plan.scheme);
+  plan.options = runner::default_options(plan.scheme);
   plan.world = static_cast<int>(processes.size());
   plan.train.timeout_s = timeout_s;
   for (int r = 0; r < plan.world; ++r)
@@ -66,7 +66,7 @@ std::unique_ptr<BenchRank> make_ps_rank(LauncherLink& link, const nlohmann::json
       .reach = {.keys = ps.at("keys")}};
   std::optional<SpinBarrier> barrier;
   if (roles.works()) barrier.emplace(link.store(), roles.rank, roles.workers, roles.timeout_s);
-  return std::make_unique<PsRank>(roles, find_device("cpu").links, link.store(),
+  return std::make_unique<PsRank>(roles, runner::find_device("cpu").links, link.store(),
                                   std::move(barrier));
 }
 
@@ -106,9 +106,9 @@ bool be_bench_rank(LauncherLink& link) {
     const std::unique_ptr<BenchRank> rank = make_rank(link, *work);
     return serve(line, link.rank(), *rank);
   } catch (const std::exception& error) {
-    line.say({{"error", explain(error)}});
+    line.say({{"error", error_text(error)}});
     return false;
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

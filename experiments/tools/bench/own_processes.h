@@ -9,7 +9,7 @@
 #include "core/launch/launch.h"
 #include "experiments/tools/bench/rank_group.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// One process: its name in errors, if it is not "rank 0" and so on, and what it is told to be.
 struct OwnProcess {
@@ -33,4 +33,4 @@ std::unique_ptr<RankGroup> start_ranks(const std::string& name, const RankProgra
 /// Errors go to the bench; returns whether there was none.
 bool be_bench_rank(LauncherLink& link);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

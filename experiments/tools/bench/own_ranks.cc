@@ -12,7 +12,7 @@
 #include "peer/comm/shm/communicator.h"
 #include "peer/comm/sum.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// The values, which are in the host's memory.
@@ -134,4 +134,4 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
                                    std::move(note));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 #include "experiments/tools/bench/rank/serve.h"
 #include "experiments/tools/bench/spin_barrier.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The tensors of an operation: `array` has `count` elements, `part` is this rank's part of it, and
 /// `other`, of which only all_to_all makes use, is as large as the array.
@@ -63,4 +63,4 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
                                        const std::vector<Algorithm>& algorithms, Store& store,
                                        int rank, int ranks, double timeout_s);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -6,7 +6,7 @@
 #include "experiments/tools/bench/ps_contest.h"
 #include "experiments/tools/bench/ps_way.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr std::int64_t element = sizeof(float);
@@ -79,4 +79,4 @@ void run_ps_bench(const PsBench& bench, const std::function<void(const PsRow&)>&
     for (const int servers : bench.servers) bench_one(bench, workers, servers, report);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -15,7 +15,7 @@
 #include "ps/protocol/partition.h"
 #include "ps/schemes/ps_options.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 struct PsBench {
   std::vector<int> workers, servers;
@@ -68,4 +68,4 @@ std::string text_of(const PsRow& row);
 /// The text after the rows: how bandwidths and bounds are meant, and how many elements were wrong.
 std::string notes_of(const std::vector<PsRow>& rows);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

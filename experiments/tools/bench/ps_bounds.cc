@@ -18,7 +18,7 @@
 #include "experiments/tools/bench/ps_values.h"
 #include "ps/transport/zmq/round_trips.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr int processes = 2;
@@ -198,4 +198,4 @@ std::unique_ptr<BenchRank> make_bound_rank(int rank, int tcp, int unix_socket, S
   return std::make_unique<BoundRank>(rank, tcp, unix_socket, store, timeout_s);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

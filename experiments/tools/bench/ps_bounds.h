@@ -12,7 +12,7 @@
 #include "experiments/tools/bench/rank_group.h"
 #include "experiments/tools/bench/spin_barrier.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The ways of the two processes that measure bounds. For an array of S bytes:
 /// copy-1, copy-2: S bytes are copied to a second array and from there to a third, by one process,
@@ -32,4 +32,4 @@ std::unique_ptr<RankGroup> start_bounds(const RankProgram& program, double timeo
 std::unique_ptr<BenchRank> make_bound_rank(int rank, int tcp, int unix_socket, Store& store,
                                            double timeout_s);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

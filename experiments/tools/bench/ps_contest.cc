@@ -12,7 +12,7 @@
 #include "experiments/tools/bench/ps_bounds.h"
 #include "experiments/tools/bench/ps_way.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr std::int64_t element_bytes = sizeof(float);
@@ -94,4 +94,4 @@ void run_ps_contest(const PsBench& bench, int workers, int servers, RankGroup& r
     for (const PsRow& row : of_size) report(row);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -5,7 +5,7 @@
 
 #include "experiments/tools/bench/ps_bench.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Measures every size in every way of the bench, and then reports the rows. `ranks` are `workers`
 /// workers, then the dedicated servers; `bounds` comes from start_bounds(). Throws Error as
@@ -13,4 +13,4 @@ namespace ringside {
 void run_ps_contest(const PsBench& bench, int workers, int servers, RankGroup& ranks,
                     RankGroup& bounds, const std::function<void(const PsRow&)>& report);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -13,7 +13,7 @@
 #include "experiments/tools/bench/ps_way.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// What the ranks of a job may leave in its store. Every size, way and server of a bench takes a
@@ -21,12 +21,12 @@ namespace {
 constexpr StoreLimits limits_of_jobs{.bytes = 64 << 20, .questions = 1 << 20};
 
 int most_streams(const PsJob& job) {
-  return job.workers + job.servers + static_cast<int>(most_unknown);
+  return job.workers + job.servers + static_cast<int>(runner::most_unknown);
 }
 
 }  // namespace
 
-Rendezvous meeting_of(const PsJob& job) {
+runner::Rendezvous meeting_of(const PsJob& job) {
   return {
       .address = job.address,
       .port = job.port,
@@ -37,10 +37,10 @@ Rendezvous meeting_of(const PsJob& job) {
 }
 
 void check(const PsJob& job) {
-  const Rendezvous meeting = meeting_of(job);
+  const runner::Rendezvous meeting = meeting_of(job);
   const bool keyed = !meeting.keys.empty();
-  check_address(meeting.address_option, meeting.address, keyed);
-  if (!job.reach.address.empty()) check_address("DMLC_NODE_HOST", job.reach.address, keyed);
+  runner::check_address(meeting.address_option, meeting.address, keyed);
+  if (!job.reach.address.empty()) runner::check_address("DMLC_NODE_HOST", job.reach.address, keyed);
   const auto within = [](const char* variable, int value, int least, int most) {
     if (value < least || value > most)
       throw Error("{} = {} must lie between {} and {}", variable, value, least, most);
@@ -64,14 +64,14 @@ std::int64_t open_files_of_scheduler(const PsJob& job) {
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
   const auto bounds = start_bounds(bench.program, bench.timeout_s, patience);
-  JobListener listener(meeting_of(job), job.reach.address, job.workers, most_streams(job),
-                       bench.timeout_s);
-  reports.on_listening(listener.port());
-  Gathering gathering(job, bench, listener, reports);
+  const auto listener = runner::listen_for_job(meeting_of(job), job.reach.address, job.workers,
+                                               most_streams(job), bench.timeout_s);
+  reports.on_listening(listener->port());
+  Gathering gathering(job, bench, *listener, reports);
   const std::vector<std::string> names =
       names_of_ranks({.workers = job.workers, .servers = job.servers});
   auto lines = gathering.gather();
-  listener.close();
+  listener->close();
   RankGroup ranks("bench ps",
                   std::make_unique<ConnectedRanks>(std::move(lines), names, reports.on_refused),
                   job.workers + job.servers, patience, names, limits_of_jobs);
@@ -81,4 +81,4 @@ void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& rep
     reports.on_refused(fmt::format("{} did not hear that the job is over", fmt::join(left, ", ")));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

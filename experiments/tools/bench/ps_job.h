@@ -11,7 +11,7 @@
 #include "experiments/runner/hosts/rendezvous.h"
 #include "experiments/tools/bench/ps_bench.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The scheduler leads the bench, and serves the store through which the others find each other.
 enum class PsRole : std::uint8_t { worker, server, scheduler };
@@ -33,7 +33,7 @@ struct PsJob {
 };
 
 /// The rendezvous of the job's processes.
-Rendezvous meeting_of(const PsJob& job);
+runner::Rendezvous meeting_of(const PsJob& job);
 
 /// Throws Error for an address that other hosts reach without keys, and for numbers that no job can
 /// have.
@@ -64,4 +64,4 @@ void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& rep
 [[noreturn]] void join_ps_job(const PsJob& job, double timeout_s,
                               const std::function<void(const std::string&)>& say);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -12,14 +12,14 @@
 #include "core/base/waiting_time.h"
 #include "experiments/tools/bench/ps_way.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr double nap_s = 0.05;
 
 }  // namespace
 
-Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+Gathering::Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener& listener,
                      const PsJobReports& reports)
     : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
@@ -46,7 +46,7 @@ std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
 }
 
 void Gathering::wait_for_all() {
-  PendingConnections newcomers(listener_, refusals_);
+  runner::PendingConnections newcomers(listener_, refusals_);
   WaitingTime waited(seconds_now(), nap_s);
   while (!missing().empty()) {
     if (bench_.interrupted()) throw Error("interrupted");
@@ -64,20 +64,20 @@ std::vector<std::string> Gathering::missing() const {
   return names;
 }
 
-void Gathering::listen(PendingConnections& newcomers) {
+void Gathering::listen(runner::PendingConnections& newcomers) {
   std::vector<int> files = newcomers.files();
   const std::size_t first = files.size();
   for (const Process& process : joined_)
     files.push_back(process.line ? process.line->socket() : -1);
-  std::vector<bool> ready = poll_files(files);
+  std::vector<bool> ready = runner::poll_files(files);
   // Whoever has a place says nothing more, unless it ends: then another may have the place.
   for (std::size_t rank = 0; rank < joined_.size(); ++rank)
     if (ready[first + rank]) joined_[rank] = {};
   ready.resize(first);
-  for (AcceptedConnection& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
+  for (runner::AcceptedConnection& newcomer : newcomers.hear(ready)) admit(newcomers, newcomer);
 }
 
-void Gathering::admit(PendingConnections& newcomers, AcceptedConnection& newcomer) {
+void Gathering::admit(runner::PendingConnections& newcomers, runner::AcceptedConnection& newcomer) {
   try {
     const nlohmann::json& join = newcomer.said->at("join");
     const auto role = value_named<PsRole>(join.at("role").get<std::string>());
@@ -99,7 +99,7 @@ void Gathering::admit(PendingConnections& newcomers, AcceptedConnection& newcome
 }
 
 void Gathering::check_fits(const nlohmann::json& join, PsRole role,
-                           const std::optional<KeyHolder>& holder) const {
+                           const std::optional<ps::KeyHolder>& holder) const {
   const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
   if (workers != job_.workers || servers != job_.servers)
     throw Error(
@@ -129,4 +129,4 @@ std::size_t Gathering::place_for(PsRole role, int asked) const {
   throw Error("the job has all its {}s", name_of(role));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

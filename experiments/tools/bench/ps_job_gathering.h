@@ -9,7 +9,7 @@
 #include "experiments/runner/hosts/pending_connections.h"
 #include "experiments/tools/bench/ps_job.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Gives the processes of a job their ranks in order of arrival. A process sends {"join": {"role",
 /// "worker", "workers", "servers"}}. Once all have joined, each gets its rank and the settings of
@@ -18,7 +18,7 @@ namespace ringside {
 class Gathering {
  public:
   /// All outlive this object.
-  Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+  Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener& listener,
             const PsJobReports& reports);
 
   /// The lines to all ranks, by rank. Blocks until all have joined. Throws Error that names the
@@ -29,25 +29,25 @@ class Gathering {
  private:
   struct Process {
     std::unique_ptr<JsonLine> line;
-    std::optional<KeyHolder> holder;
+    std::optional<ps::KeyHolder> holder;
   };
 
   void wait_for_all();
   std::vector<std::string> missing() const;
-  void listen(PendingConnections& newcomers);
-  void admit(PendingConnections& newcomers, AcceptedConnection& newcomer);
+  void listen(runner::PendingConnections& newcomers);
+  void admit(runner::PendingConnections& newcomers, runner::AcceptedConnection& newcomer);
   /// Throws Error if the process was told of another job, or has another's key.
   void check_fits(const nlohmann::json& join, PsRole role,
-                  const std::optional<KeyHolder>& holder) const;
+                  const std::optional<ps::KeyHolder>& holder) const;
   /// Throws Error if the process has come twice, or one too many has come.
   std::size_t place_for(PsRole role, int asked) const;
 
   const PsJob& job_;
   const PsBench& bench_;
-  JobListener& listener_;
-  Refusals refusals_;
+  ps::StreamListener& listener_;
+  runner::Refusals refusals_;
   std::vector<std::string> names_;
   std::vector<Process> joined_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -14,7 +14,7 @@
 #include "experiments/tools/bench/ps_job.h"
 #include "experiments/tools/bench/ps_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 [[noreturn]] void end(bool well, const std::string& complaint) {
@@ -73,7 +73,8 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
   ps::Reach reach = job.reach;
   if (reach.keys.empty() || job.role != PsRole::server) return reach;
   if (!reach.address.empty()) return reach;
-  reach.address = own_address_towards(job.address, "set DMLC_NODE_HOST to this host's address");
+  reach.address =
+      runner::own_address_towards(job.address, "set DMLC_NODE_HOST to this host's address");
   say(fmt::format(
       "this server listens at {}, by which it reaches the scheduler (DMLC_NODE_HOST sets another)",
       reach.address));
@@ -85,9 +86,9 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
 void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
   constexpr const char* says_why = "the scheduler has ended; it says why";
-  LeaderLink leader(meeting_of(job), timeout_s, timeout_s);
+  auto leader = runner::connect_to_leader(meeting_of(job), timeout_s, timeout_s);
   std::atomic<bool> placed = false;
-  RankLink link(std::make_unique<JsonLine>(leader.release_socket()), [&](const std::string& why) {
+  RankLink link(std::make_unique<JsonLine>(leader->release_socket()), [&](const std::string& why) {
     // Whatever this process waits for does not come any more.
     if (placed)
       end(false, why.empty() ? says_why
@@ -97,7 +98,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
   placed = true;
   roles.reach = reach_of(job, say);
   std::optional<PsRank> rank;
-  rank.emplace(roles, find_device("cpu").links, link.store(), std::nullopt);
+  rank.emplace(roles, runner::find_device("cpu").links, link.store(), std::nullopt);
   const auto hear = [&](double patience_s) {
     auto message = link.hear(patience_s);
     if (!message) end(false, says_why);
@@ -108,8 +109,8 @@ void join_ps_job(const PsJob& job, double timeout_s,
   if (well && roles.works()) rank.reset();  // tells the servers
   placed = false;                           // the scheduler ends once all have
   link.stop_sending();
-  leader.finish();
+  leader.reset();
   end(well, fmt::format("{} failed; the scheduler says why", roles.name()));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

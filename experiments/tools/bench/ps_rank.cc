@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// A part of a store, whose keys nobody else uses.
@@ -75,4 +75,4 @@ void PsRank::meet() {
     current_->meet();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 #include "experiments/tools/bench/rank/serve.h"
 #include "experiments/tools/bench/spin_barrier.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// A rank that keeps connections for several ways and uses one of them at a time. Its operation is
 /// named by its ways: "ipc/bsp,tcp/bsp".
@@ -39,4 +39,4 @@ class PsRank : public BenchRank {
   int connections_ = 0;  // so far
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

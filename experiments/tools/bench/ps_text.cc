@@ -4,7 +4,7 @@
 
 #include "experiments/tools/bench/ps_bench.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 nlohmann::ordered_json to_json(const PsRow& row) {
   return {{"operation", "push_pull"},
@@ -63,4 +63,4 @@ std::string notes_of(const std::vector<PsRow>& rows) {
       wrong, wrong == 0 ? "OK" : "FAILED");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

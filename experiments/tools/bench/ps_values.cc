@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr std::int64_t period = 31;
@@ -69,4 +69,4 @@ std::int64_t count_wrong_values(std::span<const float> values, std::int64_t firs
   return least;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

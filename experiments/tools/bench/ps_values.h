@@ -6,7 +6,7 @@
 
 #include "ps/protocol/consistency.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Worker `worker`'s gradient of a round. Each element differs from its values in the 30 rounds
 /// before, so values of an earlier round are recognised as wrong. The elements are small whole
@@ -25,4 +25,4 @@ void fill_gradient(std::span<float> gradient, int worker, std::int64_t round);
 std::int64_t count_wrong_values(std::span<const float> values, std::int64_t first,
                                 std::int64_t round, int workers, ps::Consistency consistency);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

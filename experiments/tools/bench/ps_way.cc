@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/nearest.h"
 #include "experiments/tools/bench/ps_values.h"
 #include "ps/protocol/parameter_server.h"
 #include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// The bench itself looks after its ranks. For a server a worker may be silent for longer: while
@@ -151,7 +151,7 @@ void PsWay::serve(const ps::Connection& connection) {
     ps::serve(serving_context_, *connection.channel, server, model_.parameter_count());
   } catch (const std::exception& error) {
     std::lock_guard lock(failure_mutex_);
-    failure_ = explain(error);
+    failure_ = error_text(error);
   }
 }
 
@@ -186,4 +186,4 @@ void PsWay::check_round() {
                                  chunk.begin, rounds_ - 1, plan_.world, way_.consistency);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

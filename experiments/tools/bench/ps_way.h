@@ -14,7 +14,7 @@
 #include "ps/schemes/ps.h"
 #include "ps/schemes/replica_link.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The roles of one rank. Workers come first: rank w is worker w, and, if servers are dedicated,
 /// rank `workers` + s is server s; if they are beside workers, server s is on rank s.
@@ -101,4 +101,4 @@ class PsWay {
   std::jthread server_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

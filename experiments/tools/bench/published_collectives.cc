@@ -12,7 +12,7 @@
 #include "experiments/tools/bench/measured_table.h"
 #include "experiments/tools/bench/rank/operations.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr std::string_view table_name = "collective";
@@ -94,16 +94,16 @@ void check_bench(const PublishedCollective& one, const std::string& place) {
   }
 }
 
-bool is_collective(const TomlValue& one) {
+bool is_collective(const runner::TomlValue& one) {
   return one.path.size() == 1 && one.path[0] == table_name && !one.elements.empty();
 }
 
 /// Whether figure `i` is a time and no busbw.
 bool is_time(const PublishedCollective& one, std::size_t i) { return one.sizes[i] < mib; }
 
-std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name,
-                                      bool tuning) {
-  std::vector<PublishedFigure> figures;
+std::vector<runner::PublishedFigure> simulate(const PublishedCollective& one,
+                                              const std::string& name, bool tuning) {
+  std::vector<runner::PublishedFigure> figures;
   CommBench bench = bench_of(one);
   if (!tuning) bench.cluster->collective.tuning = sim::CollectiveTuning::rings;
   const double error = bench.cluster->collective.error;
@@ -112,18 +112,18 @@ std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std:
     const bool fitted = std::any_of(one.fitted.begin(), one.fitted.end(),
                                     [&](std::int64_t size) { return size * mib == one.sizes[i]; });
     const double here = is_time(one, i) ? row.p50 : row.bus_bw;
-    figures.push_back(
-        {.experiment = name,
-         .label = one.label,
-         .world = row.world,
-         .figure = figure_of(one, i),
-         .published =
-             is_time(one, i) ? busbw_of(one, one.sizes[i], 1) / one.busbw[i] : one.busbw[i],
-         .here = here,
-         .interval = error == 0 ? std::nullopt
-                                : std::optional(Interval{here / (1 + error), here * (1 + error)}),
-         .fitted = fitted,
-         .assumed = {bench.cluster->name, bench.cluster->assumed}});
+    figures.push_back({.experiment = name,
+                       .label = one.label,
+                       .world = row.world,
+                       .figure = figure_of(one, i),
+                       .published = is_time(one, i) ? busbw_of(one, one.sizes[i], 1) / one.busbw[i]
+                                                    : one.busbw[i],
+                       .here = here,
+                       .interval = error == 0 ? std::nullopt
+                                              : std::optional(runner::Interval{here / (1 + error),
+                                                                               here * (1 + error)}),
+                       .fitted = fitted,
+                       .assumed = {bench.cluster->name, bench.cluster->assumed}});
   });
   return figures;
 }
@@ -143,7 +143,7 @@ CommBench bench_of(const PublishedCollective& one) {
   bench.algorithms = {Algorithm::native};
   bench.worlds = {static_cast<int>(one.world)};
   bench.sizes = one.sizes;
-  bench.cluster = read_cluster(one.cluster);
+  bench.cluster = runner::read_cluster(one.cluster);
   return bench;
 }
 
@@ -156,20 +156,21 @@ std::string figure_of(const PublishedCollective& one, std::size_t i) {
 
 bool lists_collectives(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
-  const auto values = read_toml(file);
+  const auto values = runner::read_toml(file);
   return std::any_of(values.begin(), values.end(), is_collective);
 }
 
 std::vector<PublishedCollective> read_collectives(const std::filesystem::path& file) {
   std::vector<PublishedCollective> out;
-  for (const TomlValue& value : read_toml(file)) {
+  for (const runner::TomlValue& value : runner::read_toml(file)) {
     if (!is_collective(value))
       throw Error(
           "{}: {} does not belong into a file of collectives, which has tables [[{}]] alone",
           value.place, fmt::join(value.path, "."), table_name);
-    for (const TomlElement& element : value.elements) {
+    for (const runner::TomlElement& element : value.elements) {
       PublishedCollective& one = out.emplace_back();
-      for (const TomlValue& field : element.values) put(field, fields_of(one), table_name);
+      for (const runner::TomlValue& field : element.values)
+        runner::put(field, fields_of(one), table_name);
       check(one, element.place);
       const auto beside = [&](const std::string& name) {
         return (file.parent_path() / name).lexically_normal().string();
@@ -190,9 +191,9 @@ std::vector<PublishedCollective> read_collectives(const std::filesystem::path& f
   return out;
 }
 
-std::vector<PublishedFigure> simulate_collectives(const std::vector<PublishedCollective>& all,
-                                                  const std::string& experiment, bool tuning) {
-  std::vector<PublishedFigure> figures;
+std::vector<runner::PublishedFigure> simulate_collectives(
+    const std::vector<PublishedCollective>& all, const std::string& experiment, bool tuning) {
+  std::vector<runner::PublishedFigure> figures;
   for (const PublishedCollective& one : all) {
     const auto of_one = simulate(one, experiment, tuning);
     figures.insert(figures.end(), of_one.begin(), of_one.end());
@@ -200,4 +201,4 @@ std::vector<PublishedFigure> simulate_collectives(const std::vector<PublishedCol
   return figures;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

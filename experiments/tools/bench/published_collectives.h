@@ -10,7 +10,7 @@
 #include "experiments/runner/report/published.h"
 #include "experiments/tools/bench/comm_bench.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// One table [[collective]] of a file: the bandwidth of an operation by size, as nccl-tests defines
 /// it, on the first `world` devices of a cluster.
@@ -47,8 +47,7 @@ std::string figure_of(const PublishedCollective& one, std::size_t i);
 
 /// Simulates all of them, of which `experiment` is the name in tables; without `tuning` on rings
 /// alone (CollectiveTuning::rings). Blocks, and throws Error as run_comm_bench() does.
-std::vector<PublishedFigure> simulate_collectives(const std::vector<PublishedCollective>& all,
-                                                  const std::string& experiment,
-                                                  bool tuning = true);
+std::vector<runner::PublishedFigure> simulate_collectives(
+    const std::vector<PublishedCollective>& all, const std::string& experiment, bool tuning = true);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

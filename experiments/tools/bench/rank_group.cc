@@ -13,7 +13,7 @@
 #include "core/base/waiting_time.h"
 #include "core/launch/process_end.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr int group_poll_ms = 100;
@@ -180,4 +180,4 @@ void RankGroup::give_up(const std::string& said) const {
       said, patience_.timeout_s, fmt::join(missing, ", "));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -14,7 +14,7 @@
 #include "core/launch/store_server.h"
 #include "experiments/tools/bench/rank/operations.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// The most ranks of one bench on this host.
 inline constexpr int most_processes = 64;
@@ -88,4 +88,4 @@ class RankGroup : private RankEvents {
   std::unique_ptr<RankHost> host_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -20,7 +20,7 @@
 #include "experiments/tools/bench/connected_ranks.h"
 #include "ps/protocol/rendezvous.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr const char* installed = "installed";
@@ -229,4 +229,4 @@ std::unique_ptr<RankGroup> start_reference_library(const ReferenceLibrary& libra
       std::move(patience));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

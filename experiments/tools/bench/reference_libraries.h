@@ -11,7 +11,7 @@
 #include "core/launch/subprocess_group.h"
 #include "experiments/tools/bench/rank_group.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 struct ReferenceLibrary {
   std::string name;
@@ -34,4 +34,4 @@ std::vector<ReferenceLibrary> find_reference_libraries(const std::vector<std::st
 std::unique_ptr<RankGroup> start_reference_library(const ReferenceLibrary& library, int world,
                                                    const RankProgram& program, Patience patience);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 constexpr const char* barrier_key = "bench/barrier";
@@ -48,4 +48,4 @@ void SpinBarrier::meet() {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

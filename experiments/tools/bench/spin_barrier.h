@@ -6,7 +6,7 @@
 #include "core/comm/store.h"
 #include "core/shm/mapping.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// Each of the `ranks` ranks has an object of its own.
 class SpinBarrier {
@@ -25,4 +25,4 @@ class SpinBarrier {
   double timeout_s_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

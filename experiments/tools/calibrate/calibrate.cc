@@ -6,7 +6,7 @@
 #include "core/base/processor.h"
 #include "core/sim/cluster_check.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 
 std::string calibration_name(std::int64_t threads, int hosts, InterHostBackend between) {
   return fmt::format("{}{}, {} thread{} a rank{}",
@@ -58,4 +58,4 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
   return cluster;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

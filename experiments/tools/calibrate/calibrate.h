@@ -1,4 +1,4 @@
-// The calibration of this machine: a measurement from which simulations predict runs on it.
+// The calibration of this machine: measurements from which simulations predict runs on it.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 #include "core/sim/cluster.h"
 #include "experiments/runner/run/run.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 
 /// The trainings that are timed, each several times as rounds that lie apart.
 struct TimedTrainings {
   double warming_s = 0.05, timed_s = 0.15;  // of each round; caches and clocks are warm by then
   int rounds = 3;
-  /// Whether operations share the time of a step that does not time them: on a GPU the marks
+  /// Whether the operations' times are scaled to those of steps without timing: on a GPU the marks
   /// between operations take time themselves.
   bool plain_steps = false;
 };
-/// Those of a GPU, whose clocks take longer to settle, and which no other work disturbs.
+/// The trainings on a GPU, whose clocks take longer to settle, and which no other work disturbs.
 inline constexpr TimedTrainings trainings_of_gpus{
     .warming_s = 0.5, .timed_s = 1, .rounds = 1, .plain_steps = true};
 
 /// The means by which a calibration makes its runs.
 struct CalibrationSite {
-  RankStart start;
-  int hosts = 1;           // how many; ranks of a run are spread evenly over them
+  runner::RankStart start;
+  int hosts = 1;           // number of hosts; ranks of a run are spread evenly over them
   std::int64_t cores = 1;  // of each, for all of its ranks together
   std::int64_t slots = 1;  // of each: the most ranks that it may have at once
   TimedTrainings trainings{};
@@ -49,9 +49,9 @@ struct CalibrationSite {
 /// Several hosts are taken to be alike. This process measures the memory and the processor of its
 /// own host; trainings run on all hosts at once, and the slowest counts.
 ///
-/// `runs` are to be predicted: the operations of their models are timed as they are, on a rank
-/// alone and on as many ranks at once as a run keeps busy, and other operations in the precisions
-/// of the runs alone. Without runs there are figures of all precisions, from models that stand for
+/// `runs` are the runs to predict. The operations of their models are timed on one rank alone and
+/// on as many ranks at once as a run keeps busy; other operations are timed in the precisions of
+/// the runs alone. Without runs there are figures of all precisions, from models that represent
 /// others.
 sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& runs,
                            const CalibrationSite& site,
@@ -62,8 +62,8 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
 /// curves.h). With `around`, all else is that machine's: its host, links, collectives, messages and
 /// number of GPUs, and also the peaks and the bandwidth, of which efficiencies are shares. Without
 /// one the machine has a single GPU; its peaks are the fastest products, and its host, the link to
-/// it and messages are measured too, on this process's processor. What neither shows is taken from
-/// a class or a dtype that was measured, and is marked as assumed.
+/// it and messages are measured too, on this process's processor. A missing figure is taken from a
+/// class or a dtype that was measured, and is marked as assumed.
 ///
 /// Blocks for about ten seconds for each training of the runs, and for twenty more without
 /// `around`; nothing else should run on the GPU. Throws Error as calibrate() does. `runs` is not
@@ -72,15 +72,15 @@ sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const Calibrati
                                const std::optional<sim::ClusterSpec>& around,
                                const std::function<void(const std::string&)>& told);
 
-/// The name of a calibration's cluster. It names the machine, the threads of a rank and, of several
-/// hosts, how many there are and what moves values between them, since the figures hold for these
-/// alone. That of a GPU's is the GPU's name (DeviceRow::describe).
+/// The name of a calibration's cluster. It names the machine, the threads of a rank and, for
+/// several hosts, their number and the library between them, because the figures hold for these
+/// alone. The calibration of a GPU has the GPU's name (DeviceRow::describe).
 std::string calibration_name(std::int64_t threads, int hosts = 1,
                              InterHostBackend between = InterHostBackend::gloo);
 
 // ---- the parts of calibrate()
 
-/// This machine's processor for so many ranks at once, of which nothing has been measured.
+/// This machine's processor for `ranks` ranks at once, without measured figures.
 sim::DeviceSpec processor(std::int64_t ranks);
 
 /// Measures peak, bandwidth, launch cost and efficiencies of the CPU device. Operations are timed
@@ -89,12 +89,12 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
                     std::int64_t threads, const CalibrationSite& site);
 
 /// Times the operations of a training step of every run (ClusterSpec::timed): on one rank that
-/// computes what a worker of the run computes, first alone on its host, and then beside as many
-/// that do the same as the run has ranks and the host has cores. All of them are processes, as the
-/// ranks of the run will be. What they take longer together is put down to the memory, whose width
-/// cores share. Of a device that belongs to one rank (`slots` and cores are 1), only a rank alone.
-/// Returns the operations of a step of each training, each as often as the step has it, and pieces
-/// of the model once.
+/// computes what a worker of the run computes, first alone on its host, and then together with as
+/// many equal ranks as the run has ranks and the host has cores. All of them are processes, as the
+/// ranks of the run will be. The additional time of ranks together is attributed to the memory,
+/// whose bandwidth cores share. On a device that belongs to one rank (`slots` and cores are 1),
+/// only one rank is timed. Returns the operations of a step of each training, each as often as the
+/// step has it, and pieces of the model once.
 std::vector<sim::TimedOperation> measure_models(sim::ClusterSpec& cluster,
                                                 const std::vector<RunPlan>& runs,
                                                 const CalibrationSite& site);
@@ -109,7 +109,7 @@ void measure_messages(sim::ClusterSpec& cluster, std::string_view device);
 /// Measures collectives and messages between the hosts, by a run with a worker on each.
 void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const CalibrationSite& site);
 
-// ---- what these have in common
+// ---- common parts
 
 struct Repetition {
   std::int64_t warmup = 2;  // steps that are not timed
@@ -118,13 +118,13 @@ struct Repetition {
   bool timed = true;        // whether operations are timed; else only steps are
 };
 
-/// A run in which so many ranks of every host do a lone training at once, each by itself, and time
-/// what they compute. Blocks, and returns the run's row. Throws Error if the run fails or the user
-/// interrupts.
+/// A run in which `ranks` ranks of every host do the same training at once, each by itself, and
+/// time their operations. Blocks, and returns the run's record. Throws Error if the run fails or
+/// the user interrupts.
 RunRecord timed_run(const RunPlan& training, int ranks, const Repetition& repetition,
                     const CalibrationSite& site);
 /// Makes the run, placed on the site's hosts; blocks and throws as timed_run() does. `what` names
 /// the run in errors.
 RunRecord made(RunPlan plan, const CalibrationSite& site, const std::string& what);
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

@@ -8,10 +8,10 @@
 #include "experiments/tools/calibrate/curves.h"
 #include "experiments/tools/calibrate/timed_training.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
-/// What was measured: the operations, and the mean time between two of them.
+/// The measured operations, and the mean time between two of them.
 struct Measurements {
   std::vector<sim::TimedOperation> ops;
   std::vector<double> gaps;  // seconds; one value for each plan
@@ -167,4 +167,4 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
   set_efficiency(device, all.ops);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

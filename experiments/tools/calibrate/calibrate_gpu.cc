@@ -14,7 +14,7 @@
 #include "experiments/tools/calibrate/calibrate.h"
 #include "experiments/tools/calibrate/curves.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 /// Median seconds of some calls of `work`, after one that does not count. Waits for the device.
@@ -66,7 +66,7 @@ sim::LinkSpec measure_host_link(Device& device) {
 }
 
 /// The shortest operation is hardly more than the gap between two kernels, which all others have
-/// too. Takes this gap off all of them; of the short ones a tenth is left.
+/// too. Subtracts this gap from all operations; at least a tenth of a short one is left.
 double take_off_launches(std::vector<sim::TimedOperation>& ops) {
   constexpr double least_own = 0.1;
   double launch = ops.front().us;
@@ -75,7 +75,7 @@ double take_off_launches(std::vector<sim::TimedOperation>& ops) {
   return launch;
 }
 
-/// What is assumed of the device, without what `ops` show, and with `more`.
+/// Notes the assumed figures of the device: without those that `ops` show, and with `more`.
 void note_assumed(sim::ClusterSpec& cluster, const std::vector<sim::TimedOperation>& ops,
                   std::vector<std::string> more) {
   std::set<std::string> measured = {"launch_us"};
@@ -104,12 +104,12 @@ void measure_around(sim::ClusterSpec& cluster, const RunPlan& run, const Calibra
   RunPlan plan = lone_training(run);
   site.place(plan);
   {
-    const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+    const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
     if (const auto memory = device->memory())
       cluster.device.memory_gb = 1e-9 * static_cast<double>(memory->capacity);
     cluster.pcie = measure_host_link(*device);
   }
-  cluster.peer = cluster.nic = cluster.pcie;  // the only GPU sends nothing over them
+  cluster.peer = cluster.nic = cluster.pcie;  // unused, because there is only one GPU
   told("messages");
   const double latency = cluster.pcie.latency_us;
   measure_messages(cluster, plan.device.kind);
@@ -135,7 +135,7 @@ std::vector<sim::TimedOperation> time_products(const std::vector<RunPlan>& runs,
   }
   std::vector<sim::TimedOperation> out;
   for (const auto& [precision, plan] : precisions) {
-    const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+    const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
     time_products(out, *device, precision.first, precision.second);
   }
   return out;
@@ -146,7 +146,7 @@ std::vector<sim::TimedOperation> time_products(const std::vector<RunPlan>& runs,
 sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const CalibrationSite& site,
                                const std::optional<sim::ClusterSpec>& around,
                                const std::function<void(const std::string&)>& told) {
-  const DeviceRow& row = find_device(runs.front().device.kind);
+  const runner::DeviceRow& row = runner::find_device(runs.front().device.kind);
   sim::ClusterSpec cluster = around.value_or(sim::ClusterSpec{});
   cluster.name = row.describe();
   cluster.source =
@@ -175,4 +175,4 @@ sim::ClusterSpec calibrate_gpu(const std::vector<RunPlan>& runs, const Calibrati
   return cluster;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

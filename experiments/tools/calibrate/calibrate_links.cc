@@ -13,7 +13,7 @@
 #include "experiments/tools/calibrate/calibrate.h"
 #include "peer/comm/shm/communicator.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 constexpr double timeout_s = 30, micro = 1e-6;
@@ -93,17 +93,17 @@ struct EchoRank {
   RankContext context;
 };
 
-/// Returns the medians of several tries: waking the other end up costs a few microseconds or
-/// several times as many, as the system finds its core asleep, for as long as a try lasts.
-EchoTimes echo(const EchoSeries& series, const Links& links) {
+/// Returns the medians of several tries: waking the other end up takes a few microseconds, or
+/// several times as long for a whole try if its core sleeps.
+runner::EchoTimes echo(const runner::EchoSeries& series, const Links& links) {
   constexpr int tries = 9;
   const RunPlan plan = echo_plan();
   std::vector<double> wall, sending;
   for (int i = 0; i < tries; ++i) {
     MemoryStore store;
     const EchoRank server(plan, 1, store, links), worker(plan, 0, store, links);
-    std::jthread serving([&] { Echo(server.context).answer(series); });
-    const EchoTimes now = Echo(worker.context).ask(series);
+    std::jthread serving([&] { runner::Echo(server.context).answer(series); });
+    const runner::EchoTimes now = runner::Echo(worker.context).ask(series);
     wall.push_back(now.wall_s);
     sending.push_back(now.send_s);
   }
@@ -140,8 +140,9 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 
 void measure_messages(sim::ClusterSpec& cluster, std::string_view device) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const Links& links = find_device(device).links;
-  const EchoTimes of_small = echo({200, small}, links), of_large = echo({200, large}, links);
+  const Links& links = runner::find_device(device).links;
+  const runner::EchoTimes of_small = echo({200, small}, links),
+                          of_large = echo({200, large}, links);
   // Both ends do about the same work. The rest of the time the receiver wakes up.
   cluster.message.send_us = cluster.message.receive_us = of_small.send_s / micro;
   const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / 1e6);
@@ -154,7 +155,7 @@ void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const Cali
   plan.id = "links";
   plan.purpose = Purpose::links;
   plan.scheme = "independent";
-  plan.options = default_options(plan.scheme);
+  plan.options = runner::default_options(plan.scheme);
   plan.promise = Promise::own_algorithm;
   plan.world = site.hosts;
   plan.servers = 1;
@@ -172,10 +173,10 @@ void measure_network(sim::ClusterSpec& cluster, std::int64_t threads, const Cali
   cluster.collective.network_us_per_mb = times.collective_us_per_mb;
   cluster.message.network_us = times.message_us;
   cluster.message.network_us_per_mb = times.message_us_per_mb;
-  // What is left of a message's way when both ends have done their work, and without the latency
-  // that messages within a host have too.
+  // The rest of a message's time, without the work of both ends and without the latency of messages
+  // within a host.
   cluster.nic.latency_us =
       std::max(0.0, times.message_wall_us - 2 * times.message_us - 2 * cluster.pcie.latency_us);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

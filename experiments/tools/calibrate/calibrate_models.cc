@@ -11,7 +11,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/calibrate/calibrate.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 double step_of(const RunRecord& row) { return 1e-3 * row.step_ms.median; }
@@ -25,7 +25,7 @@ std::int64_t steps_in(double seconds, double step, std::int64_t least, std::int6
 using OpKey = std::tuple<std::string, std::string, double, double>;
 struct MeanTime {
   double us = 0;
-  double count = 0;  // how often a step has the operation
+  double count = 0;  // number of times that a step has the operation
 };
 using OpTimes = std::map<OpKey, MeanTime>;
 
@@ -44,9 +44,9 @@ OpTimes mean_times(const RunRecord& row, std::vector<sim::TimedOperation> RankRe
   return out;
 }
 
-/// The operations of a training. In a step of many operations some are always held up, which
-/// medians of single operations do not show, and of several ranks the slowest counts: so the
-/// operations get shares of what a step of all ranks takes, `step` seconds.
+/// The operations of a training. In a step of many operations some are always delayed, which
+/// medians of single operations do not show, and the slowest of several ranks decides. So the
+/// operations get shares of the time of a step of all ranks, `step` seconds.
 OpTimes times_in_steps(const RunRecord& row, double step) {
   OpTimes out = mean_times(row, &RankRecord::operations);
   double sum = 0;
@@ -55,16 +55,15 @@ OpTimes times_in_steps(const RunRecord& row, double step) {
   return out;
 }
 
-/// Copies, sums and updates of pieces, which no step counts.
+/// Copies, sums and updates of pieces, which are outside of steps.
 OpTimes times_of_pieces(const RunRecord& row) {
   OpTimes out = mean_times(row, &RankRecord::pieces);
   for (auto& [key, mean] : out) mean.count = 0;
   return out;
 }
 
-/// The run that is neither among the fastest nor among the slowest, of those that nothing
-/// disturbed: other runs of the machine find it as these runs did, at one time faster than at
-/// another.
+/// The run of median speed among the undisturbed ones: the machine is faster at one time than at
+/// another, for later runs as for these.
 const RunRecord& middle(const std::vector<RunRecord>& rows) {
   std::vector<const RunRecord*> quiet, all;
   for (const RunRecord& row : rows) {
@@ -84,22 +83,22 @@ struct Rounds {
   std::vector<RunRecord> timed, plain;  // plain: whose operations were not timed
 };
 
-/// What was measured in them.
+/// The times of operations that these runs measured.
 OpTimes times_of(const Rounds& all) {
   const std::vector<RunRecord>& rounds = all.timed;
   OpTimes out =
       times_in_steps(middle(rounds), step_of(middle(all.plain.empty() ? rounds : all.plain)));
-  // What a training does itself is known better from its steps.
+  // Operations of the training itself keep their times from steps.
   out.merge(times_of_pieces(rounds.front()));
   return out;
 }
 
-/// For each operation, the part of its time `alone` in which it needs all of the memory's width:
-/// what `ranks` ranks take longer `together`, where cores that are all busy have `busy_share` of
-/// their speed without that.
+/// For each operation, the part of its time `alone` in which it needs all of the memory's
+/// bandwidth: the time by which `ranks` ranks take longer `together`, where cores that are all busy
+/// have `busy_share` of their speed even without contention for memory.
 std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& together, int ranks,
                                      double busy_share) {
-  const double each = ranks - 1 / busy_share;  // how much longer for a microsecond of memory
+  const double each = ranks - 1 / busy_share;  // additional time for a microsecond of memory
   std::map<OpKey, double> out;
   double step = 0, longer = 0, parts = 0;
   for (const auto& [op, mean] : alone) {
@@ -111,8 +110,8 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
     longer += mean.count * more / each;
     parts += mean.count * part;
   }
-  // Ranks also take cores from each other, for instance to read samples beside: what no operation
-  // can account for, or what chance gave to some of them, is spread over all.
+  // Ranks also take cores from each other, for instance to read samples. Time that no operation
+  // accounts for, or that only some have by chance, is spread over all.
   for (auto& [op, part] : out) {
     const MeanTime& mean = alone.at(op);
     if (mean.count == 0) continue;
@@ -130,7 +129,7 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
 RunRecord made(RunPlan plan, const CalibrationSite& site, const std::string& what) {
   plan.hosts = {.workers = WorkerPlacement::spread, .between = site.between};
   site.place(plan);
-  RunOutcome outcome = run_plan(plan, site.start, [](const Step&) {});
+  runner::RunOutcome outcome = runner::run_plan(plan, site.start, [](const runner::Step&) {});
   if (outcome.interrupted) throw Error("interrupted");
   if (outcome.row.status != "ok") throw Error("{}: {}", what, outcome.row.error);
   return std::move(outcome.row);
@@ -142,7 +141,7 @@ RunRecord timed_run(const RunPlan& training, int ranks, const Repetition& repeti
   plan.id = "timing";
   plan.purpose = repetition.timed ? Purpose::timing : Purpose::asked;
   plan.scheme = "independent";
-  plan.options = default_options(plan.scheme);
+  plan.options = runner::default_options(plan.scheme);
   plan.promise = Promise::own_algorithm;
   plan.world = ranks * site.hosts;
   plan.repeat = repetition.repeat;
@@ -171,7 +170,7 @@ std::vector<sim::TimedOperation> measure_models(sim::ClusterSpec& cluster,
   for (const RunPlan& run : runs) {
     auto& training =
         trainings.try_emplace(lone_training_name(run), Training{lone_training(run)}).first->second;
-    // Beside a rank alone a server computes, or its own communicator.
+    // Next to a single rank a server computes, or its own communicator.
     training.ranks = std::max(
         training.ranks, std::clamp(static_cast<int>(run.ranks.size()), std::min(2, most), most));
   }
@@ -206,4 +205,4 @@ std::vector<sim::TimedOperation> measure_models(sim::ClusterSpec& cluster,
   return steps;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

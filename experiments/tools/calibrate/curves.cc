@@ -12,7 +12,7 @@
 #include "core/device/sim/sim_device.h"
 #include "core/sim/cluster_check.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 /// Microseconds of an operation on the roofline, and as it was measured.
@@ -31,8 +31,8 @@ double sum(const std::vector<Times>& of, double Times::*member) {
 }
 
 /// The share of one point is first that of its octave as a whole. Between points the curve differs
-/// from that: so every point is corrected by what its octave takes too long or too short, some
-/// times over.
+/// from that, so every point is corrected, several times, by the factor by which its octave is too
+/// slow or too fast.
 sim::Efficiency curve_of(const Octaves& octaves) {
   constexpr int corrections = 50;
   sim::Efficiency curve;
@@ -77,7 +77,7 @@ void set_efficiency(sim::DeviceSpec& device, const std::vector<sim::TimedOperati
   std::map<std::string, std::map<std::string, Octaves>> all;
   for (const sim::TimedOperation& op : ops) {
     const double ideal = 1e6 * sim::ideal_seconds_of(op, device);
-    if (ideal <= 0) continue;  // it does nothing that a roofline knows
+    if (ideal <= 0) continue;  // it has neither operations nor bytes
     const int parts = op.kind == name_of(OpClass::attention) ? 4 : 1;
     const double told_apart = std::max(ideal, device.launch_us / 4);
     const int octave = static_cast<int>(std::floor(parts * std::log2(told_apart)));
@@ -115,4 +115,4 @@ std::vector<std::string> complete_efficiency(sim::DeviceSpec& device) {
   return assumed;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

@@ -8,18 +8,18 @@
 #include "experiments/tools/bench/rank/operations.h"
 #include "experiments/tools/calibrate/cluster_fit.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 /// Cluster files allow no other shares.
 constexpr double smallest_share = 1e-9;
-/// The smallest arrays give the latency. They say something about the share, too, if moving their
-/// bytes takes at least this part of their time.
+/// The smallest arrays give the latency. They also count for the share if moving their bytes takes
+/// at least this part of their time.
 constexpr double least_part = 0.1;
 
-using Tables = std::vector<const PublishedCollective*>;
+using Tables = std::vector<const bench::PublishedCollective*>;
 
-bool between_machines(const sim::ClusterSpec& cluster, const PublishedCollective& table) {
+bool between_machines(const sim::ClusterSpec& cluster, const bench::PublishedCollective& table) {
   return table.world > cluster.devices;
 }
 
@@ -29,28 +29,28 @@ sim::LinkSpec& link_of(sim::ClusterSpec& cluster, bool machines) {
 }
 
 /// The measured microseconds of size `i`.
-double measured_us(const PublishedCollective& table, std::size_t i) {
+double measured_us(const bench::PublishedCollective& table, std::size_t i) {
   const double factor =
-      find_comm_operation(table.operation).bus_factor(static_cast<double>(table.world));
+      bench::find_comm_operation(table.operation).bus_factor(static_cast<double>(table.world));
   return static_cast<double>(table.sizes[i]) * factor / table.busbw[i] * 1e-3;
 }
 
 /// The simulated microseconds of each size.
 std::vector<double> simulated_us(const sim::ClusterSpec& cluster,
-                                 const PublishedCollective& table) {
+                                 const bench::PublishedCollective& table) {
   std::vector<double> us;
-  CommBench bench = bench_of(table);
+  bench::CommBench bench = bench::bench_of(table);
   bench.cluster = cluster;
-  run_comm_bench(bench, [&](const CommRow& row) { us.push_back(row.p50); });
+  bench::run_comm_bench(bench, [&](const bench::CommRow& row) { us.push_back(row.p50); });
   return us;
 }
 
-/// Sets the latency that stands for the link's: that of the smallest arrays.
+/// Sets the link's latency to that of the smallest arrays.
 void fit_latency(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
   double& latency = machines ? cluster.nic.step_us : cluster.collective.base_us;
   const double before = latency, more = 10;
   double missing = 0, slope = 0;
-  for (const PublishedCollective* one : tables) {
+  for (const bench::PublishedCollective* one : tables) {
     const double now = simulated_us(cluster, *one).front();
     latency = before + more;
     slope += (simulated_us(cluster, *one).front() - now) / more;
@@ -63,7 +63,7 @@ void fit_latency(sim::ClusterSpec& cluster, const Tables& tables, bool machines)
 void fit_curve(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
   sim::Efficiency& curve = link_of(cluster, machines).by_mb;
   std::map<std::int64_t, std::vector<double>> shares;
-  for (const PublishedCollective* one : tables) {
+  for (const bench::PublishedCollective* one : tables) {
     curve.points = {{1, 1}};
     const std::vector<double> once = simulated_us(cluster, *one);
     curve.points = {{1, 2}};
@@ -86,7 +86,7 @@ void fit_curve(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
 }
 
 sim::ClusterSpec fitted(sim::ClusterSpec cluster, const Tables& tables, bool machines) {
-  // The curve says what arrays of each size take, by whichever algorithm and protocol.
+  // The curve has the time of arrays of each size, whatever the algorithm and protocol were.
   cluster.collective.tuning = sim::CollectiveTuning::rings;
   // The two depend on each other a little: the smallest arrays move bytes, too.
   for (int round = 0; round < 2; ++round) {
@@ -97,7 +97,7 @@ sim::ClusterSpec fitted(sim::ClusterSpec cluster, const Tables& tables, bool mac
 }
 
 /// The simulated microseconds of size `i` with a curve that does not have this size.
-double us_without(sim::ClusterSpec cluster, PublishedCollective table, std::size_t i,
+double us_without(sim::ClusterSpec cluster, bench::PublishedCollective table, std::size_t i,
                   bool machines) {
   const std::int64_t size = table.sizes[i];
   std::erase_if(link_of(cluster, machines).by_mb.points,
@@ -106,14 +106,14 @@ double us_without(sim::ClusterSpec cluster, PublishedCollective table, std::size
   return simulated_us(cluster, table).front();
 }
 
-double busbw(const PublishedCollective& table, std::size_t i, double us) {
+double busbw(const bench::PublishedCollective& table, std::size_t i, double us) {
   return table.busbw[i] * measured_us(table, i) / us;
 }
 
 }  // namespace
 
 std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
-                                    const std::vector<PublishedCollective>& tables) {
+                                    const std::vector<bench::PublishedCollective>& tables) {
   if (!tables.empty() && sim::shares_memory(cluster))
     throw Error(
         "cluster {}: its ranks sum in shared memory (collective.kind = \"shm\"), which has no link "
@@ -122,13 +122,13 @@ std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
   std::vector<FittedFigure> figures;
   for (const bool machines : {false, true}) {
     Tables of_link;
-    for (const PublishedCollective& table : tables)
+    for (const bench::PublishedCollective& table : tables)
       if (between_machines(cluster, table) == machines) of_link.push_back(&table);
     if (of_link.empty()) continue;
     const sim::ClusterSpec before = cluster;
     cluster = fitted(before, of_link, machines);
     for (std::size_t k = 0; k < of_link.size(); ++k) {
-      const PublishedCollective& table = *of_link[k];
+      const bench::PublishedCollective& table = *of_link[k];
       const std::size_t sizes = table.sizes.size();
       const auto then = simulated_us(before, table), now = simulated_us(cluster, table);
       std::vector<double> left_out;
@@ -140,7 +140,7 @@ std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
       for (std::size_t i = 0; i < sizes; ++i) {
         FittedFigure figure{.label = table.label,
                             .world = static_cast<int>(table.world),
-                            .figure = figure_of(table, i),
+                            .figure = bench::figure_of(table, i),
                             .measured = table.busbw[i],
                             .before = busbw(table, i, then[i]),
                             .after = busbw(table, i, now[i])};
@@ -157,4 +157,4 @@ std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
   return figures;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

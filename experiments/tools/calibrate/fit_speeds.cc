@@ -7,7 +7,7 @@
 #include "core/plan/places.h"
 #include "experiments/tools/calibrate/cluster_fit.h"
 
-namespace ringside {
+namespace ringside::tools::calibrate {
 namespace {
 
 struct Fitted {
@@ -29,7 +29,7 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-/// The larger one divided by the smaller one, minus 1; misses that only digits make are none.
+/// The larger one divided by the smaller one, minus 1; deviations within rounding count as none.
 double miss(double here, double measured) {
   const double miss = std::max(here / measured, measured / here) - 1;
   return miss < 1e-3 ? 0 : miss;
@@ -44,7 +44,7 @@ struct Line {
 }  // namespace
 
 std::optional<double> published_per_s(const RunPlan& plan) {
-  for (const Published& published : plan.published) {
+  for (const Published& published : plan.listing.published) {
     if (published.measure == Measure::samples_per_s) return published.value;
     if (published.measure == Measure::step_ms)
       return 1e3 * static_cast<double>(plan.train.global_batch) / published.value;
@@ -62,10 +62,10 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
       throw Error(
           "{}: its model is no preset (`ringside list models`), and a cluster file knows models by "
           "the names of presets",
-          plan.label);
+          plan.listing.label);
     if (plan.device.efficiency != 1)
       throw Error("{}: device.efficiency = {}: this factor is what is looked for; leave it out",
-                  plan.label, plan.device.efficiency);
+                  plan.listing.label, plan.device.efficiency);
     const double once = 1 / simulate(plan), half = 1 / simulate(at_factor(plan, 2));
     const Line line{2 * half - once, 2 * (once - half)};
     const double wanted = 1 / published_per_s(plan).value();
@@ -73,7 +73,7 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
       throw Error(
           "{}: {:.6g} samples/s were measured, but launches and what else does not depend on the "
           "device's speed take {:.3g} ms a sample alone; is this the right cluster?",
-          plan.label, 1 / wanted, 1e3 * line.a);
+          plan.listing.label, 1 / wanted, 1e3 * line.a);
     lines.push_back(line);
     fits.push_back({std::string(preset->name), products_dtype(plan), line.b / (wanted - line.a)});
   }
@@ -97,7 +97,7 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
         others.push_back(speed.factor);
     }
     FittedFigure& figure = figures.emplace_back();
-    figure.label = plans[i].label;
+    figure.label = plans[i].listing.label;
     figure.figure = "samples/s";
     figure.measured = published_per_s(plans[i]).value();
     figure.before = lines[i].per_s(1);
@@ -123,4 +123,4 @@ std::optional<double> largest_miss(const std::vector<FittedFigure>& figures) {
   return largest;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::calibrate

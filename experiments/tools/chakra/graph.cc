@@ -10,25 +10,25 @@
 
 #include "core/base/error.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 namespace {
 
 constexpr std::array<std::string_view, 5> collectives = {"all_reduce", "reduce_scatter",
                                                          "all_gather", "broadcast", "all_to_all"};
 
-/// What a span means for the order of operations. Of what begins at one moment, the first kind
+/// The role of a span in the order of operations. Of spans that begin at one moment, the first kind
 /// comes first.
 enum class Role { collective, wait, compute };
 
 /// A span of one rank that has a role.
 struct Operation {
   Role role{};
-  const TracedSpan* span = nullptr;
-  std::int64_t within_ns = 0;  // the time of what is nested in it
+  const runner::TracedSpan* span = nullptr;
+  std::int64_t within_ns = 0;  // the time of the spans nested in it
 };
 
 /// The role of a span in the graph; none if it has none.
-std::optional<Role> role_of(const TracedSpan& span) {
+std::optional<Role> role_of(const runner::TracedSpan& span) {
   if (span.category == "communication" || span.category == "scalars") return Role::collective;
   if (!span.line.starts_with("compute")) return {};
   if (span.category == "exposed") return Role::wait;
@@ -37,10 +37,10 @@ std::optional<Role> role_of(const TracedSpan& span) {
 }
 
 /// The spans that have a role, in the order in which they begin.
-std::vector<Operation> operations_of(const std::vector<TracedSpan>& spans) {
+std::vector<Operation> operations_of(const std::vector<runner::TracedSpan>& spans) {
   std::vector<Operation> operations;
   std::map<std::string, std::vector<std::size_t>> open;  // on the lines that nest
-  for (const TracedSpan& span : spans) {
+  for (const runner::TracedSpan& span : spans) {
     const std::optional<Role> role = role_of(span);
     if (!role) continue;
     if (*role != Role::collective) {
@@ -59,16 +59,16 @@ std::vector<Operation> operations_of(const std::vector<TracedSpan>& spans) {
   return operations;
 }
 
-void check(const TracedSpan& span, int rank) {
+void check(const runner::TracedSpan& span, int rank) {
   if (std::find(collectives.begin(), collectives.end(), span.operation) != collectives.end())
     return;
   throw Error(
       "rank {} moves data by '{}', which is no collective; Chakra traces are written of runs whose "
-      "ranks speak by collectives alone, such as those of ddp and fsdp",
+      "ranks use collectives alone, such as those of ddp and fsdp",
       rank, span.name);
 }
 
-/// Whole microseconds of operations in their order; what is cut off comes back with a later one.
+/// Whole microseconds of operations in their order; the fractions are added to later ones.
 class Microseconds {
  public:
   std::int64_t of(std::int64_t ns) {
@@ -107,7 +107,7 @@ std::vector<Node> graph_of(const std::vector<Operation>& operations, int rank, G
   std::set<std::int64_t> awaited;               // collectives that the next compute follows
   Microseconds computing;
   for (const Operation& operation : operations) {
-    const TracedSpan& span = *operation.span;
+    const runner::TracedSpan& span = *operation.span;
     if (operation.role == Role::wait) {
       for (const std::int64_t arrow : span.arrows)
         if (const auto found = arrows.find(arrow); found != arrows.end())
@@ -143,7 +143,7 @@ std::vector<Node> graph_of(const std::vector<Operation>& operations, int rank, G
 
 }  // namespace
 
-Run graphs_of(const TracedSpans& trace) {
+Run graphs_of(const runner::TracedSpans& trace) {
   Run run;
   Groups groups;
   for (const auto& [rank, spans] : trace) {
@@ -157,4 +157,4 @@ Run graphs_of(const TracedSpans& trace) {
   return run;
 }
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

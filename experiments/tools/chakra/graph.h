@@ -7,7 +7,7 @@
 
 #include "experiments/runner/results/read_trace.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 
 /// One operation of a rank. Times are in microseconds.
 struct Node {
@@ -35,12 +35,12 @@ struct Run {
   std::vector<Group> groups;
 };
 
-/// Makes graphs of the last steps of a run from its trace. What a rank computes follows in order; a
-/// collective follows what was computed when it began, and the one before it in its group; what is
-/// computed after the rank has waited for a collective follows the collective. Parts of a
-/// microsecond are carried to the next computation, so that the sum of a rank's times is right.
-/// Throws Error for a run whose ranks also send each other messages, or of whose ranks some are not
-/// traced.
-Run graphs_of(const TracedSpans& trace);
+/// Makes graphs of the last steps of a run from its trace. The computations of a rank follow each
+/// other in order. A collective follows the last computation before it began, and the previous
+/// collective of its group. A computation after a wait for a collective follows that collective.
+/// Fractions of a microsecond are carried to the next computation, so that the sum of a rank's
+/// times is correct. Throws Error for a run whose ranks also send each other messages, and for a
+/// run without a trace of some ranks.
+Run graphs_of(const runner::TracedSpans& trace);
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

@@ -7,12 +7,12 @@
 
 #include "experiments/tools/chakra/graph.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 
-/// Writes NAME.RANK.et for every rank, and NAME.groups.json, which says which ranks each group has.
-/// A file of a rank is a stream of messages of et_def.proto, each behind its length: the metadata,
-/// and then the nodes in the order of their ids. The schema says little of what its members mean;
-/// they are what ASTRA-sim's workload layer takes them for:
+/// Writes NAME.RANK.et for every rank, and NAME.groups.json, which lists the ranks of each group. A
+/// file of a rank is a stream of messages of et_def.proto, each behind its length: the metadata,
+/// and then the nodes in the order of their ids. The schema hardly defines its members; they have
+/// the meaning that ASTRA-sim's workload layer gives them:
 ///
 ///   comm_size        all_gather: bytes of a rank's own part; all others: bytes of the whole array
 ///   pg_name          a number from 1; 0 means all ranks there, whatever the groups say
@@ -25,4 +25,4 @@ namespace ringside::chakra {
 /// program was built without protobuf.
 void write_files(const Run& run, const std::filesystem::path& folder, const std::string& name);
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

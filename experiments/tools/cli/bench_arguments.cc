@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 void add_sizes(CommandOptions& options, BenchArguments& bench, const std::string& sizes) {
   options.add("--sizes", bench.sizes, sizes).list().sizes().type("A,B");
@@ -20,4 +20,4 @@ void add_measurement(CommandOptions& options, BenchArguments& bench, const std::
   options.add("--json", bench.json, "also write the figures to this file").type("FILE");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

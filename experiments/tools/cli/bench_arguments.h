@@ -6,7 +6,7 @@
 
 #include "experiments/tools/cli/cli_options.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 struct BenchArguments {
   std::vector<std::int64_t> sizes;  // bytes
@@ -20,4 +20,4 @@ void add_sizes(CommandOptions& options, BenchArguments& bench, const std::string
 /// Declares --rounds, --timeout and --json. `way` is what is measured in turn.
 void add_measurement(CommandOptions& options, BenchArguments& bench, const std::string& way);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,10 +5,10 @@
 
 #include <string_view>
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// 40 hexadecimal digits, followed by "-dirty" if sources had changed since that commit; "unknown"
 /// if the sources lay outside of a git repository.
 std::string_view built_commit();
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

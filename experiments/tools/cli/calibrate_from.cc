@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/whole_file.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cluster_file.h"
@@ -15,13 +15,13 @@
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
-/// What the files of the command line say, and where the result goes.
+/// The figures in the files of the command line, and the place of the result.
 struct Figures {
   std::vector<RunPlan> steps;  // of one device
-  std::vector<PublishedCollective> collectives;
+  std::vector<bench::PublishedCollective> collectives;
   int not_used = 0;  // published figures of several devices, and those that are no speeds
   std::filesystem::path base, output;
   std::string shown;  // the output as the user gave its folder
@@ -48,20 +48,20 @@ bool counts(Figures& figures, const FitArguments& arguments, const std::string& 
 }
 
 void read(Figures& figures, const FitArguments& arguments, const std::string& file) {
-  if (lists_collectives(file)) {
-    for (PublishedCollective& one : read_collectives(file))
+  if (bench::lists_collectives(file)) {
+    for (bench::PublishedCollective& one : bench::read_collectives(file))
       if (counts(figures, arguments, file, one.cluster))
         figures.collectives.push_back(std::move(one));
     return;
   }
-  for (const RunPlan& plan : plan_comparison(read_experiment(file, {}))) {
-    if (plan.published.empty() || plan.repeat > 0) continue;
+  for (const RunPlan& plan : runner::plan_comparison(runner::read_experiment(file, {}))) {
+    if (plan.listing.published.empty() || plan.repeat > 0) continue;
     if (!plan.cluster)
       throw Error("--from {}: case {} is not simulated; set device.kind = \"sim\"", file,
-                  plan.label);
+                  plan.listing.label);
     if (!counts(figures, arguments, file, plan.device.cluster)) continue;
-    const bool used = plan.world == 1 && published_per_s(plan);
-    figures.not_used += static_cast<int>(plan.published.size()) - (used ? 1 : 0);
+    const bool used = plan.world == 1 && calibrate::published_per_s(plan);
+    figures.not_used += static_cast<int>(plan.listing.published.size()) - (used ? 1 : 0);
     if (used) figures.steps.push_back(plan);
   }
 }
@@ -75,7 +75,7 @@ Figures read_all(const FitArguments& arguments) {
         "--from: no case of these files says what was published of one device{} (published_ms or "
         "published_per_s at world 1), and there are no tables [[collective]] of one either",
         arguments.cluster.empty() ? "" : " of " + figures.base.string());
-  figures.cluster = read_cluster(figures.base);
+  figures.cluster = runner::read_cluster(figures.base);
   if (!figures.cluster.speeds.empty())
     throw Error("--from: {} has speeds of models already; name the file that it includes",
                 figures.base.string());
@@ -110,30 +110,33 @@ int fit_cluster(const FitArguments& arguments, const Process& process) {
     figures = read_all(arguments);
     sim::require_simgrid();
   } catch (const std::exception& error) {
-    return complain(wrong_input, explain(error));
+    return complain(wrong_input, error_text(error));
   }
   process.catch_interrupts();
   OutputStream errors(STDERR_FILENO, process.interrupted);
   try {
-    const RankStart start = rank_start(process, errors);
+    const runner::RankStart start = rank_start(process, errors);
     const sim::ClusterSpec before = figures.cluster;
-    std::vector<FittedFigure> fitted =
-        fit_speeds(figures.cluster, figures.steps, [&](const RunPlan& plan) {
-          const RunOutcome outcome = run_plan(plan, start, [](const Step&) {});
+    std::vector<calibrate::FittedFigure> fitted =
+        calibrate::fit_speeds(figures.cluster, figures.steps, [&](const RunPlan& plan) {
+          const runner::RunOutcome outcome =
+              runner::run_plan(plan, start, [](const runner::Step&) {});
           if (outcome.interrupted) throw Error("interrupted");
-          if (outcome.row.status != "ok") throw Error("{}: {}", plan.label, outcome.row.error);
+          if (outcome.row.status != "ok")
+            throw Error("{}: {}", plan.listing.label, outcome.row.error);
           return outcome.row.samples_per_s;
         });
     // Collectives are simulated in this process; runs start while there is no simulated world here.
-    const auto links = fit_links(figures.cluster, figures.collectives);
+    const auto links = calibrate::fit_links(figures.cluster, figures.collectives);
     fitted.insert(fitted.end(), links.begin(), links.end());
     figures.cluster.source += "; fitted by `ringside calibrate --from`";
-    write_whole(figures.output, fitted_text(figures.output, figures.base, before, figures.cluster,
-                                            comment_of(arguments, figures)));
+    write_whole(figures.output,
+                calibrate::fitted_text(figures.output, figures.base, before, figures.cluster,
+                                       comment_of(arguments, figures)));
     OutputStream out(STDOUT_FILENO, process.interrupted);
-    out << fit_text(fitted);
-    const sim::ClusterSpec written = read_cluster(figures.output);
-    out << assumed_text({{written.name, written.assumed}});
+    out << calibrate::fit_text(fitted);
+    const sim::ClusterSpec written = runner::read_cluster(figures.output);
+    out << runner::assumed_text({{written.name, written.assumed}});
     if (figures.not_used > 0)
       out << fmt::format(
           "Figures of several devices, or of no speed, were left alone: {}. See what comes out of "
@@ -144,8 +147,8 @@ int fit_cluster(const FitArguments& arguments, const Process& process) {
     return finish(out, ok);
   } catch (const std::exception& error) {
     if (process.interrupted()) return complain(was_interrupted, "calibrate: interrupted");
-    return complain(run_failed, explain(error));
+    return complain(run_failed, error_text(error));
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -6,7 +6,7 @@
 
 #include "experiments/tools/cli/process.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 struct FitArguments {
   std::vector<std::string> files;   // with figures of a cluster
@@ -18,4 +18,4 @@ struct FitArguments {
 /// and returns the exit status. Blocks.
 int fit_cluster(const FitArguments& arguments, const Process& process);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -11,12 +11,12 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/processor.h"
 #include "experiments/tools/cli/commands.h"
 #include "experiments/tools/cli/thread_binding.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 constexpr std::string_view version = "ringside 0.1";
@@ -73,7 +73,7 @@ int run_command(const Process& process) {
       complain(ok, thread_binding_text(process.thread_binding, allowed_cores().value_or(1)));
     return execute[static_cast<std::size_t>(asked - declared.begin())](process);
   } catch (const std::exception& error) {
-    return complain(run_failed, explain(error));
+    return complain(run_failed, error_text(error));
   }
 }
 
@@ -89,4 +89,4 @@ int run_command_line(const Process& process) {
   return complain(run_failed, not_shown(fails_again ? errno : EIO));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

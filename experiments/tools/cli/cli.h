@@ -3,11 +3,11 @@
 
 #include "experiments/tools/cli/process.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
-/// Does what the arguments say and blocks until that is done. Returns the exit status: 0 for
-/// success; 1 if a run failed; 2 for wrong input, with one line on standard error and nothing
+/// Executes the command of the arguments and blocks until it is done. Returns the exit status: 0
+/// for success; 1 if a run failed; 2 for wrong input, with one line on standard error and nothing
 /// written; 130 if the user interrupted the program.
 int run_command_line(const Process& process);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

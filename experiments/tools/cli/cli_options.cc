@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 Option& Option::type(const std::string& name) {
   option_->type_name(name);
@@ -132,4 +132,4 @@ void CommandOptions::finish() const {
   if (rest_) *rest_ = command_.remaining();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

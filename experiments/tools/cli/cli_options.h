@@ -11,9 +11,9 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace ringside {
+namespace ringside::tools::cli {
 
-/// An option that was declared, to say more about it.
+/// A declared option, to add details to it.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
@@ -42,8 +42,8 @@ class Option {
   CLI::Option* option_;
 };
 
-/// What one command declares. Values are written into the command's variables while the command
-/// line is read, so the variables must outlive that.
+/// The declarations of one command. Values are written into the command's variables while the
+/// command line is read, so the variables must live until then.
 class CommandOptions {
  public:
   explicit CommandOptions(CLI::App& command) : command_(command) {}
@@ -53,7 +53,7 @@ class CommandOptions {
   void footer(const std::string& text);
   /// Leaves the command out of the help: other processes start it.
   void hide();
-  /// Has the program say first which cores its ranks may use, if the environment limits them.
+  /// Makes the program print first which cores its ranks may use, if the environment limits them.
   void uses_cores() { uses_cores_ = true; }
 
   /// Declares an option whose name begins with "--", or an argument by its place. `Value` is a
@@ -63,7 +63,7 @@ class CommandOptions {
   /// Declares an option without a value, which sets or clears `value`.
   Option flag(const std::string& name, bool& value, const std::string& text);
   Option clearing_flag(const std::string& name, bool& value, const std::string& text);
-  /// Declares an option whose text `take` reads. It returns what is wrong, or an empty text.
+  /// Declares an option whose text `take` reads. `take` returns an error, or an empty text.
   Option parsed(const std::string& name, std::function<std::string(const std::string&)> take,
                 const std::string& text);
   /// Takes all words after the declared arguments as they are, options too.
@@ -74,7 +74,8 @@ class CommandOptions {
   bool was_asked_for() const;
   bool depends_on_cores() const { return uses_cores_; }
   /// Throws Error that names an option which was given an empty text, as an unset variable of a
-  /// script leaves it. For paths and names that would mean something else than what was written.
+  /// script leaves it. For paths and names, where an empty text would mean something else than the
+  /// user wrote.
   void check_no_option_is_empty() const;
   /// Fills the words of take_rest().
   void finish() const;
@@ -85,4 +86,4 @@ class CommandOptions {
   std::vector<std::string>* rest_ = nullptr;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

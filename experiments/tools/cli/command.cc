@@ -20,7 +20,7 @@
 #include "experiments/runner/results/environment.h"
 #include "experiments/runner/run/measure_speeds.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 int complain(int status, const std::string& what) {
   std::string line = what;
@@ -48,7 +48,7 @@ void check_readable(const Process& process) {
       utf8_text(std::filesystem::read_symlink(process.program).string()), std::strerror(cause));
 }
 
-RankStart rank_start(const Process& process, std::ostream& errors) {
+runner::RankStart rank_start(const Process& process, std::ostream& errors) {
   return {{process.program, {"rank"}, process.environment},
           process.interrupted,
           [&errors](const std::string& text) { errors << text << std::flush; }};
@@ -64,26 +64,26 @@ int finish(OutputStream& out, int status) {
 nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans) {
   const bool on_gpus = std::any_of(plans.begin(), plans.end(),
                                    [](const RunPlan& plan) { return plan.device.kind == "cuda"; });
-  return describe_environment(process.environment,
-                              {std::filesystem::canonical(process.program), process.built_commit},
-                              on_gpus);
+  return runner::describe_environment(
+      process.environment, {std::filesystem::canonical(process.program), process.built_commit},
+      on_gpus);
 }
 
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
-                            const Process& process, const Agents& agents,
+                            const Process& process, const runner::Agents& agents,
                             std::vector<MeasuredSpeeds>& speeds) {
-  const std::vector<RunPlan> missing = missing_measurements(runs);
+  const std::vector<RunPlan> missing = runner::missing_measurements(runs);
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  RankStart start = rank_start(process, errors);
+  runner::RankStart start = rank_start(process, errors);
   start.agents = agents;
-  const RunMaker maker = run_maker(start, most_attempts);
+  const runner::RunMaker maker = runner::run_maker(start, most_attempts);
   for (const RunPlan& plan : missing) {
     errors << fmt::format("Measuring the speeds of {} workers, {} steps", plan.world,
                           plan.train.steps)
            << std::endl;
-    const auto measured = measure_speeds(plan, maker);
+    const auto measured = runner::measure_speeds(plan, maker);
     if (!measured) return false;
-    errors << "Speeds: " << text_of(measured->speeds)
+    errors << "Speeds: " << runner::text_of(measured->speeds)
            << (measured->disturbance.empty() ? "" : "; DISTURBED: " + measured->disturbance)
            << std::endl;
     speeds.push_back(measured->speeds);
@@ -107,4 +107,4 @@ std::string machine_file(const std::string& results, int hosts, const std::strin
   return results + (hosts > 1 ? "/hosts.toml" : "/machine.toml");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

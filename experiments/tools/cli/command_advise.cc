@@ -9,6 +9,7 @@
 #include "core/base/seconds_now.h"
 #include "core/base/whole_file.h"
 #include "core/models/presets.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/config/experiment_text.h"
@@ -19,7 +20,7 @@
 #include "experiments/tools/cli/experiment_arguments.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct AdviseArguments {
@@ -38,8 +39,8 @@ struct AdviseArguments {
 void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
   options
       .add("MODEL", arguments.model,
-           "a preset (see `ringside list models`), or an experiment file, whose training stays as "
-           "it is but for what is chosen")
+           "a preset (see `ringside list models`), or an experiment file, whose training "
+           "stays as it is except for the advised settings")
       .required();
   add_settings(options, arguments.settings);
   options
@@ -63,16 +64,14 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
            "for presets bf16 or fp16, and tf32 or fp32")
       .list()
       .type("A,B");
-  options.add("--price", arguments.price, "of a device and hour, in any currency")
+  options.add("--price", arguments.price, "price of a device for an hour, in any currency")
       .positive()
       .type("P");
-  options.add("--samples", arguments.samples, "samples that are to be trained")
-      .positive()
-      .type("N");
+  options.add("--samples", arguments.samples, "number of samples to train").positive().type("N");
   options
       .add("--deadline", arguments.deadline_h,
-           "hours within which they are to be trained: the fewest hours of devices win that meet "
-           "it")
+           "hours within which to train them; of the cases that meet this, the one with "
+           "the fewest hours of devices is best")
       .positive()
       .type("HOURS");
   options
@@ -81,7 +80,7 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
       .not_negative()
       .type("GB")
       .shows_default();
-  options.add("--seconds", arguments.seconds, "for which candidates are simulated")
+  options.add("--seconds", arguments.seconds, "seconds for which candidates are simulated")
       .positive()
       .type("S")
       .shows_default();
@@ -91,11 +90,13 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
       .shows_default();
   options
       .add("--cases", arguments.written,
-           "how many of the best become cases of the experiment file that is written to DIR/advise")
+           "number of the best candidates that become cases of the experiment file in "
+           "DIR/advise")
       .between(1, 100)
       .type("N")
       .shows_default();
-  options.flag("--explain", arguments.explain, "say of every other candidate why it loses");
+  options.flag("--explain", arguments.explain,
+               "for every other candidate, print the reason why it is not advised");
   add_results(options, arguments.results);
 }
 
@@ -122,15 +123,15 @@ sim::ClusterSpec machine_of(const DeviceConfig& device, const std::string& resul
         "{} is not there: run `ringside calibrate EXPERIMENT.toml` first, which measures this "
         "machine, or name a cluster with --cluster, such as experiments/clusters/dgx-a100.toml",
         file);
-  sim::ClusterSpec machine = read_cluster(file);
-  if (const std::string here = calibration_name(device.threads); machine.name != here)
+  sim::ClusterSpec machine = runner::read_cluster(file);
+  if (const std::string here = calibrate::calibration_name(device.threads); machine.name != here)
     throw Error("{} describes '{}', but this machine is '{}'; run `ringside calibrate` here", file,
                 machine.name, here);
   return machine;
 }
 
-Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
-  Question question;
+advise::Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
+  advise::Question question;
   question.seconds = arguments.seconds;
   question.processes = std::max(1, allowed_cores().value_or(1));
   question.worlds = arguments.worlds;
@@ -145,17 +146,17 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
   if (!file && arguments.batch == 0)
     throw Error("--batch: say how many samples a step of {} has", arguments.model);
   if (file) {
-    const Experiment experiment = read_experiment(arguments.model, settings);
+    const runner::Experiment experiment = runner::read_experiment(arguments.model, settings);
     question.training = experiment.common;
     if (!experiment.cases.empty() || !experiment.sweep.empty())
       errors << fmt::format(
           "{}: its cases and its sweep are left out; what its tables say counts\n",
           arguments.model);
   } else {
-    question.training = training_of_preset(arguments.model, settings);
+    question.training = advise::training_of_preset(arguments.model, settings);
   }
   const DeviceConfig& device = question.training.device;
-  if (device.kind == "cpu") {
+  if (device_traits(device.kind).on_processor) {
     question.machine = machine_of(device, arguments.results);
   } else if (question.training.cluster) {
     question.reserve_gb = arguments.reserve_gb;
@@ -164,9 +165,9 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
                 device.kind);
   }
   if (!file && question.precisions.empty() && !question.machine)
-    question.precisions = usual_precisions(question);
-  check_config(question.training);
-  complete(question);
+    question.precisions = advise::usual_precisions(question);
+  runner::check_config(question.training);
+  advise::complete(question);
   for (const std::int64_t world : arguments.worlds)
     if (std::find(question.worlds.begin(), question.worlds.end(), world) == question.worlds.end())
       errors << fmt::format("{} workers are left out: a global batch of {} is not divided by {}\n",
@@ -174,9 +175,9 @@ Question question_of(const AdviseArguments& arguments, std::ostream& errors) {
   return question;
 }
 
-/// The file for what is advised, in a folder that can be written. Throws Error if it is the
-/// experiment that is asked about.
-OutputFile output_of(const Question& question, const AdviseArguments& arguments) {
+/// The output file for the advice, in a folder that can be written. Throws Error if it is the
+/// experiment in question.
+OutputFile output_of(const advise::Question& question, const AdviseArguments& arguments) {
   const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -190,24 +191,25 @@ OutputFile output_of(const Question& question, const AdviseArguments& arguments)
 
 /// The advised case as an experiment, whose tables have its settings, and the next best ones as
 /// further cases if more than one is asked for.
-std::string experiment_for(const Question& question, const Advice& advice, std::size_t most) {
-  const Considered& best = advice.ranked.front();
-  Experiment experiment(advised_training(question, best.candidate));
-  ExperimentConfig& common = experiment.common;
+std::string experiment_for(const advise::Question& question, const advise::Advice& advice,
+                           std::size_t most) {
+  const advise::Considered& best = advice.ranked.front();
+  runner::Experiment experiment(advise::advised_training(question, best.candidate));
+  runner::ExperimentConfig& common = experiment.common;
   common.compare = {};
   common.compare.schemes = {};
   common.compare.worlds = {best.candidate.world};
   if (!question.machine) common.compare.repeats = 1;
   for (std::size_t i = 0; i < advice.ranked.size() && i < most; ++i)
-    experiment.cases.push_back(case_of(question, advice.ranked[i].candidate));
-  return experiment_text(
-      experiment, fmt::format("Advised by `ringside advise`: {}\n{}", label_of(best.candidate),
-                              reason_of(question, advice)));
+    experiment.cases.push_back(advise::case_of(question, advice.ranked[i].candidate));
+  return runner::experiment_text(experiment, fmt::format("Advised by `ringside advise`: {}\n{}",
+                                                         advise::label_of(best.candidate),
+                                                         advise::reason_of(question, advice)));
 }
 
 int advise(const AdviseArguments& arguments, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  Question question;
+  advise::Question question;
   OutputFile output;
   try {
     question = question_of(arguments, errors);
@@ -217,19 +219,20 @@ int advise(const AdviseArguments& arguments, const Process& process) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
-  const Simulate simulate = parallel_simulations(rank_start(process, errors), question.processes);
-  const auto say = [&errors](const Considered& one) {
-    errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s", label_of(one.candidate),
-                          one.candidate.world, one.samples_per_s)
+  const runner::Simulate simulate =
+      runner::parallel_simulations(rank_start(process, errors), question.processes);
+  const auto say = [&errors](const advise::Considered& one) {
+    errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s",
+                          advise::label_of(one.candidate), one.candidate.world, one.samples_per_s)
            << std::endl;
   };
   try {
-    const Advice advice = search(question, simulate, seconds_now, say);
+    const advise::Advice advice = advise::search(question, simulate, seconds_now, say);
     errors.finish();
     if (advice.interrupted) return complain(was_interrupted, "interrupted");
     OutputStream out(STDOUT_FILENO, process.interrupted);
-    out << question_text(question) << "\n"
-        << advice_text(question, advice, arguments.shown, arguments.explain);
+    out << advise::question_text(question) << "\n"
+        << advise::advice_text(question, advice, arguments.shown, arguments.explain);
     if (advice.ranked.empty()) return finish(out, run_failed);
     write_whole(output.path, experiment_for(question, advice, arguments.written));
     out << "\nRun it: ringside compare "
@@ -245,12 +248,13 @@ int advise(const AdviseArguments& arguments, const Process& process) {
 
 Execute advise_command(CommandOptions& options) {
   options.summary(
-      "simulate the ways of training a model on a cluster, and say which is best and why: scheme, "
-      "degree of sharding, precision, recomputation, offload, micro-batches, buckets");
+      "simulate the ways of training a model on a cluster, and name the best one "
+      "with the reason: scheme, degree of sharding, precision, recomputation, "
+      "offload, micro-batches, buckets");
   options.uses_cores();
   const auto arguments = std::make_shared<AdviseArguments>();
   declare_advice(options, *arguments);
   return [arguments](const Process& process) { return advise(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

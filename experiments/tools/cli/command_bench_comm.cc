@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/nearest.h"
 #include "core/base/whole_file.h"
 #include "experiments/runner/config/cluster_file.h"
@@ -14,7 +14,7 @@
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct BenchCommArguments {
@@ -68,8 +68,8 @@ Algorithm algorithm_named(const std::string& name) {
   throw Error("--algorithms {}: unknown algorithm; did you mean '{}'?", name, nearest(name, known));
 }
 
-CommBench comm_bench_of(const BenchCommArguments& arguments, const Process& process) {
-  CommBench bench;
+bench::CommBench comm_bench_of(const BenchCommArguments& arguments, const Process& process) {
+  bench::CommBench bench;
   bench.operations = arguments.operations;
   if (bench.operations.empty()) bench.operations = {"all_reduce"};
   for (const std::string& name : arguments.algorithms) {
@@ -79,7 +79,7 @@ CommBench comm_bench_of(const BenchCommArguments& arguments, const Process& proc
       throw Error("--algorithms: {} is named twice; leave one out", name);
     bench.algorithms.push_back(algorithm);
   }
-  // Beside other libraries: what schemes take by default. NCCL has nothing else.
+  // Next to other libraries, the algorithm that schemes use by default. NCCL has no other.
   if (bench.algorithms.empty() && (!arguments.beside.empty() || arguments.device == "cuda"))
     bench.algorithms = {Algorithm::native};
   if (bench.algorithms.empty())
@@ -93,9 +93,9 @@ CommBench comm_bench_of(const BenchCommArguments& arguments, const Process& proc
   bench.sizes = arguments.bench.sizes;
   if (bench.sizes.empty())
     for (std::int64_t size = 1 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
-  if (!arguments.cluster.empty()) bench.cluster = read_cluster(arguments.cluster);
+  if (!arguments.cluster.empty()) bench.cluster = runner::read_cluster(arguments.cluster);
   bench.device = arguments.device;
-  bench.beside = find_reference_libraries(arguments.beside);
+  bench.beside = bench::find_reference_libraries(arguments.beside);
   bench.rounds = static_cast<int>(arguments.bench.rounds);
   bench.timeout_s = arguments.bench.timeout_s;
   bench.program = {process.program, {"bench-rank"}, process.environment};
@@ -103,15 +103,16 @@ CommBench comm_bench_of(const BenchCommArguments& arguments, const Process& proc
   return bench;
 }
 
-nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow>& rows) {
+nlohmann::ordered_json json_of(const bench::CommBench& bench,
+                               const std::vector<bench::CommRow>& rows) {
   nlohmann::ordered_json out = {{"cluster", nullptr}, {"results", nlohmann::json::array()}};
   if (bench.cluster) out["cluster"] = bench.cluster->name;
-  for (const CommRow& row : rows) out["results"].push_back(to_json(row));
+  for (const bench::CommRow& row : rows) out["results"].push_back(to_json(row));
   return out;
 }
 
 int bench_comm(const BenchCommArguments& arguments, const Process& process) {
-  CommBench bench;
+  bench::CommBench bench;
   try {
     if (arguments.cluster.empty()) check_readable(process);
     check_alone("bench comm", "start it without the launcher", process);
@@ -119,26 +120,27 @@ int bench_comm(const BenchCommArguments& arguments, const Process& process) {
     check_output("--json", arguments.bench.json);
     check(bench);
   } catch (const std::exception& error) {
-    return complain(wrong_input, explain(error));
+    return complain(wrong_input, error_text(error));
   }
-  std::vector<CommRow> rows;
-  std::cout << heading_of_rows() << std::flush;
-  // A simulation asks nobody whether it should end, and has nothing to clean.
+  std::vector<bench::CommRow> rows;
+  std::cout << bench::heading_of_rows() << std::flush;
+  // A simulation does not test for interrupts, and leaves nothing to clean up.
   if (!bench.cluster) process.catch_interrupts();
   try {
-    run_comm_bench(bench, [&](const CommRow& row) {
+    bench::run_comm_bench(bench, [&](const bench::CommRow& row) {
       std::cout << text_of(row) << std::flush;
       rows.push_back(row);
     });
   } catch (const std::exception& error) {
     if (process.interrupted()) return complain(was_interrupted, "bench comm: interrupted");
-    return complain(run_failed, explain(error));
+    return complain(run_failed, error_text(error));
   }
-  std::cout << notes_of(rows);
+  std::cout << bench::notes_of(rows);
   if (!arguments.bench.json.empty())
     write_whole(arguments.bench.json, json_of(bench, rows).dump(2) + "\n");
-  const bool wrong = std::any_of(rows.begin(), rows.end(),
-                                 [](const CommRow& row) { return row.wrong.value_or(0) > 0; });
+  const bool wrong = std::any_of(rows.begin(), rows.end(), [](const bench::CommRow& row) {
+    return row.wrong.value_or(0) > 0;
+  });
   return wrong ? run_failed : ok;
 }
 
@@ -154,4 +156,4 @@ Execute bench_comm_command(CommandOptions& options) {
   return [arguments](const Process& process) { return bench_comm(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

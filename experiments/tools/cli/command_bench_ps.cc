@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/nearest.h"
 #include "core/base/whole_file.h"
 #include "experiments/tools/bench/ps_bench.h"
@@ -17,7 +17,7 @@
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct BenchPsArguments {
@@ -56,7 +56,7 @@ void declare_bench_ps(CommandOptions& options, BenchPsArguments& arguments) {
       .shows_default();
   options
       .add("--partition", arguments.partition,
-           "the most bytes of the array that travel in one message, as in 256KB; default: 1MB")
+           "the most bytes of the array in one message, as in 256KB; default: 1MB")
       .sizes()
       .type("SIZE");
   options
@@ -109,9 +109,9 @@ std::vector<int> numbers(const std::vector<std::int64_t>& asked) {
   return out.empty() ? std::vector<int>{1} : out;
 }
 
-PsBench ps_bench_of(const BenchPsArguments& arguments, const Process& process) {
+bench::PsBench ps_bench_of(const BenchPsArguments& arguments, const Process& process) {
   using Transport = decltype(ps::PsOptions::transport);
-  PsBench bench;
+  bench::PsBench bench;
   bench.workers = numbers(arguments.workers);
   bench.servers = numbers(arguments.servers);
   bench.sizes = arguments.bench.sizes;
@@ -142,7 +142,8 @@ PsBench ps_bench_of(const BenchPsArguments& arguments, const Process& process) {
 }
 
 /// A job's environment says how many workers and servers there are; all are processes of their own.
-void take_numbers(const PsJob& job, const BenchPsArguments& arguments, PsBench& bench) {
+void take_numbers(const bench::PsJob& job, const BenchPsArguments& arguments,
+                  bench::PsBench& bench) {
   if (!arguments.workers.empty() || !arguments.servers.empty())
     throw Error(
         "--workers and --servers: DMLC_NUM_WORKER and DMLC_NUM_SERVER say how many there are, "
@@ -158,7 +159,7 @@ void take_numbers(const PsJob& job, const BenchPsArguments& arguments, PsBench& 
 
 /// Every way has sockets of its own; servers keep half of the files for newcomers
 /// (ps/transport/zmq/listener.h).
-void check_open_files(const PsBench& bench, std::int64_t of_the_scheduler) {
+void check_open_files(const bench::PsBench& bench, std::int64_t of_the_scheduler) {
   constexpr std::int64_t of_a_process = 64, of_a_way = 16, of_a_connection = 2;
   const auto most = [](const std::vector<int>& numbers) {
     return *std::max_element(numbers.begin(), numbers.end());
@@ -179,7 +180,7 @@ void check_open_files(const PsBench& bench, std::int64_t of_the_scheduler) {
 
 void say(const std::string& text) { fmt::print(stderr, "ringside: bench ps: {}\n", text); }
 
-void say_listening(const PsJob& job, int port) {
+void say_listening(const bench::PsJob& job, int port) {
   fmt::print(stderr,
              "ringside: bench ps: the scheduler waits for {} worker{} and {} server{} at "
              "{}:{}\n",
@@ -188,8 +189,8 @@ void say_listening(const PsJob& job, int port) {
 }
 
 int bench_ps(const BenchPsArguments& arguments, const Process& process) {
-  PsBench bench;
-  std::optional<PsJob> job;
+  bench::PsBench bench;
+  std::optional<bench::PsJob> job;
   try {
     check_readable(process);
     job = ps_job_of(process.environment, {arguments.address, arguments.advertise, arguments.keys});
@@ -207,37 +208,38 @@ int bench_ps(const BenchPsArguments& arguments, const Process& process) {
     if (job) take_numbers(*job, arguments, bench);
     check_output("--json", arguments.bench.json);
     check(bench);
-    check_open_files(bench,
-                     job && job->role == PsRole::scheduler ? open_files_of_scheduler(*job) : 0);
+    check_open_files(bench, job && job->role == bench::PsRole::scheduler
+                                ? bench::open_files_of_scheduler(*job)
+                                : 0);
   } catch (const std::exception& error) {
-    return complain(wrong_input, explain(error));
+    return complain(wrong_input, error_text(error));
   }
-  if (job && job->role != PsRole::scheduler) join_ps_job(*job, bench.timeout_s, say);
-  std::vector<PsRow> rows;
-  std::cout << heading_of_ps_rows() << std::flush;
+  if (job && job->role != bench::PsRole::scheduler) join_ps_job(*job, bench.timeout_s, say);
+  std::vector<bench::PsRow> rows;
+  std::cout << bench::heading_of_ps_rows() << std::flush;
   process.catch_interrupts();
-  const auto report = [&](const PsRow& row) {
+  const auto report = [&](const bench::PsRow& row) {
     std::cout << text_of(row) << std::flush;
     rows.push_back(row);
   };
   try {
     if (job)
-      lead_ps_job(*job, bench,
-                  {.on_listening = [&](int port) { say_listening(*job, port); },
-                   .on_refused = say,
-                   .on_row = report});
+      bench::lead_ps_job(*job, bench,
+                         {.on_listening = [&](int port) { say_listening(*job, port); },
+                          .on_refused = say,
+                          .on_row = report});
     else
-      run_ps_bench(bench, report);
+      bench::run_ps_bench(bench, report);
   } catch (const std::exception& error) {
     if (process.interrupted()) return complain(was_interrupted, "bench ps: interrupted");
-    return complain(run_failed, explain(error));
+    return complain(run_failed, error_text(error));
   }
-  std::cout << notes_of(rows);
+  std::cout << bench::notes_of(rows);
   nlohmann::ordered_json json = {{"results", nlohmann::json::array()}};
-  for (const PsRow& row : rows) json["results"].push_back(to_json(row));
+  for (const bench::PsRow& row : rows) json["results"].push_back(to_json(row));
   if (!arguments.bench.json.empty()) write_whole(arguments.bench.json, json.dump(2) + "\n");
   const bool wrong = std::any_of(rows.begin(), rows.end(),
-                                 [](const PsRow& row) { return row.wrong.value_or(0) > 0; });
+                                 [](const bench::PsRow& row) { return row.wrong.value_or(0) > 0; });
   return wrong ? run_failed : ok;
 }
 
@@ -254,4 +256,4 @@ Execute bench_ps_command(CommandOptions& options) {
   return [arguments](const Process& process) { return bench_ps(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -9,17 +9,17 @@
 #include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 int run_as_bench_rank(int socket) {
   std::optional<LauncherLink> link;
   try {
-    link.emplace(socket, default_options);
+    link.emplace(socket, runner::default_options);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
-  return be_bench_rank(*link) ? ok : run_failed;
+  return bench::be_bench_rank(*link) ? ok : run_failed;
 }
 
 }  // namespace
@@ -40,4 +40,4 @@ Execute keep_command(CommandOptions& options) {
   return [words](const Process&) { return keep(*words); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -21,7 +21,7 @@
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct CalibrateArguments {
@@ -37,10 +37,9 @@ const std::string processor_kind = "cpu";
 void declare_calibration(CommandOptions& options, CalibrateArguments& arguments) {
   const Option timed =
       options
-          .add(
-              "files", arguments.files,
-              "experiment files that are to be predicted: the operations of their models are timed "
-              "as they are, instead of being told from those of other models")
+          .add("files", arguments.files,
+               "experiment files that are to be predicted: the operations of their models are "
+               "timed themselves, instead of estimated from those of other models")
           .type("FILES");
   const Option threads =
       options.add("--threads", arguments.threads, "threads of a rank (device.threads)")
@@ -49,9 +48,9 @@ void declare_calibration(CommandOptions& options, CalibrateArguments& arguments)
   const Option from =
       options
           .add("--from", arguments.from.files,
-               "fit the cluster that these files name: experiment files whose cases say what was "
-               "published of one device, and files of collectives, whose tables may be the output "
-               "of nccl-tests (as `validate` reads them)")
+               "fit the cluster that these files name: experiment files whose cases have "
+               "published figures of one device, and files of collectives, whose tables may "
+               "be the output of nccl-tests (as `validate` reads them)")
           .type("FILES")
           .excludes(threads)
           .excludes(timed);
@@ -80,12 +79,12 @@ void declare_calibration(CommandOptions& options, CalibrateArguments& arguments)
 std::vector<RunPlan> runs_of(const std::string& file, const CalibrateArguments& arguments,
                              bool in_job) {
   const bool on_processor = arguments.device == processor_kind;
-  Experiment experiment =
-      read_experiment(file, on_processor ? std::vector<std::string>{}
-                                         : std::vector{"device.kind=" + arguments.device});
+  runner::Experiment experiment =
+      runner::read_experiment(file, on_processor ? std::vector<std::string>{}
+                                                 : std::vector{"device.kind=" + arguments.device});
   experiment.common.in_job = in_job;
   std::vector<RunPlan> out;
-  for (RunPlan& run : plan_comparison(experiment, allowed_cores().value_or(0)))
+  for (RunPlan& run : runner::plan_comparison(experiment, allowed_cores().value_or(0)))
     if (run.device.kind == arguments.device &&
         (!on_processor || run.device.threads == arguments.threads) &&
         run.purpose == Purpose::asked && run.repeat == 0 && run.train.offload == Offload::none)
@@ -104,13 +103,13 @@ std::vector<RunPlan> runs_of(const CalibrateArguments& arguments, bool in_job) {
   std::vector<RunPlan> out;
   for (const std::string& file : arguments.files)
     for (RunPlan& run : runs_of(file, arguments, in_job)) out.push_back(std::move(run));
-  check_inputs(out);
+  runner::check_inputs(out);
   return out;
 }
 
-/// Checks what a calibration of another device than the processor needs besides.
-void check_device(const CalibrateArguments& arguments, const Job* job) {
-  const DeviceRow& row = find_device(arguments.device);
+/// Checks the additional needs of a calibration of another device than the processor.
+void check_device(const CalibrateArguments& arguments, const runner::Job* job) {
+  const runner::DeviceRow& row = runner::find_device(arguments.device);
   if (!row.describe)
     throw Error("--device {}: such devices cannot be measured; choose cpu or cuda", row.name);
   if (arguments.device == processor_kind) {
@@ -122,41 +121,43 @@ void check_device(const CalibrateArguments& arguments, const Job* job) {
     throw Error("--device {}: calibrate runs on one host; leave --host and --hosts out", row.name);
   if (arguments.files.empty())
     throw Error("--device {}: name the experiment files whose models are to be timed", row.name);
-  row.describe();  // that there is one
+  row.describe();  // throws if there is no such device
 }
 
 /// This host for ranks on its devices of this kind.
-CalibrationSite site_of_devices(const std::string& kind, RankStart start) {
-  CalibrationSite site{.start = std::move(start), .trainings = trainings_of_gpus};
+calibrate::CalibrationSite site_of_devices(const std::string& kind, runner::RankStart start) {
+  calibrate::CalibrationSite site{.start = std::move(start),
+                                  .trainings = calibrate::trainings_of_gpus};
   site.cores = site.slots = allowed_cores().value_or(1);
-  site.place = [devices = find_device(kind).devices()](RunPlan& run) {
-    number_devices(
+  site.place = [devices = runner::find_device(kind).devices()](RunPlan& run) {
+    runner::number_devices(
         run, [&](const std::string&, int) -> const auto& { return devices; });
-    set_environments(run);
+    runner::set_environments(run);
   };
   return site;
 }
 
-/// The hosts of the job, or this one. `runs` say what moves values between hosts.
-CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart start) {
-  CalibrationSite site{.start = std::move(start)};
+/// The hosts of the job, or this one. `runs` decide the library between hosts.
+calibrate::CalibrationSite site_of(runner::Job* job, const std::vector<RunPlan>& runs,
+                                   runner::RankStart start) {
+  calibrate::CalibrationSite site{.start = std::move(start)};
   if (!runs.empty()) site.between = runs.front().hosts.between;
   if (!job) {
     site.cores = site.slots = allowed_cores().value_or(1);
     return site;
   }
-  const std::vector<HostRoom> rooms = rooms_of(job->agents());
+  const std::vector<runner::HostRoom> rooms = runner::rooms_of(job->agents());
   site.hosts = static_cast<int>(rooms.size());
   site.cores = rooms.front().cores;
   site.slots = rooms.front().slots;
-  for (const HostRoom& room : rooms) {
+  for (const runner::HostRoom& room : rooms) {
     site.cores = std::min(site.cores, room.cores);
     site.slots = std::min<std::int64_t>(site.slots, room.slots);
   }
   site.place = [job](RunPlan& run) {
     std::vector<RunPlan> runs_of_one = {std::move(run)};
-    place_on_hosts(runs_of_one, job->agents(),
-                   [job](const std::string& kind) { return job->devices(kind); });
+    runner::place_on_hosts(runs_of_one, job->agents(),
+                           [job](const std::string& kind) { return job->devices(kind); });
     run = std::move(runs_of_one.front());
   };
   site.start.agents = {job->hosts(), [job](const RunPlan& run) { return job->sidecar(run); }};
@@ -166,12 +167,12 @@ CalibrationSite site_of(Job* job, const std::vector<RunPlan>& runs, RankStart st
   return site;
 }
 
-int measure(const CalibrateArguments& arguments, const Process& process, Job* job) {
+int measure(const CalibrateArguments& arguments, const Process& process, runner::Job* job) {
   const bool on_processor = arguments.device == processor_kind;
   std::filesystem::path file;
   std::vector<RunPlan> runs;
   std::optional<sim::ClusterSpec> around;
-  CalibrationSite site;
+  calibrate::CalibrationSite site;
   process.catch_interrupts();
   OutputStream errors(STDERR_FILENO, process.interrupted);
   try {
@@ -182,7 +183,7 @@ int measure(const CalibrateArguments& arguments, const Process& process, Job* jo
     std::filesystem::create_directories(arguments.from.results, failed);
     if (failed) throw Error("--results {}: {}", arguments.from.results, failed.message());
     check_device(arguments, job);
-    if (!arguments.from.cluster.empty()) around = read_cluster(arguments.from.cluster);
+    if (!arguments.from.cluster.empty()) around = runner::read_cluster(arguments.from.cluster);
     runs = runs_of(arguments, job != nullptr);
     site = on_processor ? site_of(job, runs, rank_start(process, errors))
                         : site_of_devices(arguments.device, rank_start(process, errors));
@@ -196,10 +197,12 @@ int measure(const CalibrateArguments& arguments, const Process& process, Job* jo
     const auto told = [&](const std::string& what) {
       errors << "measuring " << what << " ..." << std::endl;
     };
-    const sim::ClusterSpec cluster = on_processor ? calibrate(arguments.threads, runs, site, told)
-                                                  : calibrate_gpu(runs, site, around, told);
-    write_whole(file, cluster_text(cluster, fmt::format("{}. Measured by `ringside calibrate`.",
-                                                        cluster.name)));
+    const sim::ClusterSpec cluster = on_processor
+                                         ? calibrate::calibrate(arguments.threads, runs, site, told)
+                                         : calibrate::calibrate_gpu(runs, site, around, told);
+    write_whole(file,
+                runner::cluster_text(
+                    cluster, fmt::format("{}. Measured by `ringside calibrate`.", cluster.name)));
     std::cout << fmt::format("{}: ", cluster.name);
     for (const auto& [dtype, tflops] : cluster.device.tflops)
       if (on_processor ? dtype == "fp32" : tflops > 0)
@@ -219,7 +222,8 @@ int measure(const CalibrateArguments& arguments, const Process& process, Job* jo
 
 int calibrate_hosts(const CalibrateArguments& arguments, const Process& process) {
   return in_job({"calibrate", arguments.files, {"--threads", fmt::format("{}", arguments.threads)}},
-                arguments.job, process, [&](Job* job) { return measure(arguments, process, job); });
+                arguments.job, process,
+                [&](runner::Job* job) { return measure(arguments, process, job); });
 }
 
 }  // namespace
@@ -240,4 +244,4 @@ Execute calibrate_command(CommandOptions& options) {
   };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

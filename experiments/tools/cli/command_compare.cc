@@ -8,7 +8,7 @@
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/watch/event_lines.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct CompareArguments {
@@ -17,7 +17,7 @@ struct CompareArguments {
   bool events = false;  // print events as lines of JSON in place of tables
 };
 
-/// Declares what `compare` and `launch` have in common.
+/// Declares the options that `compare` and `launch` share.
 void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
   ComparisonArguments& comparison = arguments.comparison;
   options.uses_cores();
@@ -46,26 +46,26 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
              "keep the rows of the results folder, and make only the missing runs; without "
              "--resume, earlier results are moved to its subfolders before-1, before-2, ...");
   options.flag("--json", arguments.events,
-               "print one event a line, in JSON, in place of the tables: what is planned, and "
-               "every run as it goes and as it ends");
+               "print one event a line, in JSON, in place of the tables: the plan, and the "
+               "progress and end of every run");
   add_results(options, comparison.results);
 }
 
 /// Makes the comparison, and prints its events in place of its tables.
-int tell_events(const CompareArguments& arguments, const Process& process, Job* job) {
+int tell_events(const CompareArguments& arguments, const Process& process, runner::Job* job) {
   OutputStream out(STDOUT_FILENO, process.interrupted, OutputStream::usually_waiting,
-                   left_out_event);
+                   watch::left_out_event);
   const Compared compared = make_comparison(arguments.comparison, process, job, &out);
   const int status = finish(out, compared.status);
   return compared.status == ok ? status : complain(compared.status, compared.complaint);
 }
 
-int compare(const CompareArguments& arguments, const Process& process, Job* job) {
+int compare(const CompareArguments& arguments, const Process& process, runner::Job* job) {
   if (arguments.events) return tell_events(arguments, process, job);
   const Compared compared = make_comparison(arguments.comparison, process, job);
   if (compared.folder.empty()) return complain(compared.status, compared.complaint);
   OutputStream out(STDOUT_FILENO, process.interrupted);
-  out << "\n" << summary_text(compared.cases) << "\nResults: " << compared.folder << "\n";
+  out << "\n" << runner::summary_text(compared.cases) << "\nResults: " << compared.folder << "\n";
   if (compared.status == ok) return finish(out, ok);
   out.finish();
   return complain(compared.status, compared.complaint);
@@ -87,7 +87,8 @@ std::vector<std::string> settings_of_comparison(const ComparisonArguments& argum
 int run_compare(const CompareArguments& arguments, const Process& process) {
   const ComparisonArguments& comparison = arguments.comparison;
   return in_job({"compare", {comparison.experiment.file}, settings_of_comparison(comparison)},
-                arguments.job, process, [&](Job* job) { return compare(arguments, process, job); });
+                arguments.job, process,
+                [&](runner::Job* job) { return compare(arguments, process, job); });
 }
 
 }  // namespace
@@ -110,4 +111,4 @@ Execute launch_command(CommandOptions& options) {
   return [arguments](const Process& process) { return run_compare(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -13,7 +13,7 @@
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 namespace {
 
@@ -23,7 +23,7 @@ struct DiffArguments {
   std::string json;
 };
 
-/// The share that "3%" or "0.03" says; none for any other text.
+/// The share of "3%" or "0.03"; none for any other text.
 std::optional<double> share(std::string_view text) {
   const bool percent = text.ends_with('%');
   if (percent) text.remove_suffix(1);
@@ -36,27 +36,28 @@ std::optional<double> share(std::string_view text) {
 }
 
 int diff(const DiffArguments& arguments, const Process& process) {
-  Diff found;
+  runner::Diff found;
   try {
     check_output("--json", arguments.json);
-    const SavedResults a = read_results(arguments.folder_a);
-    const SavedResults b = read_results(arguments.folder_b);
-    found = make_diff(a, b, {arguments.threshold, arguments.confidence / 100});
+    const runner::SavedResults a = runner::read_results(arguments.folder_a);
+    const runner::SavedResults b = runner::read_results(arguments.folder_b);
+    found = runner::make_diff(a, b, {arguments.threshold, arguments.confidence / 100});
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
   OutputStream out(STDOUT_FILENO, process.interrupted);
-  out << diff_text(found);
+  out << runner::diff_text(found);
   if (!arguments.json.empty()) write_whole(arguments.json, to_json(found).dump(2) + "\n");
-  return finish(out, regressed(found) ? has_regressed : ok);
+  return finish(out, runner::regressed(found) ? has_regressed : ok);
 }
 
 }  // namespace
 
 Execute diff_command(CommandOptions& options) {
   options.summary(
-      "compare two results folders row by row: what differs in environment and configuration, "
-      "what became slower or faster, and what has changed of memory, bytes, losses and proofs");
+      "compare two results folders row by row: differences of environment and "
+      "configuration, changes of speed, and changes of memory, bytes, losses and "
+      "proofs");
   options.footer(
       "Ends with status 3 if something became worse (a regression), 0 if nothing did, 2 if the "
       "folders cannot be compared.\n"
@@ -85,8 +86,8 @@ Execute diff_command(CommandOptions& options) {
       .between(50.0, 99.99)
       .type("PERCENT")
       .shows_default();
-  options.add("--json", arguments->json, "also write what was found to this file").type("FILE");
+  options.add("--json", arguments->json, "also write the differences to this file").type("FILE");
   return [arguments](const Process& process) { return diff(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

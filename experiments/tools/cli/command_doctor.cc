@@ -14,7 +14,7 @@
 #include "peer/comm/gloo/wire.h"
 #include "peer/comm/nccl/communicator.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 void say(std::string_view what, const std::string& found) {
@@ -23,7 +23,7 @@ void say(std::string_view what, const std::string& found) {
 
 std::string or_missing(const std::string& version) { return version.empty() ? "-" : version; }
 
-/// Says why simulations cannot run; empty if they can.
+/// The reason why simulations cannot run; empty if they can.
 std::string missing_simulator() {
   try {
     sim::require_simgrid();
@@ -50,7 +50,7 @@ void say_gpus(const cuda::Machine& machine) {
   }
 }
 
-/// What a container or a job of the system leaves of the machine.
+/// Prints the limits of the container or job in which this process runs.
 void say_limits(const ControlGroup& group) {
   const auto cores = group.cores();
   const auto memory = group.memory();
@@ -95,4 +95,4 @@ Execute doctor_command(CommandOptions& options) {
   return [](const Process&) { return look_at_machine(); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/base/whole_file.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/results/saved_results.h"
@@ -17,7 +18,7 @@
 #include "experiments/tools/cli/output_files.h"
 #include "experiments/tools/explain/explanation.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct ExplainArguments {
@@ -28,20 +29,22 @@ struct ExplainArguments {
   std::string json;
 };
 
-/// Where `calibrate` leaves its file if it is called as `compare` was whose results these are.
+/// The file that `calibrate` writes if it has the same --results as the `compare` that made these
+/// results.
 std::filesystem::path machine_beside(const std::filesystem::path& results) {
   const std::filesystem::path parent =
       std::filesystem::absolute(results / "").parent_path().parent_path();
   return machine_file(parent.string());
 }
 
-/// This machine as it was calibrated, for the cases that ran on its CPU; in `ground` stands why
-/// there is none.
+/// Finds the calibration of this machine, for the cases that ran on its CPU; if there is none,
+/// `ground` gets the reason.
 void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::path& results,
-                  WhatIfSetup& ground) {
+                  explain::WhatIfSetup& ground) {
   std::set<std::int64_t> threads;
   for (const RunRecord& row : rows)
-    if (!row.plan.cluster && row.plan.device.kind == "cpu") threads.insert(row.plan.device.threads);
+    if (!row.plan.cluster && device_traits(row.plan.device.kind).on_processor)
+      threads.insert(row.plan.device.threads);
   if (threads.empty()) return;
   const std::filesystem::path file = machine_beside(results);
   if (!std::filesystem::exists(file)) {
@@ -50,9 +53,9 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
         file.string());
     return;
   }
-  sim::ClusterSpec cluster = read_cluster(file);
+  sim::ClusterSpec cluster = runner::read_cluster(file);
   for (const std::int64_t number : threads)
-    if (cluster.name == calibration_name(number)) {
+    if (cluster.name == calibrate::calibration_name(number)) {
       ground.machine = {.cluster = std::move(cluster), .threads = number};
       return;
     }
@@ -62,10 +65,10 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
       file.string(), cluster.name);
 }
 
-/// Says of the failed cases that are asked for why they failed.
+/// The causes of the failed cases that are asked for.
 std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArguments& arguments) {
   std::string out;
-  for (const CaseSummary& one : failed_cases(rows))
+  for (const runner::CaseSummary& one : explain::failed_cases(rows))
     if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
         (arguments.only_world == 0 || one.world == arguments.only_world))
       out += fmt::format("{}, world {}\nFAILED: {}\n", one.label, one.world, one.error);
@@ -74,41 +77,42 @@ std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArgum
 
 int explain_results(const ExplainArguments& arguments, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  SavedResults results;
-  std::vector<Evidence> all;
-  std::vector<const Evidence*> chosen;
+  runner::SavedResults results;
+  std::vector<explain::Evidence> all;
+  std::vector<const explain::Evidence*> chosen;
   std::string failures;
   OutputFile json;
-  WhatIfSetup ground;
+  explain::WhatIfSetup ground;
   try {
-    results = read_results(arguments.folder);
+    results = runner::read_results(arguments.folder);
     for (const std::string& complaint : results.complaints) errors << complaint << std::endl;
-    all = evidence_of(results.rows, results.folder);
+    all = explain::evidence_of(results.rows, results.folder);
     failures = failures_text(results.rows, arguments);
     if (failures.empty() || arguments.case_label.empty())
-      chosen = cases_called(all, arguments.case_label, arguments.only_world);
+      chosen = explain::cases_called(all, arguments.case_label, arguments.only_world);
     if (!arguments.json.empty()) json = check_output("--json", arguments.json);
     if (arguments.trials) {
       sim::require_simgrid();
       find_machine(results.rows, results.folder, ground);
-      ground.simulate = parallel_simulations(rank_start(process, errors),
-                                             std::max(1, allowed_cores().value_or(1)));
+      ground.simulate = runner::parallel_simulations(rank_start(process, errors),
+                                                     std::max(1, allowed_cores().value_or(1)));
     }
   } catch (const std::exception& error) {
     errors.finish();
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
-  const Detail detail = arguments.case_label.empty() ? Detail::brief : Detail::full;
+  const explain::Detail detail =
+      arguments.case_label.empty() ? explain::Detail::brief : explain::Detail::full;
   OutputStream out(STDOUT_FILENO, process.interrupted);
   try {
     nlohmann::ordered_json cases = nlohmann::ordered_json::array();
-    for (const Evidence* one : chosen) {
-      const Explanation explanation = explanation_of(*one, all, ground, detail);
+    for (const explain::Evidence* one : chosen) {
+      const explain::Explanation explanation = explain::explanation_of(*one, all, ground, detail);
       if (process.interrupted()) return complain(was_interrupted, "interrupted");
-      out << (one == chosen.front() ? "" : "\n") << explanation_text(explanation, ground, detail)
-          << std::flush;
-      cases.push_back(explanation_json(explanation));
+      out << (one == chosen.front() ? "" : "\n")
+          << explain::explanation_text(explanation, ground, detail) << std::flush;
+      cases.push_back(explain::explanation_json(explanation));
     }
     out << (chosen.empty() || failures.empty() ? "" : "\n") << failures;
     if (!ground.no_machine.empty())
@@ -128,9 +132,10 @@ int explain_results(const ExplainArguments& arguments, const Process& process) {
 
 Execute explain_command(CommandOptions& options) {
   options.summary(
-      "say where the steps of a comparison went: the critical path, which communication was hidden "
-      "and which was not and why, how far a case is from the least bytes and from computing alone, "
-      "what to try, and what the simulator expects of that");
+      "explain the time of a comparison's steps: the critical path, hidden and "
+      "exposed communication with its causes, the distance of a case from the least "
+      "bytes and from compute alone, remedies, and the simulator's predictions for "
+      "them");
   const auto arguments = std::make_shared<ExplainArguments>();
   options.add("RESULTS", arguments->folder, "the folder of the results, as results/quickstart")
       .required();
@@ -140,11 +145,10 @@ Execute explain_command(CommandOptions& options) {
   options.add("--world", arguments->only_world, "only cases with this number of workers")
       .positive()
       .type("N");
-  options.clearing_flag("--no-trials", arguments->trials,
-                        "simulate nothing of what is to be tried");
-  options.add("--json", arguments->json, "also write what is said to this file, as JSON")
+  options.clearing_flag("--no-trials", arguments->trials, "do not simulate the remedies");
+  options.add("--json", arguments->json, "also write the explanations to this file, as JSON")
       .type("FILE");
   return [arguments](const Process& process) { return explain_results(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/utf8.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/feed.h"
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 void write_to_standard_output(std::span<const std::byte> bytes) {
@@ -24,24 +24,24 @@ void write_to_standard_output(std::span<const std::byte> bytes) {
   }
 }
 
-/// Reads from standard input what launch() tells a rank first, and writes to standard output what
-/// this rank of another program computes with (experiments/runner/run/feed.h). That program starts
+/// Reads from standard input the first message of launch() to a rank, and writes to standard output
+/// the inputs of this rank of another program (experiments/runner/run/feed.h). That program starts
 /// this command.
 int feed_rank() {
   try {
     std::string line;
     std::getline(std::cin, line);
     const auto told = nlohmann::json::parse(line);
-    feed(run_plan_from_json(told.at("plan"), default_options), told.at("rank").get<int>(),
-         write_to_standard_output);
+    runner::feed(run_plan_from_json(told.at("plan"), runner::default_options),
+                 told.at("rank").get<int>(), write_to_standard_output);
     return ok;
   } catch (const std::exception& error) {
     const nlohmann::json said = {
-        {"kind", "error"}, {"message", utf8_text(explain(error))}, {"bytes", 0}};
+        {"kind", "error"}, {"message", utf8_text(error_text(error))}, {"bytes", 0}};
     const std::string text = said.dump() + '\n';
     try {
       write_to_standard_output(std::as_bytes(std::span(text)));
-    } catch (const Error&) {  // nobody reads any more
+    } catch (const Error&) {  // the reader has ended
     }
     return run_failed;
   }
@@ -55,4 +55,4 @@ Execute feed_command(CommandOptions& options) {
   return [](const Process&) { return feed_rank(); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 #include "experiments/tools/cli/command.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 namespace {
 
@@ -33,8 +33,9 @@ int make_keys(const KeysArguments& arguments) {
 
 Execute keys_command(CommandOptions& options) {
   options.summary(
-      "write the keys by which the servers and workers of several machines know each other (see "
-      "scheme.ps.keys, scheme.dp.keys and bench ps --keys)");
+      "write the keys by which the servers and workers of several machines "
+      "authenticate each other (see scheme.ps.keys, scheme.dp.keys and bench ps "
+      "--keys)");
   const auto arguments = std::make_shared<KeysArguments>();
   options
       .add("DIR", arguments->folder,
@@ -48,4 +49,4 @@ Execute keys_command(CommandOptions& options) {
   return [arguments](const Process&) { return make_keys(*arguments); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

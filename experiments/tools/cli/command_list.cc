@@ -12,7 +12,7 @@
 #include "experiments/tools/cli/command.h"
 #include "peer/comm/algorithms/algorithms.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 template <class Table>
@@ -21,7 +21,7 @@ void list_table(const Table& rows, std::string_view title) {
   for (const auto& row : rows) std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
 }
 
-bool can_be_used(const DeviceRow& row) {
+bool can_be_used(const runner::DeviceRow& row) {
   try {
     row.check();
     if (row.devices) row.devices();
@@ -33,12 +33,12 @@ bool can_be_used(const DeviceRow& row) {
 
 /// "layers = 4"
 std::string text_of(const Field& field) {
-  return fmt::format("{} = {}", field.name, toml_text(field.value));
+  return fmt::format("{} = {}", field.name, runner::toml_text(field.value));
 }
 
 void list_schemes() {
   std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
-  for (const SchemeInfo& row : scheme_rows()) {
+  for (const SchemeInfo& row : runner::scheme_rows()) {
     std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
     for (const Field& option : row.defaults.fields())
       std::cout << fmt::format("             {:<22} {}\n", text_of(option), option.description);
@@ -73,22 +73,23 @@ void list_models() {
       fmt::join(hugging_face_types(), ", "));
 }
 
-void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }
+void list_data() { list_table(runner::dataset_rows(), "data sets (data.kind)"); }
 
 void list_devices() {
   std::cout << "devices (device.kind)\n";
-  for (const DeviceRow& row : device_rows())
+  for (const runner::DeviceRow& row : runner::device_rows())
     std::cout << fmt::format("  {:<8} {}{}\n", row.name, row.summary,
                              can_be_used(row) ? "" : " - not usable here, see `ringside doctor`");
 }
 
 void list_frameworks() {
-  list_table(framework_rows(),
+  list_table(runner::framework_rows(),
              "frameworks whose host time simulated runs may take (sim.framework)");
 }
 
 void list_messages() {
-  list_table(message_rows(), "what messages of servers cost simulated processors (sim.messages)");
+  list_table(runner::message_rows(),
+             "what messages of servers cost simulated processors (sim.messages)");
 }
 
 void list_algorithms() {
@@ -119,9 +120,9 @@ void list_keys() {
   keys("device", DeviceConfig{});
   keys("sim", SimConfig{});
   keys("hosts", HostsConfig{});
-  keys("compare", CompareConfig{});
+  keys("compare", runner::CompareConfig{});
   std::cout << "cases: a table [[compare.case]] for each; --case 'SCHEME: KEY=VALUE, ...'\n";
-  keys("compare.case", CaseConfig{});
+  keys("compare.case", runner::CaseConfig{});
   std::cout << fmt::format("  {:<40} {}\n", "compare.case.set = {}",
                            "keys of the file with values that hold for the case alone, as in "
                            "{ \"scheme.ps.servers\" = 1 }");
@@ -170,4 +171,4 @@ Execute list_command(CommandOptions& options) {
   return [part](const Process&) { return list(*part); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -9,7 +9,7 @@
 #include "experiments/runner/hosts/mpi_launch_shim.h"
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct StandInArguments {
@@ -22,15 +22,15 @@ struct OnArguments {
   std::vector<std::string> words;  // options of ssh, the host, the command
 };
 
-/// Has the leader of a job run a command on another host.
+/// Asks the leader of a job to run a command on another host.
 int run_on_host(const OnArguments& arguments) {
   // MPICH gives options of ssh before the host.
   const auto& words = arguments.words;
   const auto host = std::find_if(words.begin(), words.end(),
                                  [](const std::string& word) { return !word.starts_with('-'); });
   if (host == words.end()) throw Error("no host is named");
-  return run_on(arguments.world, *host,
-                fmt::format("{}", fmt::join(std::next(host), words.end(), " ")));
+  return runner::run_on(arguments.world, *host,
+                        fmt::format("{}", fmt::join(std::next(host), words.end(), " ")));
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Execute stand_in_command(CommandOptions& options) {
   options.add("WORLD", arguments->world).required();
   options.add("RANKS", arguments->ranks).required().commas();
   return [arguments](const Process& process) {
-    return mpi_launch_shim(arguments->world, arguments->ranks, process.environment);
+    return runner::mpi_launch_shim(arguments->world, arguments->ranks, process.environment);
   };
 }
 
@@ -57,4 +57,4 @@ Execute on_command(CommandOptions& options) {
   return [arguments](const Process&) { return run_on_host(*arguments); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/json_fields.h"
 #include "core/launch/launch.h"
 #include "experiments/runner/registry/mpi_of.h"
@@ -14,7 +14,7 @@
 #include "experiments/runner/run/simulation.h"
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 namespace {
 
@@ -23,7 +23,7 @@ int run_as_rank(int socket, const Process& process) {
   raise_the_limit_of_open_files();
   std::optional<LauncherLink> link;
   try {
-    link.emplace(socket, default_options);
+    link.emplace(socket, runner::default_options);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
@@ -31,20 +31,21 @@ int run_as_rank(int socket, const Process& process) {
     const auto report = [&](const Progress& progress) { link->report_progress(to_json(progress)); };
     if (link->plan().cluster) {
       nlohmann::json records = nlohmann::json::array();
-      for (const RankRecord& record : simulate(link->plan(), report, nullptr, &link->store()))
+      for (const RankRecord& record :
+           runner::simulate(link->plan(), report, nullptr, &link->store()))
         records.emplace_back(to_json(record));
       link->finish(records);
       return ok;
     }
-    enter_mpi(link->plan(), link->rank(), link->store());
-    const RankRecord record =
-        run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit, true},
-                 {report, [&](const std::string& error) { link->fail(error); }});
-    leave_mpi(link->plan());
+    runner::enter_mpi(link->plan(), link->rank(), link->store());
+    const RankRecord record = runner::run_rank(
+        link->plan(), link->rank(), {link->store(), nullptr, process.built_commit, true},
+        {report, [&](const std::string& error) { link->fail(error); }});
+    runner::leave_mpi(link->plan());
     link->finish(to_json(record));
     return ok;
   } catch (const std::exception& error) {
-    link->fail(explain(error));
+    link->fail(error_text(error));
     return run_failed;
   }
 }
@@ -59,4 +60,4 @@ Execute rank_command(CommandOptions& options) {
   return [socket](const Process& process) { return run_as_rank(*socket, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -13,7 +13,7 @@
 #include "experiments/tools/cli/output_files.h"
 #include "experiments/tools/cli/python.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct ReportArguments {
@@ -25,34 +25,34 @@ namespace fs = std::filesystem;
 
 struct Reports {
   std::vector<nlohmann::ordered_json> of_folders;
-  std::vector<std::string> not_read;  // folders without a row that can be shown, and why
+  std::vector<std::string> not_read;  // folders without a record that can be shown, with the cause
 };
 
-/// Reads the folder, and says on standard error what of it cannot be read. With `beside`, the page
-/// will stand in the folder, and the summary there is written anew if all rows can be read and no
-/// comparison goes on.
+/// Reads the folder, and prints on standard error the parts that cannot be read. With `beside`, the
+/// page will stand in the folder, and the summary there is written anew if all records can be read
+/// and no comparison is running.
 void add_folder(Reports& reports, const std::string& folder, bool beside) {
   const auto refuse = [&](const std::string& why) {
     reports.not_read.push_back(why);
     complain(run_failed, why);
   };
   try {
-    const SavedResults saved = read_results(folder);
+    const runner::SavedResults saved = runner::read_results(folder);
     for (const std::string& complaint : saved.complaints) complain(run_failed, complaint);
     if (saved.rows.empty())
       return refuse(fmt::format("{}: no row of this folder can be shown{}", folder,
                                 saved.complaints.empty() ? "; no run has ended yet" : ""));
     const auto environment = nlohmann::json::parse(saved.environment, nullptr, false);
-    const std::vector<CaseSummary> cases = summarise(saved.rows);
+    const std::vector<runner::CaseSummary> cases = runner::summarise(saved.rows);
     if (beside && !saved.complaints.empty()) {
       complain(run_failed, folder + ": its summary stays as it is");
-    } else if (beside && !is_held(folder)) {
-      ResultsFolder results(folder);
+    } else if (beside && !runner::is_held(folder)) {
+      runner::ResultsFolder results(folder);
       write_summary(results, saved.name, cases);
     }
-    reports.of_folders.push_back(
-        report_of({folder, saved.rows, cases,
-                   environment.is_discarded() ? nlohmann::json() : environment, saved.complaints}));
+    reports.of_folders.push_back(runner::report_of(
+        {folder, saved.rows, cases, environment.is_discarded() ? nlohmann::json() : environment,
+         saved.complaints}));
   } catch (const Error& error) {
     refuse(error.what());
   }
@@ -65,7 +65,7 @@ fs::path page_file(const ReportArguments& arguments) {
 }
 
 /// Runs scripts/report-figures, which is a part of the program.
-int draw_figures(const PageParts& parts, const fs::path& page, const std::string& folder,
+int draw_figures(const runner::PageParts& parts, const fs::path& page, const std::string& folder,
                  const Process& process) {
   const int status = run_python(std::string(parts.figures_program), {page.string(), folder},
                                 {fs::canonical(process.program).parent_path() / "vl-convert"},
@@ -74,16 +74,17 @@ int draw_figures(const PageParts& parts, const fs::path& page, const std::string
 }
 
 int write_report_page(const ReportArguments& arguments, const Process& process) {
-  const PageParts parts = built_in_page();
-  if (!can_draw(parts)) return complain(run_failed, how_to_get_reports());
+  const runner::PageParts parts = runner::built_in_page();
+  if (!runner::can_draw(parts)) return complain(run_failed, runner::how_to_get_reports());
   try {
     const fs::path page = page_file(arguments);
     Reports reports;
     for (const std::string& folder : arguments.folders)
       add_folder(reports, folder, page == fs::path(folder) / "report.html");
     if (reports.of_folders.empty()) return complain(wrong_input, "no report: nothing to show");
-    write_whole(check_output("--output", page.string()).path,
-                report_page(parts, reports.of_folders, process.built_commit, reports.not_read));
+    write_whole(
+        check_output("--output", page.string()).path,
+        runner::report_page(parts, reports.of_folders, process.built_commit, reports.not_read));
     std::cout << page.string() << std::endl;
     const int drawn =
         arguments.figures.empty() ? ok : draw_figures(parts, page, arguments.figures, process);
@@ -118,4 +119,4 @@ Execute report_command(CommandOptions& options) {
   return [arguments](const Process& process) { return write_report_page(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/processor.h"
 #include "core/base/whole_file.h"
 #include "experiments/runner/config/published_tables.h"
@@ -18,7 +18,7 @@
 #include "experiments/tools/cli/comparison.h"
 #include "experiments/tools/cli/job_start.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct ReproduceArguments {
@@ -28,10 +28,10 @@ struct ReproduceArguments {
   std::string results = "results";
 };
 
-/// What came out of one file.
+/// The results of one file.
 struct Outcome {
-  std::vector<PublishedFigure> figures{};
-  std::vector<ReproducedChoice> choices{};
+  std::vector<runner::PublishedFigure> figures{};
+  std::vector<runner::ReproducedChoice> choices{};
   std::string failure{};  // why there are no figures
 };
 
@@ -40,60 +40,60 @@ struct Part {
   std::string table, file;
 };
 
-std::vector<PublishedTable> asked_tables(const ReproduceArguments& arguments) {
+std::vector<runner::PublishedTable> asked_tables(const ReproduceArguments& arguments) {
   if (!std::filesystem::is_regular_file(arguments.index))
     throw Error(
         "{}: not a file; run `ringside reproduce` in the project's folder, or name the index of "
         "the tables with --tables FILE",
         arguments.index);
-  return find_tables(read_published_tables(arguments.index), arguments.tables);
+  return runner::find_tables(runner::read_published_tables(arguments.index), arguments.tables);
 }
 
 /// The files of all tables, each once: those of collectives last, because these are simulated in
 /// this process, and the runs of experiments in processes of their own, which must start while
 /// there is no simulated world here.
-std::vector<Part> parts_of(const std::vector<PublishedTable>& tables) {
+std::vector<Part> parts_of(const std::vector<runner::PublishedTable>& tables) {
   std::vector<Part> parts;
-  for (const PublishedTable& table : tables)
+  for (const runner::PublishedTable& table : tables)
     for (const std::string& file : table.files)
       if (std::none_of(parts.begin(), parts.end(),
                        [&](const Part& part) { return part.file == file; }))
         parts.push_back({table.name, file});
   std::stable_partition(parts.begin(), parts.end(),
-                        [](const Part& part) { return !lists_collectives(part.file); });
+                        [](const Part& part) { return !bench::lists_collectives(part.file); });
   return parts;
 }
 
-/// The tables as far as they are made; prints and writes each as soon as all its files are done.
+/// The tables that are done so far; prints and writes each as soon as all its files are done.
 class Reproduction {
  public:
-  Reproduction(const std::vector<PublishedTable>& tables, std::filesystem::path folder,
+  Reproduction(const std::vector<runner::PublishedTable>& tables, std::filesystem::path folder,
                std::ostream& out)
       : tables_(tables), folder_(std::move(folder)), out_(out) {}
 
   void add(const std::string& file, Outcome outcome) {
     outcomes_[file] = std::move(outcome);
     while (made_.size() < tables_.size() && is_complete(tables_[made_.size()])) {
-      const ReproducedTable& made = made_.emplace_back(make(tables_[made_.size()]));
-      text_ += reproduced_text(made) + "\n";
-      out_ << reproduced_text(made) << "\n" << std::flush;
+      const runner::ReproducedTable& made = made_.emplace_back(make(tables_[made_.size()]));
+      text_ += runner::reproduced_text(made) + "\n";
+      out_ << runner::reproduced_text(made) << "\n" << std::flush;
       write(text_);
     }
   }
 
   void summarise() {
-    out_ << reproduced_summary(made_) << std::flush;
-    write(text_ + reproduced_summary(made_));
+    out_ << runner::reproduced_summary(made_) << std::flush;
+    write(text_ + runner::reproduced_summary(made_));
   }
 
  private:
-  bool is_complete(const PublishedTable& table) const {
+  bool is_complete(const runner::PublishedTable& table) const {
     return std::all_of(table.files.begin(), table.files.end(),
                        [&](const std::string& file) { return outcomes_.contains(file); });
   }
 
-  ReproducedTable make(const PublishedTable& table) const {
-    ReproducedTable made{
+  runner::ReproducedTable make(const runner::PublishedTable& table) const {
+    runner::ReproducedTable made{
         .name = table.name, .title = table.title, .source = table.source, .assumes = table.assumes};
     for (const std::string& file : table.files) {
       const Outcome& outcome = outcomes_.at(file);
@@ -108,24 +108,24 @@ class Reproduction {
     std::filesystem::create_directories(folder_);
     const OpenFolder files(folder_);
     write_whole(files, "tables.md", "# Published tables\n\n" + text);
-    write_whole(files, "tables.json", reproduced_json(made_).dump(2) + "\n");
+    write_whole(files, "tables.json", runner::reproduced_json(made_).dump(2) + "\n");
   }
 
-  const std::vector<PublishedTable>& tables_;
+  const std::vector<runner::PublishedTable>& tables_;
   std::filesystem::path folder_;
   std::ostream& out_;
   std::map<std::string, Outcome> outcomes_;  // by file
-  std::vector<ReproducedTable> made_;
+  std::vector<runner::ReproducedTable> made_;
   std::string text_;
 };
 
 /// Simulates the tables of a file of collectives.
 Outcome simulate(const std::string& file) {
   try {
-    return {.figures = simulate_collectives(read_collectives(file),
-                                            std::filesystem::path(file).stem().string())};
+    return {.figures = bench::simulate_collectives(bench::read_collectives(file),
+                                                   std::filesystem::path(file).stem().string())};
   } catch (const std::exception& error) {
-    return {.failure = explain(error)};
+    return {.failure = error_text(error)};
   }
 }
 
@@ -135,20 +135,21 @@ Outcome choose(const std::string& file, const Process& process) {
   try {
     const int processes = std::max(1, allowed_cores().value_or(1));
     OutputStream errors(STDERR_FILENO, process.interrupted);
-    const Simulate simulate = parallel_simulations(rank_start(process, errors), processes);
-    for (const PublishedChoice& choice : read_choices(file)) {
+    const runner::Simulate simulate =
+        runner::parallel_simulations(rank_start(process, errors), processes);
+    for (const advise::PublishedChoice& choice : advise::read_choices(file)) {
       if (process.interrupted()) break;
       errors << choice.question << std::endl;
-      for (ReproducedChoice& answer : answers_to(choice, simulate, processes))
+      for (runner::ReproducedChoice& answer : advise::answers_to(choice, simulate, processes))
         outcome.choices.push_back(std::move(answer));
     }
   } catch (const std::exception& error) {
-    outcome.failure = explain(error);
+    outcome.failure = error_text(error);
   }
   return outcome;
 }
 
-/// How the work on one file ended.
+/// The end of the work on one file.
 struct Ended {
   int status = ok;  // wrong_input and was_interrupted end the command
   std::string complaint{};
@@ -168,13 +169,14 @@ Ended compare(const ComparisonArguments& arguments, const Process& process,
             fmt::format("its results are in {}, as those of {}; give one of the two experiments "
                         "another name",
                         compared.folder, other->second)};
-  return {compared.status, compared.complaint, {.figures = published_figures(compared.cases)}};
+  return {
+      compared.status, compared.complaint, {.figures = runner::published_figures(compared.cases)}};
 }
 
-/// Makes the tables anew, and prints each beside what was published; says on standard error how it
-/// goes.
+/// Recomputes the tables, and prints each next to the published one, with progress on standard
+/// error.
 int reproduce(const ReproduceArguments& arguments, const Process& process) {
-  std::vector<PublishedTable> tables;
+  std::vector<runner::PublishedTable> tables;
   std::vector<Part> parts;
   const auto folder = std::filesystem::path(arguments.results) / "reproduce";
   try {
@@ -182,7 +184,7 @@ int reproduce(const ReproduceArguments& arguments, const Process& process) {
     tables = asked_tables(arguments);
     parts = parts_of(tables);
   } catch (const std::exception& error) {
-    return complain(wrong_input, explain(error));
+    return complain(wrong_input, error_text(error));
   }
   OutputStream out(STDOUT_FILENO, process.interrupted);
   Reproduction reproduction(tables, folder, out);
@@ -196,9 +198,9 @@ int reproduce(const ReproduceArguments& arguments, const Process& process) {
     Ended ended;
     if (process.interrupted())
       ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
-    else if (lists_collectives(file))
+    else if (bench::lists_collectives(file))
       ended.outcome = simulate(file);
-    else if (lists_choices(file))
+    else if (advise::lists_choices(file))
       ended.outcome = choose(file, process);
     else
       ended = compare({.experiment = {file, arguments.settings},
@@ -221,15 +223,15 @@ int reproduce(const ReproduceArguments& arguments, const Process& process) {
 
 Execute reproduce_command(CommandOptions& options) {
   options.summary(
-      "make published tables anew: print what was published, what came out of simulated clusters "
-      "or of this machine, how far they are apart, and what each table assumes");
+      "recompute published tables: print the published figures, those of simulated "
+      "clusters or of this machine, the deviations, and the assumptions of each table");
   options.uses_cores();
   const auto arguments = std::make_shared<ReproduceArguments>();
   options.add("TABLES", arguments->tables,
               "names of tables, as in T3 V6, or all; without a name the tables are listed");
   add_settings(options, arguments->settings);
   add_resume(options, arguments->resume,
-             "keep what is in the results folder, and make only the missing runs");
+             "keep the rows of the results folder, and make only the missing runs");
   options
       .add("--results", arguments->results,
            "write results to DIR/reproduce, with these tables in tables.md and tables.json")
@@ -237,10 +239,11 @@ Execute reproduce_command(CommandOptions& options) {
       .shows_default();
   options
       .add("--tables", arguments->index,
-           "the index of the tables (TOML): for each its experiment files and what it assumes")
+           "the index of the tables (TOML): the experiment files and the assumptions of "
+           "each")
       .type("FILE")
       .shows_default();
   return [arguments](const Process& process) { return reproduce(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

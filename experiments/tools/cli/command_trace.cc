@@ -8,15 +8,15 @@
 #include "experiments/tools/chakra/trace_files.h"
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct TraceArguments {
-  std::string folder, run, chakra;  // of results; of which run; where Chakra's traces go
+  std::string folder, run, chakra;  // the folder of results; the run; the folder of Chakra's traces
 };
 
 /// The runs that have left a trace, in the order in which they were made.
-std::vector<const RunRecord*> traced_rows(const SavedResults& results) {
+std::vector<const RunRecord*> traced_rows(const runner::SavedResults& results) {
   std::vector<const RunRecord*> out;
   for (const RunRecord& row : results.rows) {
     const bool again = std::any_of(
@@ -30,7 +30,7 @@ std::vector<const RunRecord*> traced_rows(const SavedResults& results) {
 
 /// The run of that id, or the first repeat of the one of that label. Throws Error that lists the
 /// ids from which to choose.
-std::string choose_run(const SavedResults& results, const std::string& asked) {
+std::string choose_run(const runner::SavedResults& results, const std::string& asked) {
   const std::vector<const RunRecord*> rows = traced_rows(results);
   if (rows.empty()) throw Error("{} has no traces", results.folder.string());
   std::vector<std::string> ids, all;
@@ -38,7 +38,7 @@ std::string choose_run(const SavedResults& results, const std::string& asked) {
     if (row->plan.id == asked) return asked;
     if (row->plan.repeat > 0) continue;
     all.push_back(row->plan.id);
-    if (asked.empty() || row->plan.label == asked) ids.push_back(row->plan.id);
+    if (asked.empty() || row->plan.listing.label == asked) ids.push_back(row->plan.id);
   }
   if (ids.size() == 1) return ids[0];
   if (ids.empty())
@@ -49,10 +49,10 @@ std::string choose_run(const SavedResults& results, const std::string& asked) {
 }
 
 int write_trace(const TraceArguments& arguments) {
-  SavedResults results;
+  runner::SavedResults results;
   std::string run;
   try {
-    results = read_results(arguments.folder);
+    results = runner::read_results(arguments.folder);
     run = choose_run(results, arguments.run);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
@@ -62,7 +62,7 @@ int write_trace(const TraceArguments& arguments) {
     std::cout << fmt::format("{}: open it in ui.perfetto.dev\n", file.string());
     return ok;
   }
-  const chakra::Run graphs = chakra::graphs_of(read_trace_file(file));
+  const chakra::Run graphs = chakra::graphs_of(runner::read_trace_file(file));
   chakra::write_files(graphs, arguments.chakra, run);
   std::size_t nodes = 0;
   for (const auto& rank : graphs.ranks) nodes += rank.size();
@@ -74,7 +74,9 @@ int write_trace(const TraceArguments& arguments) {
 }  // namespace
 
 Execute trace_command(CommandOptions& options) {
-  options.summary("say where the trace of a run is, or write it in another program's format");
+  options.summary(
+      "print the path of a run's trace, or write the trace in another program's "
+      "format");
   const auto arguments = std::make_shared<TraceArguments>();
   options.add("RESULTS", arguments->folder, "the folder of a comparison").required();
   options.add("RUN", arguments->run, "the run: its id, or its label, which means the first repeat");
@@ -86,4 +88,4 @@ Execute trace_command(CommandOptions& options) {
   return [arguments](const Process&) { return write_trace(*arguments); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -20,7 +20,7 @@
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct TrainArguments {
@@ -32,8 +32,8 @@ struct TrainArguments {
 
 /// Throws Error if the data or weights have changed since `before`: the run may then have read
 /// other files than the ones that were checked.
-void check_unchanged(const DataState& before, const RunPlan& plan) {
-  const std::string changed = first_change(before, data_state(plan));
+void check_unchanged(const runner::DataState& before, const RunPlan& plan) {
+  const std::string changed = runner::first_change(before, runner::data_state(plan));
   if (changed.empty()) return;
   throw Error("{} changed while the run read it{}; do not change the files during a run", changed,
               plan.save.empty() ? "" : ", so the weights in " + plan.save + " are of no use");
@@ -60,10 +60,10 @@ std::string saved_text(const RunPlan& plan) {
 
 /// Makes one run on this host; refuses to be one of several processes of a launcher.
 int train(const TrainArguments& arguments, const Process& process) {
-  ExperimentConfig config;
+  runner::ExperimentConfig config;
   RunPlan plan;
   std::vector<MeasuredSpeeds> speeds;
-  DataState data;
+  runner::DataState data;
   OutputFile output;
   try {
     check_alone(
@@ -72,12 +72,13 @@ int train(const TrainArguments& arguments, const Process& process) {
                     "the launcher",
                     as_comparison(arguments)),
         process);
-    config = read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
-    plan = plan_training(config, arguments.scheme, arguments.world);
-    check_inputs(plan);
-    check_libraries({plan});
+    config =
+        runner::read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
+    plan = runner::plan_training(config, arguments.scheme, arguments.world);
+    runner::check_inputs(plan);
+    runner::check_libraries({plan});
     if (!plan.cluster) check_readable(process);
-    data = data_state(plan);
+    data = runner::data_state(plan);
     output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))
       throw Error("--save: the run computes no weights; set sim.numerics = true");
@@ -99,7 +100,7 @@ int train(const TrainArguments& arguments, const Process& process) {
       return complain(was_interrupted, "interrupted");
     if (!speeds.empty()) {
       const std::string save = plan.save;
-      plan = plan_training(config, arguments.scheme, arguments.world, speeds);
+      plan = runner::plan_training(config, arguments.scheme, arguments.world, speeds);
       plan.save = save;
       say_shares({plan}, process);
     }
@@ -108,23 +109,24 @@ int train(const TrainArguments& arguments, const Process& process) {
   }
   OutputStream out(STDOUT_FILENO, process.interrupted);
   OutputStream errors(STDERR_FILENO, process.interrupted);
-  for (const std::string& line : lines_about(data)) errors << line << "\n";
+  for (const std::string& line : runner::lines_about(data)) errors << line << "\n";
   double last_line = 0;
-  const RunOutcome outcome = run_plan(plan, rank_start(process, errors), [&](const Step& step) {
-    const double now = seconds_now();
-    const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
-    if (in_between && !step.held_out && now - last_line < 1) return;
-    last_line = now;
-    out << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
-                       std::to_string(plan.train.steps).size(), plan.train.steps,
-                       computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
-                       static_cast<double>(plan.train.global_batch) / step.seconds,
-                       step.held_out
-                           ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
-                                         step.held_out->loss, 100 * step.held_out->accuracy)
-                           : "")
-        << std::endl;
-  });
+  const runner::RunOutcome outcome =
+      runner::run_plan(plan, rank_start(process, errors), [&](const runner::Step& step) {
+        const double now = seconds_now();
+        const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
+        if (in_between && !step.held_out && now - last_line < 1) return;
+        last_line = now;
+        out << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
+                           std::to_string(plan.train.steps).size(), plan.train.steps,
+                           computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
+                           static_cast<double>(plan.train.global_batch) / step.seconds,
+                           step.held_out
+                               ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
+                                             step.held_out->loss, 100 * step.held_out->accuracy)
+                               : "")
+            << std::endl;
+      });
   errors.finish();
   if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
@@ -138,7 +140,7 @@ int train(const TrainArguments& arguments, const Process& process) {
     out.finish();
     return complain(run_failed, error.what());
   }
-  out << "\n" << row_text(outcome.row);
+  out << "\n" << runner::row_text(outcome.row);
   if (!plan.save.empty()) out << saved_text(plan);
   if (!output.path.empty()) {
     nlohmann::ordered_json written = {{"environment", environment_of(process, {plan})},
@@ -173,4 +175,4 @@ Execute train_command(CommandOptions& options) {
   return [arguments](const Process& process) { return train(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

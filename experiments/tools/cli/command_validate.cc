@@ -5,14 +5,14 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/report/published.h"
 #include "experiments/tools/bench/published_collectives.h"
 #include "experiments/tools/cli/comparison.h"
 #include "experiments/tools/cli/job_start.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct ValidateArguments {
@@ -20,10 +20,10 @@ struct ValidateArguments {
   std::string results = "results";
 };
 
-/// Throws Error unless a case of the experiment says what was published of it.
+/// Throws Error unless a case of the experiment has a published figure.
 void check_published(const std::string& file, const ValidateArguments& arguments) {
-  const Experiment experiment = read_experiment(file, arguments.settings);
-  for (const CaseConfig& one : experiment.cases)
+  const runner::Experiment experiment = runner::read_experiment(file, arguments.settings);
+  for (const runner::CaseConfig& one : experiment.cases)
     for (const std::vector<double>& figures : one.published.figures)
       if (!figures.empty()) return;
   throw Error(
@@ -32,21 +32,21 @@ void check_published(const std::string& file, const ValidateArguments& arguments
       file);
 }
 
-/// Compares what the files ask for, and prints what of it was published.
+/// Makes the comparisons of the files, and prints their published figures.
 int validate(const ValidateArguments& arguments, const Process& process) {
-  std::map<std::string, std::vector<PublishedCollective>> collectives;  // by file
+  std::map<std::string, std::vector<bench::PublishedCollective>> collectives;  // by file
   try {
     check_alone("validate", "start it without the launcher", process);
     for (const std::string& file : arguments.files)
-      if (lists_collectives(file))
-        collectives[file] = read_collectives(file);
+      if (bench::lists_collectives(file))
+        collectives[file] = bench::read_collectives(file);
       else
         check_published(file, arguments);
   } catch (const std::exception& error) {
-    return complain(wrong_input, explain(error));
+    return complain(wrong_input, error_text(error));
   }
-  std::vector<PublishedFigure> figures;
-  const auto add = [&](const std::vector<PublishedFigure>& more) {
+  std::vector<runner::PublishedFigure> figures;
+  const auto add = [&](const std::vector<runner::PublishedFigure>& more) {
     figures.insert(figures.end(), more.begin(), more.end());
   };
   int status = ok;
@@ -56,7 +56,7 @@ int validate(const ValidateArguments& arguments, const Process& process) {
         {.experiment = {file, arguments.settings}, .results = arguments.results}, process);
     if (compared.folder.empty()) return complain(compared.status, compared.complaint);
     if (compared.status != ok) status = complain(compared.status, file + ": " + compared.complaint);
-    add(published_figures(compared.cases));
+    add(runner::published_figures(compared.cases));
   }
   const bool tuning = std::find(arguments.settings.begin(), arguments.settings.end(),
                                 "sim.tuning=false") == arguments.settings.end();
@@ -65,12 +65,12 @@ int validate(const ValidateArguments& arguments, const Process& process) {
   for (const auto& [file, all] : collectives) {
     if (process.interrupted()) return complain(was_interrupted, "validate: interrupted");
     try {
-      add(simulate_collectives(all, std::filesystem::path(file).stem().string(), tuning));
+      add(bench::simulate_collectives(all, std::filesystem::path(file).stem().string(), tuning));
     } catch (const std::exception& error) {
-      status = complain(run_failed, file + ": " + explain(error));
+      status = complain(run_failed, file + ": " + error_text(error));
     }
   }
-  const std::string text = published_text(figures);
+  const std::string text = runner::published_text(figures);
   if (text.empty()) return status;
   OutputStream out(STDOUT_FILENO, process.interrupted);
   out << "\n" << text;
@@ -81,8 +81,8 @@ int validate(const ValidateArguments& arguments, const Process& process) {
 
 Execute validate_command(CommandOptions& options) {
   options.summary(
-      "compare what several experiments ask for, and print one table: what was published of their "
-      "cases, and what came out");
+      "make the comparisons of several experiments, and print one table of the "
+      "published figures of their cases next to the new ones");
   options.uses_cores();
   const auto arguments = std::make_shared<ValidateArguments>();
   options
@@ -96,4 +96,4 @@ Execute validate_command(CommandOptions& options) {
   return [arguments](const Process& process) { return validate(*arguments, process); };
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -1,6 +1,6 @@
 #include "experiments/tools/cli/commands.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 // Each is defined in a file of its own, command_NAME.cc.
 Execute compare_command(CommandOptions& options);
@@ -53,7 +53,7 @@ constexpr CommandInfo all_commands[] = {
     {"keys", "", keys_command},
     {"list", "", list_command},
     {"doctor", "", doctor_command},
-    // what other processes start
+    // commands that other processes start
     {"rank", "", rank_command},
     {"stand-in", "", stand_in_command},
     {"on", "", on_command},
@@ -68,4 +68,4 @@ std::span<const CommandInfo> commands() { return all_commands; }
 
 std::span<const CommandGroup> command_groups() { return groups; }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

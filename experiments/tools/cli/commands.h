@@ -6,7 +6,7 @@
 
 #include "experiments/tools/cli/command.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// A command: its name, the group in whose name it is called, as in `bench ps`, and the function
 /// that declares it.
@@ -24,4 +24,4 @@ struct CommandGroup {
 std::span<const CommandInfo> commands();
 std::span<const CommandGroup> command_groups();
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

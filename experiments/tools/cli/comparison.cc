@@ -12,6 +12,7 @@
 #include "core/base/processor.h"
 #include "core/base/seconds_now.h"
 #include "core/base/time_of_day.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/config/cluster_file.h"
@@ -33,22 +34,23 @@
 #include "experiments/tools/watch/event_lines.h"
 #include "experiments/tools/watch/metrics_file.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 struct Comparison {
-  Experiment experiment;
+  runner::Experiment experiment;
   std::string name;
   std::vector<MeasuredSpeeds> speeds;  // from which shares of the runs follow
   std::vector<RunPlan> runs, remaining;
   std::vector<RunRecord> rows;  // of earlier runs that need not be repeated
-  DataState data;
+  runner::DataState data;
   int most_attempts = 1;
-  std::optional<CalibratedMachine> machine;  // predicts the runs
-  std::optional<ResultsFolder> folder;
-  Job* job = nullptr;  // of whose processes the ranks of real devices are started; none: here
+  std::optional<runner::CalibratedMachine> machine;  // predicts the runs
+  std::optional<runner::ResultsFolder> folder;
+  runner::Job* job =
+      nullptr;  // its processes start the ranks of real devices; none: this process does
 
-  Agents agents() const {
+  runner::Agents agents() const {
     if (!job) return {};
     return {job->hosts(), [job = job](const RunPlan& run) { return job->sidecar(run); }};
   }
@@ -57,9 +59,10 @@ struct Comparison {
 /// This machine, or the hosts of the job, as `ringside calibrate` measured them; none if no such
 /// measurement is there, or if all ranks are simulated. Throws Error if device.cluster names a file
 /// that cannot be used.
-std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
-                                                    const std::string& results, const Job* job) {
-  const int hosts = job ? static_cast<int>(rooms_of(job->agents()).size()) : 1;
+std::optional<runner::CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
+                                                            const std::string& results,
+                                                            const runner::Job* job) {
+  const int hosts = job ? static_cast<int>(runner::rooms_of(job->agents()).size()) : 1;
   const auto file_of = [&](const DeviceConfig& device) {
     return device.cluster.empty() ? machine_file(results, hosts, device.kind) : device.cluster;
   };
@@ -69,17 +72,17 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
   });
   if (found == runs.end()) return {};
   const DeviceConfig& device = found->device;
-  const DeviceRow& row = find_device(device.kind);
+  const runner::DeviceRow& row = runner::find_device(device.kind);
   const bool named = !device.cluster.empty();
   const std::string file = file_of(device);
   sim::require_simgrid();
-  sim::ClusterSpec machine = read_cluster(file);
+  sim::ClusterSpec machine = runner::read_cluster(file);
   const InterHostBackend between = found->hosts.between;
-  const bool on_processor = device.kind == "cpu";
+  const bool on_processor = device_traits(device.kind).on_processor;
   const auto here =
-      on_processor ? calibration_name(device.threads, hosts, between) : row.describe();
+      on_processor ? calibrate::calibration_name(device.threads, hosts, between) : row.describe();
   if (machine.name == here)
-    return CalibratedMachine{std::move(machine), device.kind, device.threads, between};
+    return runner::CalibratedMachine{std::move(machine), device.kind, device.threads, between};
   if (named)
     throw Error(
         "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
@@ -95,51 +98,50 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
 }
 
 void plan(Comparison& comparison) {
-  comparison.runs =
-      plan_comparison(comparison.experiment, allowed_cores().value_or(0), comparison.speeds);
-  if (const Job* job = comparison.job)
-    place_on_hosts(comparison.runs, job->agents(),
-                   [job](const std::string& kind) { return job->devices(kind); });
+  comparison.runs = runner::plan_comparison(comparison.experiment, allowed_cores().value_or(0),
+                                            comparison.speeds);
+  if (const runner::Job* job = comparison.job)
+    runner::place_on_hosts(comparison.runs, job->agents(),
+                           [job](const std::string& kind) { return job->devices(kind); });
 }
 
-/// Finds everything that can be wrong about the input before any file is touched and any speed is
-/// measured.
+/// Checks all of the input before any file is touched and any speed is measured.
 void prepare(Comparison& comparison, const ComparisonArguments& arguments, const Process& process) {
-  Experiment& experiment = comparison.experiment;
-  experiment =
-      read_experiment(arguments.experiment.file, arguments.experiment.settings, arguments.cases);
-  limit_to(experiment, arguments.schemes, arguments.worlds);
+  runner::Experiment& experiment = comparison.experiment;
+  experiment = runner::read_experiment(arguments.experiment.file, arguments.experiment.settings,
+                                       arguments.cases);
+  runner::limit_to(experiment, arguments.schemes, arguments.worlds);
   experiment.common.in_job = comparison.job != nullptr;
   comparison.name = experiment.common.name;
   plan(comparison);
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
-  check_inputs(comparison.runs);
-  check_libraries(comparison.runs);
+  runner::check_inputs(comparison.runs);
+  runner::check_libraries(comparison.runs);
   if (std::any_of(comparison.runs.begin(), comparison.runs.end(),
                   [](const RunPlan& run) { return !run.cluster; }))
     check_readable(process);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
-  comparison.data = data_state(comparison.runs, Digests::taken);
+  comparison.data = runner::data_state(comparison.runs, runner::Digests::taken);
   if (comparison.job) comparison.job->check_data(comparison.runs);
   const auto results = std::filesystem::path(arguments.results) / comparison.name;
-  for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
+  for (const RunPlan& run : comparison.runs) runner::check_apart(run.data, results);
   comparison.folder.emplace(results);
   if (arguments.resume.resume) {
     comparison.rows = comparison.folder->read_rows();
     if (const auto there = comparison.folder->read_environment();
         !comparison.rows.empty() && there && !arguments.resume.mixed)
-      check_same_environment(*there, environment_of(process, comparison.runs));
+      runner::check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
-    if (const auto changed = before ? first_other_content(*before, comparison.data) : "";
+    if (const auto changed = before ? runner::first_other_content(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
       throw Error(
           "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
           changed);
-    // The rows that are there were made with shares that follow from the speeds that are there.
+    // The existing rows were made with shares that follow from the stored speeds.
     if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
     if (!comparison.speeds.empty()) plan(comparison);
-    // Runs that wait for speeds, and rows without a run, are looked at in settle().
+    // Runs that wait for speeds, and records without a run, are handled in settle().
     std::vector<RunPlan> known;
     std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
                  [](const RunPlan& run) { return !waits_for_speeds(run); });
@@ -149,28 +151,29 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
                    return std::any_of(known.begin(), known.end(),
                                       [&](const RunPlan& run) { return run.id == row.plan.id; });
                  });
-    if (!of_known.empty()) check_same_experiment(of_known, known);
+    if (!of_known.empty()) runner::check_same_experiment(of_known, known);
   }
 }
 
-/// Plans the runs anew if some have waited for speeds, which are known by now, and finds those that
-/// are still to be made.
+/// Plans the runs again if some have waited for speeds, which are known by now, and finds the runs
+/// that are still to be made.
 void settle(Comparison& comparison) {
   if (!comparison.speeds.empty()) plan(comparison);
-  check_same_experiment(comparison.rows, comparison.runs);
-  take_lines(comparison.rows, comparison.runs);
-  comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
+  runner::check_same_experiment(comparison.rows, comparison.runs);
+  runner::take_lines(comparison.rows, comparison.runs);
+  comparison.remaining =
+      runner::remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
-/// Writes report.html. Returns one line that says why there is none; empty if there is one.
-std::string write_report(ResultsFolder& folder, const std::vector<RunRecord>& rows,
-                         const std::vector<CaseSummary>& cases, const Process& process) {
-  const PageParts parts = built_in_page();
-  if (!can_draw(parts)) return "No report.html: " + how_to_get_reports();
+/// Writes report.html. Returns one line with the reason why there is none; empty if there is one.
+std::string write_report(runner::ResultsFolder& folder, const std::vector<RunRecord>& rows,
+                         const std::vector<runner::CaseSummary>& cases, const Process& process) {
+  const runner::PageParts parts = runner::built_in_page();
+  if (!runner::can_draw(parts)) return "No report.html: " + runner::how_to_get_reports();
   const auto environment = folder.read_environment().value_or(nlohmann::json());
-  const auto report = report_of(
+  const auto report = runner::report_of(
       {.folder = folder.path().string(), .rows = rows, .cases = cases, .environment = environment});
-  folder.write("report.html", report_page(parts, {report}, process.built_commit));
+  folder.write("report.html", runner::report_page(parts, {report}, process.built_commit));
   return "";
 }
 
@@ -182,14 +185,14 @@ std::string how_to_go_on_without(const std::string& agents) {
 }
 
 /// Makes the remaining runs, and writes the summary of all rows.
-Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& feed,
+Compared make_runs(Comparison& comparison, const runner::RankStart& start, runner::EventFeed& feed,
                    const Process& process) {
-  Predictor predictor(comparison.machine, start);
-  RunMaker maker = run_maker(start, comparison.most_attempts);
+  runner::Predictor predictor(comparison.machine, start);
+  runner::RunMaker maker = runner::run_maker(start, comparison.most_attempts);
   if (comparison.job) maker.obstacle = [&] { return comparison.job->lost(); };
-  const ComparisonOutcome outcome =
-      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data,
-                     *comparison.folder, maker, predictor, feed);
+  const runner::ComparisonOutcome outcome =
+      runner::run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data,
+                             *comparison.folder, maker, predictor, feed);
   if (outcome.interrupted && comparison.job && !comparison.job->lost().empty())
     return {run_failed, how_to_go_on_without(comparison.job->lost())};
   if (outcome.interrupted)
@@ -200,7 +203,8 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
                      : fmt::format("; run {} is kept, but was not replayed: its row says so, and "
                                    "its record is in histories/",
                                    outcome.unreplayed))};
-  Compared out{.folder = comparison.folder->path().string(), .cases = summarise(outcome.rows)};
+  Compared out{.folder = comparison.folder->path().string(),
+               .cases = runner::summarise(outcome.rows)};
   write_summary(*comparison.folder, comparison.name, out.cases);
   out.note = write_report(*comparison.folder, outcome.rows, out.cases, process);
   comparison.folder->check_there();
@@ -216,61 +220,61 @@ Compared make_runs(Comparison& comparison, const RankStart& start, EventFeed& fe
   return out;
 }
 
-ComparisonStatus name_of_status(int status) {
+runner::ComparisonStatus name_of_status(int status) {
   switch (status) {
     case ok:
-      return ComparisonStatus::ok;
+      return runner::ComparisonStatus::ok;
     case wrong_input:
-      return ComparisonStatus::refused;
+      return runner::ComparisonStatus::refused;
     case was_interrupted:
-      return ComparisonStatus::interrupted;
+      return runner::ComparisonStatus::interrupted;
     default:
-      return ComparisonStatus::failed;
+      return runner::ComparisonStatus::failed;
   }
 }
 
-ComparisonEnded ended(const Compared& compared) {
+runner::ComparisonEnded ended(const Compared& compared) {
   return {.status = name_of_status(compared.status),
           .exit_status = compared.status,
           .error = compared.complaint,
           .folder = compared.folder};
 }
 
-Compared run(Comparison& comparison, const Process& process, EventLines* lines) {
+Compared run(Comparison& comparison, const Process& process, watch::EventLines* lines) {
   if (!comparison.speeds.empty()) say_shares(comparison.runs, process);
-  ResultsFolder& folder = *comparison.folder;
+  runner::ResultsFolder& folder = *comparison.folder;
   nlohmann::ordered_json environment = environment_of(process, comparison.runs);
   if (comparison.job)
-    environment = with_hosts(environment, comparison.job->agents(), [&](int agent) {
+    environment = runner::with_hosts(environment, comparison.job->agents(), [&](int agent) {
       return comparison.job->environment(agent, !environment.at("gpu").is_null());
     });
   if (!comparison.rows.empty())
-    environment = with_earlier(environment, folder.read_environment().value_or(nlohmann::json()),
-                               comparison.rows);
-  const auto before =
-      folder.start(comparison.rows,
-                   plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
-                   environment.dump(2) + "\n");
+    environment = runner::with_earlier(
+        environment, folder.read_environment().value_or(nlohmann::json()), comparison.rows);
+  const auto before = folder.start(
+      comparison.rows,
+      runner::plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
+      environment.dump(2) + "\n");
   OutputStream errors(STDERR_FILENO, process.interrupted);
   if (comparison.job)
-    if (const std::string text = text_of_differences(environment); !text.empty())
+    if (const std::string text = runner::text_of_differences(environment); !text.empty())
       errors << text << "\n";
-  for (const std::string& line : lines_about(comparison.data)) errors << line << "\n";
+  for (const std::string& line : runner::lines_about(comparison.data)) errors << line << "\n";
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
     errors << fmt::format("{} of {} runs have been made already\n",
                           comparison.runs.size() - comparison.remaining.size(),
                           comparison.runs.size());
-  for (const std::string& text : texts_of_earlier(environment)) errors << text << "\n";
-  ProgressDisplay display(errors,
-                          [&] { return terminal_size(STDERR_FILENO, process.environment); });
-  EventFile file(folder.files(), ResultsFolder::events_file);
-  MetricsFile metrics(folder.files(), ResultsFolder::metrics_file);
-  std::vector<ProgressListener*> listeners = {&display, &file, &metrics};
+  for (const std::string& text : runner::texts_of_earlier(environment)) errors << text << "\n";
+  watch::ProgressDisplay display(
+      errors, [&] { return watch::terminal_size(STDERR_FILENO, process.environment); });
+  watch::EventFile file(folder.files(), runner::ResultsFolder::events_file);
+  watch::MetricsFile metrics(folder.files(), runner::ResultsFolder::metrics_file);
+  std::vector<runner::ProgressListener*> listeners = {&display, &file, &metrics};
   if (lines) listeners.push_back(lines);
-  EventFeed feed(listeners, seconds_now, time_of_day);
-  RankStart start = rank_start(process, errors);
-  if (Job* job = comparison.job) {
+  runner::EventFeed feed(listeners, seconds_now, time_of_day);
+  runner::RankStart start = rank_start(process, errors);
+  if (runner::Job* job = comparison.job) {
     start.agents = comparison.agents();
     start.interrupted = [&process, job] { return process.interrupted() || job->lost_idle(); };
   }
@@ -291,7 +295,7 @@ Compared run(Comparison& comparison, const Process& process, EventLines* lines) 
 }
 
 Compared from_file_to_results(const ComparisonArguments& arguments, const Process& process,
-                              Job* job, EventLines* lines) {
+                              runner::Job* job, watch::EventLines* lines) {
   Comparison comparison;
   comparison.job = job;
   try {
@@ -321,19 +325,19 @@ Compared from_file_to_results(const ComparisonArguments& arguments, const Proces
 
 }  // namespace
 
-void write_summary(ResultsFolder& folder, const std::string& name,
-                   const std::vector<CaseSummary>& cases) {
-  folder.write("summary.json", readable_json(summary_json(name, cases)));
-  folder.write("summary.md", "# " + name + "\n\n" + summary_text(cases));
+void write_summary(runner::ResultsFolder& folder, const std::string& name,
+                   const std::vector<runner::CaseSummary>& cases) {
+  folder.write("summary.json", runner::readable_json(runner::summary_json(name, cases)));
+  folder.write("summary.md", "# " + name + "\n\n" + runner::summary_text(cases));
 }
 
-Compared make_comparison(const ComparisonArguments& arguments, const Process& process, Job* job,
-                         std::ostream* events) {
+Compared make_comparison(const ComparisonArguments& arguments, const Process& process,
+                         runner::Job* job, std::ostream* events) {
   if (!events) return from_file_to_results(arguments, process, job, nullptr);
-  EventLines lines(*events);
+  watch::EventLines lines(*events);
   Compared out = from_file_to_results(arguments, process, job, &lines);
   if (!lines.ended()) lines.hear({time_of_day(), ended(out)});
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

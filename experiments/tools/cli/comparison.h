@@ -9,12 +9,14 @@
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/experiment_arguments.h"
 
-namespace ringside {
-
+namespace ringside::runner {
 class Job;
 class ResultsFolder;
+}  // namespace ringside::runner
 
-/// What a comparison is asked for.
+namespace ringside::tools::cli {
+
+/// The arguments of a comparison.
 struct ComparisonArguments {
   ExperimentArguments experiment{};
   std::vector<std::string> cases{}, schemes{};  // cases that are added; schemes that run alone
@@ -26,21 +28,21 @@ struct ComparisonArguments {
 struct Compared {
   int status = ok;          // the exit status of a command that makes no other comparison
   std::string complaint{};  // why the status is not ok
-  std::string note{};       // what is missing of the results, as one line; empty if nothing is
-  std::string folder{};     // of the results; empty if nothing was compared
-  std::vector<CaseSummary> cases{};
+  std::string note{};  // the missing parts of the results, as one line; empty if nothing is missing
+  std::string folder{};  // of the results; empty if nothing was compared
+  std::vector<runner::CaseSummary> cases{};
 };
 
-/// Makes the comparison of the experiment file, says on standard error how it goes, and
-/// writes results and summary. Blocks. Looks at everything that can be wrong about the input before
-/// it touches a file. `job` starts the ranks, if there is one, and outlives the call; else they are
-/// processes of this one. `events` also gets the comparison's events as lines of JSON, of which the
-/// last one is its end; null: nobody wants them.
+/// Makes the comparison of the experiment file, prints progress on standard error, and writes
+/// results and summary. Blocks. Checks all of the input before it touches a file. `job` starts the
+/// ranks, if there is one, and outlives the call; else they are processes of this one. `events`
+/// also gets the comparison's events as lines of JSON, of which the last one is its end; null: no
+/// events are written.
 Compared make_comparison(const ComparisonArguments& arguments, const Process& process,
-                         Job* job = nullptr, std::ostream* events = nullptr);
+                         runner::Job* job = nullptr, std::ostream* events = nullptr);
 
 /// Writes summary.json and summary.md of a comparison that is called `name`.
-void write_summary(ResultsFolder& folder, const std::string& name,
-                   const std::vector<CaseSummary>& cases);
+void write_summary(runner::ResultsFolder& folder, const std::string& name,
+                   const std::vector<runner::CaseSummary>& cases);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 class Variables {
@@ -36,29 +36,29 @@ class Variables {
 
 }  // namespace
 
-std::optional<PsJob> ps_job_of(const std::vector<std::string>& environment,
-                               const ps::Reach& reach) {
+std::optional<bench::PsJob> ps_job_of(const std::vector<std::string>& environment,
+                                      const ps::Reach& reach) {
   const Variables variables(environment);
   const auto role = variables.find("DMLC_ROLE");
   if (!role) return std::nullopt;
-  PsJob job;
-  if (const auto known = value_named<PsRole>(*role))
+  bench::PsJob job;
+  if (const auto known = value_named<bench::PsRole>(*role))
     job.role = *known;
   else
-    throw Error("DMLC_ROLE = '{}' is unknown; choose {}", *role, one_of(names_of(PsRole{})));
+    throw Error("DMLC_ROLE = '{}' is unknown; choose {}", *role, one_of(names_of(bench::PsRole{})));
   job.address = variables.at("DMLC_PS_ROOT_URI");
   if (job.address == "localhost") job.address = "127.0.0.1";
   job.port = variables.number("DMLC_PS_ROOT_PORT");
   job.workers = variables.number("DMLC_NUM_WORKER");
   job.servers = variables.number("DMLC_NUM_SERVER");
-  if (job.role == PsRole::worker && variables.find("DMLC_WORKER_ID"))
+  if (job.role == bench::PsRole::worker && variables.find("DMLC_WORKER_ID"))
     job.worker = variables.number("DMLC_WORKER_ID");
   job.reach = reach;
   const auto node = variables.find("DMLC_NODE_HOST");
-  if (node && job.role == PsRole::server && !reach.keys.empty() && reach.address.empty())
+  if (node && job.role == bench::PsRole::server && !reach.keys.empty() && reach.address.empty())
     job.reach.address = *node;
   check(job);
   return job;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

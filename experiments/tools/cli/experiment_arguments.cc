@@ -1,6 +1,6 @@
 #include "experiments/tools/cli/experiment_arguments.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 void add_experiment(CommandOptions& options, ExperimentArguments& experiment) {
   options.add("FILE", experiment.file, "the experiment file (TOML)").required();
@@ -20,8 +20,8 @@ void add_resume(CommandOptions& options, ResumeArguments& resume, const std::str
   const Option kept = options.flag("--resume", resume.resume, text);
   options
       .flag("--mixed", resume.mixed,
-            "keep rows that another program, or a machine with another processor or GPUs, has "
-            "made; environment.json says which")
+            "keep rows that another program, or a machine with another processor or GPUs, "
+            "has made; environment.json lists them")
       .needs(kept);
 }
 
@@ -32,4 +32,4 @@ void add_results(CommandOptions& options, std::string& results) {
       .shows_default();
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

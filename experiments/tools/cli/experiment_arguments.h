@@ -6,7 +6,7 @@
 
 #include "experiments/tools/cli/cli_options.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// An experiment file, and settings that override its keys.
 struct ExperimentArguments {
@@ -14,7 +14,7 @@ struct ExperimentArguments {
   std::vector<std::string> settings;
 };
 
-/// What to keep of a results folder that is there already.
+/// The parts of an existing results folder to keep.
 struct ResumeArguments {
   bool resume = false;
   bool mixed = false;  // keep rows of another program or machine
@@ -29,4 +29,4 @@ void add_resume(CommandOptions& options, ResumeArguments& resume, const std::str
 /// Declares --results: the folder to which results are written.
 void add_results(CommandOptions& options, std::string& results);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

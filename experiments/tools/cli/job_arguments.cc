@@ -1,6 +1,6 @@
 #include "experiments/tools/cli/job_arguments.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 void add_job(CommandOptions& options, JobArguments& job) {
   options
@@ -10,7 +10,7 @@ void add_job(CommandOptions& options, JobArguments& job) {
       .type("ADDRESS");
   options
       .add("--join-timeout", job.join_timeout_s,
-           "under a launcher: how long the processes wait for each other, in seconds")
+           "under a launcher: seconds for which the processes wait for each other")
       .type("SECONDS")
       .between(1.0, 86400.0);
 }
@@ -23,15 +23,17 @@ void add_launched(CommandOptions& options, JobArguments& job) {
       .type("DIR");
   options
       .add("--slots", job.slots,
-           "under a launcher: how many workers this process may start at once; without it one, or "
-           "as many as PET_NPROC_PER_NODE says")
+           "under a launcher: number of workers that this process may start at once; "
+           "without it one, or the number in PET_NPROC_PER_NODE")
       .type("N")
       .between(1, 1024);
 }
 
 Option add_hosts(CommandOptions& options, JobArguments& job) {
   options
-      .add("--ssh", job.ssh, "what runs a command on a host, with its options, as in 'ssh -p 2222'")
+      .add("--ssh", job.ssh,
+           "the program that runs a command on a host, with its options, as in 'ssh -p "
+           "2222'")
       .type("COMMAND");
   return options
       .add("--hosts", job.hosts,
@@ -40,4 +42,4 @@ Option add_hosts(CommandOptions& options, JobArguments& job) {
       .type("HOST:N,...");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 
 #include "experiments/tools/cli/cli_options.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 struct JobArguments {
   std::string keys{};  // "-": from standard input
@@ -21,4 +21,4 @@ void add_job(CommandOptions& options, JobArguments& job);
 void add_launched(CommandOptions& options, JobArguments& job);
 Option add_hosts(CommandOptions& options, JobArguments& job);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -18,81 +18,85 @@
 #include "experiments/tools/cli/command.h"
 #include "ps/transport/zmq/keys.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 constexpr const char* keys_from_input = "-";
-constexpr int usual_port = 29500;  // of torchrun and of what follows its example
+constexpr int usual_port = 29500;  // of torchrun and of programs that follow its example
 
 /// A job that this process leads, and the agents that it has started itself, if it has.
 struct LedJob {
-  std::unique_ptr<SshAgents> ssh;
-  std::unique_ptr<Job> job;
-  std::string description;  // one line: who is where, and where that is known from
+  std::unique_ptr<runner::SshAgents> ssh;
+  std::unique_ptr<runner::Job> job;
+  std::string
+      description;  // one line: the hosts of all processes, and the source of this knowledge
 };
 
-/// The address of the leader as it is known to this process.
-std::string leader_address(const LauncherEnv& seat, const JobArguments& job) {
-  const std::string first = seat.leader.substr(0, seat.leader.find(','));
-  const std::string address = first.empty() ? "127.0.0.1" : resolved(seat.leader_told_by, first);
-  const bool here = is_own_address(address);
-  if (seat.rank == 0 && !here)
+/// The address of the leader, as this process knows it.
+std::string leader_address(const runner::LauncherEnv& launched, const JobArguments& job) {
+  const std::string first = launched.leader.substr(0, launched.leader.find(','));
+  const std::string address =
+      first.empty() ? "127.0.0.1" : runner::resolved(launched.leader_told_by, first);
+  const bool here = runner::is_own_address(address);
+  if (launched.rank == 0 && !here)
     throw Error(
         "the leader of the job (agent 0) is to listen at {} ({}), which is no address of its host; "
         "set MASTER_ADDR to an address of that host for all processes",
-        address, seat.leader_told_by);
+        address, launched.leader_told_by);
   if (!job.keys.empty()) return address;
-  // Without keys a job is of one host: then the loopback interface does, which nobody else reaches.
+  // Without keys a job has one host, so the loopback interface is enough, which no other host
+  // reaches.
   if (here) return "127.0.0.1";
   throw Error(
       "the leader of the job (agent 0) is on another host, at {} ({}), and hosts trust each other "
       "by keys alone: make some with `ringside keys DIR --workers {}` in a folder that all hosts "
       "see, and start all processes with --keys DIR",
-      address, seat.leader_told_by, seat.size);
+      address, launched.leader_told_by, launched.size);
 }
 
-Rendezvous meeting_of(const LauncherEnv& seat, const JobArguments& job) {
-  Rendezvous meeting{
-      .address = leader_address(seat, job),
-      .port = seat.port == 0 ? usual_port : seat.port,
+runner::Rendezvous rendezvous_of(const runner::LauncherEnv& launched, const JobArguments& job) {
+  runner::Rendezvous rendezvous{
+      .address = leader_address(launched, job),
+      .port = launched.port == 0 ? usual_port : launched.port,
       .keys = job.keys,
-      .key = seat.rank == 0 ? std::string(ps::server_key) : ps::worker_key(seat.rank),
+      .key = launched.rank == 0 ? std::string(ps::server_key) : ps::worker_key(launched.rank),
       .leader = "leader of the job (agent 0)",
-      .address_option = seat.leader_told_by.empty() ? "MASTER_ADDR" : seat.leader_told_by,
+      .address_option = launched.leader_told_by.empty() ? "MASTER_ADDR" : launched.leader_told_by,
       .port_option = "MASTER_PORT",
-      .remedy = seat.leader_told_by.empty()
+      .remedy = launched.leader_told_by.empty()
                     ? "the launcher does not say where the leader is: set MASTER_ADDR to its "
                       "address for all processes"
-                    : fmt::format("{} says that the leader is there; look whether it has begun, "
+                    : fmt::format("{} names this address; check that the leader has started, "
                                   "or set MASTER_ADDR to an address of its host, and MASTER_PORT, "
                                   "for all processes",
-                                  seat.leader_told_by)};
-  if (job.keys != keys_from_input) return meeting;
-  meeting.keys.clear();
-  meeting.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
-  if (meeting.drawn_keys.empty()) throw Error("--keys -: no keys came from standard input");
-  return meeting;
+                                  launched.leader_told_by)};
+  if (job.keys != keys_from_input) return rendezvous;
+  rendezvous.keys.clear();
+  rendezvous.drawn_keys = std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (rendezvous.drawn_keys.empty()) throw Error("--keys -: no keys came from standard input");
+  return rendezvous;
 }
 
-/// How many ranks this process may start at once.
-int slots_of(const LauncherEnv& seat, const JobArguments& job) {
+/// The number of ranks that this process may start at once.
+int slots_of(const runner::LauncherEnv& launched, const JobArguments& job) {
   if (job.slots > 0) return job.slots;
-  if (seat.slots_as.empty()) return seat.slots;
-  const auto gpus = seat.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
-  if (seat.slots_as == "gpu" && gpus == 0)
+  if (launched.slots_as.empty()) return launched.slots;
+  const auto gpus = launched.slots_as == "cpu" ? 0 : cuda::look_at_machine().gpus.size();
+  if (launched.slots_as == "gpu" && gpus == 0)
     throw Error("PET_NPROC_PER_NODE = gpu, but this host shows no GPU; set it to cpu or a number");
   return gpus > 0 ? static_cast<int>(gpus) : allowed_cores().value_or(1);
 }
 
-AgentFacts facts_of(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
-                    const Process& process) {
-  AgentFacts facts = facts_of_this_process(std::filesystem::canonical(process.program));
-  facts.agent = seat.rank;
-  facts.agents = seat.size;
-  facts.slots = slots_of(seat, job);
+runner::AgentFacts facts_of(const runner::LauncherEnv& launched, const JobTask& task,
+                            const JobArguments& job, const Process& process) {
+  runner::AgentFacts facts =
+      runner::facts_of_this_process(std::filesystem::canonical(process.program));
+  facts.agent = launched.rank;
+  facts.agents = launched.size;
+  facts.slots = slots_of(launched, job);
   facts.commit = process.built_commit;
-  if (!job.advertise.empty()) facts.address = address_given("--advertise", job.advertise);
-  facts.experiment = digest_of(task.files, task.settings);
+  if (!job.advertise.empty()) facts.address = runner::address_given("--advertise", job.advertise);
+  facts.experiment = runner::digest_of(task.files, task.settings);
   return facts;
 }
 
@@ -100,11 +104,11 @@ RankProgram rank_program(const Process& process) {
   return {process.program, {"rank"}, process.environment};
 }
 
-JobStart job_start(Rendezvous meeting, AgentFacts facts, const JobArguments& job,
-                   const Process& process) {
-  if (facts.address.empty()) facts.address = meeting.address;
-  facts.interface = interface_of(facts.address);
-  return {.meeting = std::move(meeting),
+runner::JobStart job_start(runner::Rendezvous rendezvous, runner::AgentFacts facts,
+                           const JobArguments& job, const Process& process) {
+  if (facts.address.empty()) facts.address = rendezvous.address;
+  facts.interface = runner::interface_of(facts.address);
+  return {.meeting = std::move(rendezvous),
           .facts = std::move(facts),
           .join_timeout_s = job.join_timeout_s,
           .program = rank_program(process),
@@ -116,21 +120,21 @@ JobStart job_start(Rendezvous meeting, AgentFacts facts, const JobArguments& job
 
 /// A job whose agents this process starts by ssh. It leads them and starts no ranks itself.
 LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& process) {
-  const std::vector<SshHost> hosts = hosts_given(job.hosts);
+  const std::vector<runner::SshHost> hosts = runner::hosts_given(job.hosts);
   const auto size = static_cast<int>(hosts.size()) + 1;
-  AgentFacts facts = facts_of({.rank = 0, .size = size}, task, job, process);
+  runner::AgentFacts facts = facts_of({.rank = 0, .size = size}, task, job, process);
   facts.slots = 0;
   if (facts.address.empty())
-    facts.address = own_address_towards(resolved("--hosts", hosts.front().name),
-                                        "set --advertise to an address of this host");
+    facts.address = runner::own_address_towards(runner::resolved("--hosts", hosts.front().name),
+                                                "set --advertise to an address of this host");
   const std::string keys = ps::draw_keys(size);
-  JobStart start = job_start({.address = facts.address,
-                              .key = ps::server_key,
-                              .drawn_keys = keys,
-                              .leader = "leader of the job",
-                              .address_option = "--advertise",
-                              .other_address = "--advertise"},
-                             facts, job, process);
+  runner::JobStart start = job_start({.address = facts.address,
+                                      .key = ps::server_key,
+                                      .drawn_keys = keys,
+                                      .leader = "leader of the job",
+                                      .address_option = "--advertise",
+                                      .other_address = "--advertise"},
+                                     facts, job, process);
   LedJob out;
   int port = 0;
   const auto command = [&](std::size_t host) {
@@ -157,81 +161,84 @@ LedJob launch_job(const JobTask& task, const JobArguments& job, const Process& p
   if (words.empty()) throw Error("--ssh names no program");
   start.on_listening = [&](int listened) {
     port = listened;
-    out.ssh = std::make_unique<SshAgents>(SshStart{.hosts = hosts,
-                                                   .ssh = words,
-                                                   .command = command,
-                                                   .input = keys,
-                                                   .environment = process.environment});
+    out.ssh =
+        std::make_unique<runner::SshAgents>(runner::SshStart{.hosts = hosts,
+                                                             .ssh = words,
+                                                             .command = command,
+                                                             .input = keys,
+                                                             .environment = process.environment});
   };
   start.check = [&] { out.ssh->check(); };
-  out.job = std::make_unique<Job>(start);
+  out.job = std::make_unique<runner::Job>(start);
   out.description = fmt::format("Job of {} hosts (--hosts), led at {}:{}: {}", hosts.size(),
                                 facts.address, port, text_of(out.job->agents()));
   return out;
 }
 
 /// A job whose processes a launcher has started.
-LedJob join_as_leader(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
-                      const Process& process) {
-  const JobStart start =
-      job_start(meeting_of(seat, job), facts_of(seat, task, job, process), job, process);
+LedJob join_as_leader(const runner::LauncherEnv& launched, const JobTask& task,
+                      const JobArguments& job, const Process& process) {
+  const runner::JobStart start =
+      job_start(rendezvous_of(launched, job), facts_of(launched, task, job, process), job, process);
   LedJob out;
-  out.job = std::make_unique<Job>(start);
+  out.job = std::make_unique<runner::Job>(start);
   out.description = fmt::format(
-      "Job of {} processes ({}), led at {}:{} ({}): {}", seat.size, seat.told_by,
+      "Job of {} processes ({}), led at {}:{} ({}): {}", launched.size, launched.told_by,
       start.meeting.address, start.meeting.port,
-      seat.leader_told_by.empty() ? "the launcher does not say where" : seat.leader_told_by,
+      launched.leader_told_by.empty() ? "the launcher does not say where" : launched.leader_told_by,
       text_of(out.job->agents()));
   return out;
 }
 
 /// The job that a launcher has made this process lead, or that `job.hosts` asks for; none if the
 /// process is alone. Blocks until all agents have come. Throws Error.
-std::optional<LedJob> lead_job(const std::optional<LauncherEnv>& seat, const JobTask& task,
-                               const JobArguments& job, const Process& process) {
+std::optional<LedJob> lead_job(const std::optional<runner::LauncherEnv>& launched,
+                               const JobTask& task, const JobArguments& job,
+                               const Process& process) {
   if (!job.hosts.empty()) {
     process.catch_interrupts();
     return launch_job(task, job, process);
   }
-  if (!seat) return {};
+  if (!launched) return {};
   process.catch_interrupts();
-  return join_as_leader(*seat, task, job, process);
+  return join_as_leader(*launched, task, job, process);
 }
 
 /// Runs this process as an agent, and returns its exit status.
-int follow(const LauncherEnv& seat, const JobTask& task, const JobArguments& job,
+int follow(const runner::LauncherEnv& launched, const JobTask& task, const JobArguments& job,
            const Process& process) {
   try {
     process.catch_interrupts();
-    run_agent({.meeting = meeting_of(seat, job),
-               .facts = facts_of(seat, task, job, process),
-               .join_timeout_s = job.join_timeout_s,
-               .program = rank_program(process),
-               .interrupted = process.interrupted});
+    runner::run_agent({.meeting = rendezvous_of(launched, job),
+                       .facts = facts_of(launched, task, job, process),
+                       .join_timeout_s = job.join_timeout_s,
+                       .program = rank_program(process),
+                       .interrupted = process.interrupted});
     return ok;
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : run_failed,
-                    fmt::format("agent {}: {}", seat.rank, error.what()));
+                    fmt::format("agent {}: {}", launched.rank, error.what()));
   }
 }
 
 }  // namespace
 
 void check_alone(const std::string& command, const std::string& instead, const Process& process) {
-  if (const auto seat = launcher_env_of(process.environment))
+  if (const auto launched = runner::launcher_env_of(process.environment))
     throw Error(
         "{}: {} say that a launcher has started this process as one of {}, and each would make the "
         "whole run by itself; {}",
-        command, seat->told_by, seat->size, instead);
+        command, launched->told_by, launched->size, instead);
 }
 
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
-           const std::function<int(Job*)>& lead) {
+           const std::function<int(runner::Job*)>& lead) {
   std::optional<LedJob> led;
   try {
-    const auto seat = job.hosts.empty() ? launcher_env_of(process.environment) : std::nullopt;
-    if (seat && seat->rank > 0) return follow(*seat, task, job, process);
-    led = lead_job(seat, task, job, process);
+    const auto launched =
+        job.hosts.empty() ? runner::launcher_env_of(process.environment) : std::nullopt;
+    if (launched && launched->rank > 0) return follow(*launched, task, job, process);
+    led = lead_job(launched, task, job, process);
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : wrong_input, error.what());
   }
@@ -243,4 +250,4 @@ int in_job(const JobTask& task, const JobArguments& job, const Process& process,
   return status;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

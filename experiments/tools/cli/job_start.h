@@ -8,26 +8,26 @@
 #include "experiments/runner/hosts/job.h"
 #include "experiments/tools/cli/job_arguments.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 struct Process;
 
-/// What all processes of a job are asked to do, in the order of a command line.
+/// The task of all processes of a job, in the order of a command line.
 struct JobTask {
   std::string command;                // "compare"
   std::vector<std::string> files{};   // which must be the same for all
   std::vector<std::string> settings;  // options that must be the same for all
 };
 
-/// Runs this process as what its launcher has made it, and returns its exit status: an agent, which
-/// starts ranks for others; the one that leads the job, which calls `lead` once all agents have
-/// come; or a process alone, which calls `lead` with null. `job.hosts` asks for a job whose agents
-/// this process starts by ssh. Complains on standard error.
+/// Runs this process in the role that its launcher gave it, and returns its exit status. An agent
+/// starts ranks for others; the leader of the job calls `lead` once all agents have connected; a
+/// process alone calls `lead` with null. `job.hosts` asks for a job whose agents this process
+/// starts by ssh. Complains on standard error.
 int in_job(const JobTask& task, const JobArguments& job, const Process& process,
-           const std::function<int(Job*)>& lead);
+           const std::function<int(runner::Job*)>& lead);
 
 /// Throws Error if a launcher has started this process as one of several: each of them would do all
-/// of a command that takes no part in a job. `instead` says what to start in its place.
+/// of a command that takes no part in a job. `instead` is the advice in the error.
 void check_alone(const std::string& command, const std::string& instead, const Process& process);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -21,9 +21,9 @@ std::array<const char*, 8> taken{};
 std::size_t taken_count = 0;
 
 void take_before_libraries_begin(int, char**, char** environment) {
-  taken_count = ringside::take_thread_binding(environment, taken);
+  taken_count = ringside::tools::cli::take_thread_binding(environment, taken);
 }
-// The loader calls what stands in this section before the constructors of any library.
+// The loader calls the functions in this section before the constructors of any library.
 __attribute__((section(".preinit_array"),
                used)) void (*const before_libraries)(int, char**,
                                                      char**) = take_before_libraries_begin;
@@ -85,14 +85,15 @@ int main(int argc, char** argv) {
   take_default_signals();
   fill_standard_streams();
   keep_freed_memory();
-  ringside::Process process{.arguments = {argv + 1, argv + argc},
-                            .environment = {},
-                            .thread_binding = {taken.begin(), taken.begin() + taken_count},
-                            .program = "/proc/self/exe",
-                            .built_commit = std::string(ringside::built_commit()),
-                            .catch_interrupts = catch_interrupts,
-                            .interrupted = [] { return interrupted != 0; }};
+  ringside::tools::cli::Process process{
+      .arguments = {argv + 1, argv + argc},
+      .environment = {},
+      .thread_binding = {taken.begin(), taken.begin() + taken_count},
+      .program = "/proc/self/exe",
+      .built_commit = std::string(ringside::tools::cli::built_commit()),
+      .catch_interrupts = catch_interrupts,
+      .interrupted = [] { return interrupted != 0; }};
   for (char** variable = environ; *variable; ++variable)
     process.environment.emplace_back(*variable);
-  return ringside::run_command_line(process);
+  return ringside::tools::cli::run_command_line(process);
 }

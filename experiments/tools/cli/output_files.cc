@@ -7,7 +7,7 @@
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/registry/registry.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,10 +22,11 @@ std::vector<InputFile> inputs_of(const fs::path& experiment, const RunPlan& plan
   const auto add = [&](const std::string& key, const auto& files) {
     for (const auto& file : files) out.push_back({"a file of " + key, file});
   };
-  add("data.path", all_of(find_dataset(plan.data.kind).files(plan.data)));
+  add("data.path", all_of(runner::find_dataset(plan.data.kind).files(plan.data)));
   if (!plan.train.initial_weights.empty())
     add("train.initial_weights", safetensors_files(plan.train.initial_weights));
-  if (!plan.device.cluster.empty()) add("device.cluster", cluster_files(plan.device.cluster));
+  if (!plan.device.cluster.empty())
+    add("device.cluster", runner::cluster_files(plan.device.cluster));
   return out;
 }
 
@@ -67,4 +68,4 @@ void check_outputs_apart(const std::vector<OutputFile>& outputs, const fs::path&
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -7,7 +7,7 @@
 
 #include "core/plan/run_plan.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// A file that the command line names for output.
 struct OutputFile {
@@ -26,4 +26,4 @@ OutputFile check_output(const std::string& option, const std::string& path);
 void check_outputs_apart(const std::vector<OutputFile>& outputs,
                          const std::filesystem::path& experiment, const RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -13,7 +13,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 constexpr int poll_ms = 100;
@@ -108,4 +108,4 @@ std::string not_shown(int cause) {
   return fmt::format("standard output cannot be written: {}", std::strerror(cause));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -8,7 +8,7 @@
 
 #include "experiments/tools/cli/waiting_text.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// A stream into an open file. A thread writes the text, which waits in memory until the reader
 /// takes it (a pager may not be scrolled, or a terminal may be stopped by Ctrl-S). So printing
@@ -17,9 +17,9 @@ class OutputStream : public std::ostream {
  public:
   static constexpr std::size_t usually_waiting = 16 << 20;  // bytes
 
-  /// `interrupted` says whether the user wants the program to end. It is called ten times a second
-  /// while finish() waits for a reader who takes nothing. `notice` makes the line that stands in
-  /// place of text that is left out.
+  /// `interrupted` returns whether the user wants the program to end. It is called ten times a
+  /// second while finish() waits for a reader that takes nothing. `notice` makes the line that
+  /// replaces text that is left out.
   OutputStream(int file, std::function<bool()> interrupted,
                std::size_t most_waiting = usually_waiting,
                WaitingText::Notice notice = WaitingText::left_out_text);
@@ -36,8 +36,8 @@ class OutputStream : public std::ostream {
   std::unique_ptr<Buffer> buffer_;
 };
 
-/// One line that says that standard output could not be written, and why. `cause` is an error
-/// number of the system.
+/// One line: standard output could not be written, and the cause. `cause` is an error number of the
+/// system.
 std::string not_shown(int cause);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// The arguments, environment and signals of this process.
 struct Process {
@@ -21,4 +21,4 @@ struct Process {
   std::function<bool()> interrupted;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

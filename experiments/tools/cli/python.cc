@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
 /// The environment with the folders before those of PYTHONPATH.
@@ -53,4 +53,4 @@ int run_python(const std::string& text, const std::vector<std::string>& argument
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

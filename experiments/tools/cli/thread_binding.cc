@@ -9,11 +9,11 @@
 
 #include "core/base/utf8.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 namespace {
 
-/// GNU's library obeys the first three, LLVM's and Intel's, which programs of ranks may load
-/// (scheme torch-ddp), the first two and the others.
+/// GNU's library reads the first three. LLVM's and Intel's, which other programs' ranks may load
+/// (scheme torch-ddp), read the first two and the others.
 constexpr std::string_view binding[] = {"OMP_PROC_BIND=", "OMP_PLACES=",    "GOMP_CPU_AFFINITY=",
                                         "KMP_AFFINITY=",  "KMP_HW_SUBSET=", "KMP_PLACE_THREADS="};
 
@@ -48,4 +48,4 @@ std::string thread_binding_text(const std::vector<std::string>& taken, int cores
       fmt::join(shown, ", "), cores, cores == 1 ? "" : "s");
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// Takes these variables out of `environment`, a list of "NAME=value" that ends with null, as the
 /// system hands it to a program. Returns how many it took, whose texts are then in `taken`.
@@ -19,4 +19,4 @@ std::size_t take_thread_binding(char** environment, std::span<const char*> taken
 /// One line about variables that were taken, for a process that may use `cores` cores.
 std::string thread_binding_text(const std::vector<std::string>& taken, int cores);
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -2,11 +2,11 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 std::string WaitingText::left_out_text(std::size_t bytes) {
   return fmt::format(
-      "ringside: {} bytes of output are left out here, because nobody read the output in time\n",
+      "ringside: {} bytes of output are left out here, because the output was not read in time\n",
       bytes);
 }
 
@@ -43,4 +43,4 @@ std::string_view WaitingText::front(std::size_t most) {
   return std::string_view(oldest_).substr(taken_, most);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-namespace ringside {
+namespace ringside::tools::cli {
 
 /// A queue of text. If its reader takes the text too slowly, the queue keeps the oldest and the
-/// newest text. In place of the text between them the reader gets one line, which says how many
-/// bytes were left out. For one thread.
+/// newest text. In place of the text between them the reader gets one line with the number of bytes
+/// left out. For one thread.
 class WaitingText {
  public:
   /// Makes this line, with its line feed, of the number of bytes.
@@ -40,4 +40,4 @@ class WaitingText {
   std::size_t left_out_ = 0;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::cli

@@ -8,16 +8,16 @@
 
 #include "experiments/tools/explain/evidence.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
-/// Something to try against a cause: other values of keys, another scheme, another world.
+/// A remedy to try against a cause: other values of keys, another scheme, another world.
 struct Remedy {
   std::string words;                // "smaller buckets"
-  std::vector<Setting> settings{};  // keys of the experiment file, beside those of the case
+  std::vector<Setting> settings{};  // keys of the experiment file, besides those of the case
   std::string scheme{};             // empty: that of the case
   int world = 0;                    // 0: that of the case
   std::string caveat{};             // a clause: "which is another training"
-  std::string not_simulated{};      // why the simulator cannot say what to expect; else empty
+  std::string not_simulated{};      // why the simulator cannot predict the effect; else empty
 };
 
 /// A cause that was found.
@@ -31,9 +31,9 @@ struct Finding {
   std::vector<Remedy> remedies{};
 };
 
-/// One cause that `explain` knows. `look` returns what speaks for the cause in a case, or nothing.
-/// It sees what the causes before it in the list have found: a cause that explains what is left
-/// stands behind those that explain something in particular.
+/// One cause that `explain` knows. `look` returns the finding if the cause is present in a case,
+/// else none. It gets the findings of the causes before it in the list: general causes come after
+/// the particular ones, and explain only the rest.
 struct Cause {
   std::string_view name;
   bool of_communication;
@@ -49,7 +49,7 @@ inline constexpr double least_share = 0.05;
 /// The causes that are found, by the milliseconds that each accounts for, the largest first.
 std::vector<Finding> findings_of(const Evidence& evidence);
 
-// ---- the causes, by the places where time is lost
+// ---- the causes, by the part of the run in which time is lost
 
 using Look = std::optional<Finding>(const Evidence&, const std::vector<Finding>&);
 
@@ -59,7 +59,7 @@ Look one_bucket, no_overlap, last_bucket, prefetch_off, prefetch_late, reduced_t
 Look busy_server, optimizer_of_servers, host_not_hidden;
 Look recomputed, whole_optimizer, tiny_batch, long_communication;
 
-// ---- what they share
+// ---- functions that causes share
 
 /// An option of the case's scheme as text without quotes; none if the scheme has no such option.
 std::optional<std::string> option_of(const RunPlan& plan, std::string_view name);
@@ -72,10 +72,10 @@ double gradient_mb(const Evidence& evidence);
 /// a network card's between machines, else that of the machine; none for real runs, and where ranks
 /// share a memory.
 std::optional<double> link_gbs(const RunPlan& plan);
-/// Whether the workers are cores of one machine, which read each other's values in its memory: what
-/// is saved in bytes there does not pay for converting them.
+/// Whether the workers are cores of one machine, which read each other's values in its memory.
+/// There fewer bytes do not pay for the conversion of values.
 bool share_a_memory(const RunPlan& plan);
 /// The number with at most three significant digits: "0.83", "12.5", "250".
 std::string short_number(double value);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 const std::vector<Cause>& causes() {
   static const std::vector<Cause> list = {
@@ -27,7 +28,7 @@ const std::vector<Cause>& causes() {
       {"offload not hidden", true, host_not_hidden},
       {"recomputation", false, recomputed},
       {"the whole optimizer on every rank", false, whole_optimizer},
-      // What is left:
+      // General causes, for the rest:
       {"a tiny batch", false, tiny_batch},
       {"communication longer than compute", true, long_communication},
   };
@@ -51,7 +52,7 @@ std::vector<Finding> findings_of(const Evidence& evidence) {
 std::optional<std::string> option_of(const RunPlan& plan, std::string_view name) {
   for (const Field& field : plan.options.fields()) {
     if (field.name != name) continue;
-    std::string text = toml_text(field.value);
+    std::string text = runner::toml_text(field.value);
     std::erase(text, '"');
     return text;
   }
@@ -81,9 +82,9 @@ std::optional<double> link_gbs(const RunPlan& plan) {
 
 bool share_a_memory(const RunPlan& plan) {
   if (plan.cluster) return sim::shares_memory(*plan.cluster) && machines_of_workers(plan) == 1;
-  return plan.device.kind == "cpu" && !spans_hosts(plan);
+  return device_traits(plan.device.kind).on_processor && !spans_hosts(plan);
 }
 
 std::string short_number(double value) { return fmt::format("{:.3g}", value); }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

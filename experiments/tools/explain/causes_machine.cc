@@ -1,15 +1,16 @@
-// Causes that lie in the machine and in how work is divided over ranks.
+// Causes that lie in the machine and in the division of work over ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/plan/device_traits.h"
 #include "core/plan/slices.h"
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 /// Two ranks that do the same count as equally fast if their times differ by less. A trace has four
@@ -28,7 +29,7 @@ double shared_cores(const RunRecord& row) {
                ? static_cast<double>(plan.cluster->machines * plan.cluster->devices *
                                      plan.cluster->device.cores)
                : 0;
-  return plan.device.kind == "cpu" && row.load ? row.load->cores : 0;
+  return device_traits(plan.device.kind).on_processor && row.load ? row.load->cores : 0;
 }
 
 double threads_of_workers(const RunPlan& plan) {
@@ -37,8 +38,8 @@ double threads_of_workers(const RunPlan& plan) {
 
 bool too_many_threads(const RunRecord& row) {
   const double cores = shared_cores(row);
-  // Workers that rest for a trial (device.slow) leave cores idle. What other processes used was not
-  // to be had.
+  // Workers that are slowed for a trial (device.slow) leave cores idle. Core time of other
+  // processes was not available.
   const double by_others =
       row.load && row.load->seconds > 0 ? row.load->others_s / row.load->seconds : 0;
   const bool all_busy = !row.cores || *row.cores + by_others >= busy * cores;
@@ -54,11 +55,11 @@ struct Slowest {
   int rank = -1;
   double ms = 0, others_ms = 0;                // of compute in a step, as the case's figures
   double sample_ms = 0, others_sample_ms = 0;  // of one sample
-  double waited_ms = 0;                        // that an average worker waits for this rank
+  double waited_ms = 0;  // time for which an average worker waits for this rank
 };
 
 std::optional<Slowest> slowest_of(const Evidence& e) {
-  // Where threads outnumber cores, the system's scheduler decides which rank is slow.
+  // If threads outnumber cores, the system's scheduler decides which rank is slow.
   if (e.ranks.size() < 2 || too_many_threads(*e.row)) return {};
   const auto longest = std::max_element(
       e.ranks.begin(), e.ranks.end(),
@@ -75,14 +76,14 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
       others_sample.push_back(others.back() / samples);
     }
   }
-  out.others_ms = median(others);
-  out.others_sample_ms = median(others_sample);
+  out.others_ms = runner::median(others);
+  out.others_sample_ms = runner::median(others_sample);
   out.waited_ms = e.of_exposed([&](const Wait& wait) {
     return wait.last && wait.last->rank == out.rank ? wait.for_last_rank_ms() : 0;
   });
   if (out.ms < slower * out.others_ms) return {};
-  // The master answers each worker by itself, and no trace shows for whom it waits; but its values
-  // need all workers' gradients.
+  // The master answers each worker separately, and a trace does not show for which worker it waits;
+  // but its values need all workers' gradients.
   const bool all_wait = e.plan().scheme == "dp";
   if (!all_wait && out.waited_ms < least_share * e.ms.mean()) return {};
   return out;
@@ -91,7 +92,7 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
 std::string waits_of_others(const Slowest& one) {
   return one.waited_ms > 0
              ? fmt::format(" An average worker waits {} ms of a step for rank {} to come.",
-                           milliseconds(one.waited_ms), one.rank)
+                           runner::milliseconds(one.waited_ms), one.rank)
              : "";
 }
 
@@ -127,14 +128,14 @@ std::optional<Finding> more_threads_than_cores(const Evidence& e, const std::vec
     // A simulated operation takes its own time, and waits for a core before that.
     out.ms = std::min(std::max(0.0, e.ms.idle), e.ms.mean() * (1 - share));
     out.sentence = fmt::format("{}, so {} ms of a step pass while a worker waits for a core.", who,
-                               milliseconds(out.ms));
+                               runner::milliseconds(out.ms));
   } else {
     const double worked = e.ms.compute + e.ms.optimizer + e.ms.encoding;
     out.ms = worked * (1 - share);
     out.sentence = fmt::format(
         "{}, so compute and optimizer take {} ms, and would take about {} ms with a core for each "
         "thread.",
-        who, milliseconds(worked), milliseconds(worked * share));
+        who, runner::milliseconds(worked), runner::milliseconds(worked * share));
   }
   const std::int64_t own_threads = plan.cluster ? 1 : plan.device.threads;
   const auto fitting = static_cast<int>(cores) / static_cast<int>(own_threads);
@@ -154,11 +155,11 @@ std::optional<Finding> slow_rank(const Evidence& e, const std::vector<Finding>&)
       .ms = one->ms - one->others_ms,
       .sentence = fmt::format("Rank {} is slow: its compute takes {} ms of a step, {:.2f} times as "
                               "long as that of the other ranks ({} ms in the median).{}",
-                              one->rank, milliseconds(one->ms), one->ms / one->others_ms,
-                              milliseconds(one->others_ms), waits_of_others(*one))};
+                              one->rank, runner::milliseconds(one->ms), one->ms / one->others_ms,
+                              runner::milliseconds(one->others_ms), waits_of_others(*one))};
   const RunPlan& plan = e.plan();
-  // Cores of one machine are equal. Which worker is slow there is up to the system, and is another
-  // one in the next run, so shares by speed would follow a chance.
+  // Cores of one machine are equal. The slow worker there is chosen by the system's scheduler and
+  // changes from run to run, so shares by speed would not help.
   if (share_a_memory(plan) && !plan.cluster && plan.device.slow.empty()) {
     out.remedies.push_back(
         {.words = "running it again: workers are not bound to cores, and what slows one of them, "
@@ -180,14 +181,14 @@ std::optional<Finding> uneven_shares(const Evidence& e, const std::vector<Findin
   std::vector<double> others;
   for (const RankTime& rank : e.ranks)
     if (rank.rank != one->rank) others.push_back(samples_of_rank(e.plan(), rank.rank));
-  if (own <= median(others)) return {};
+  if (own <= runner::median(others)) return {};
   return Finding{.ms = one->ms - one->others_ms,
                  .sentence = fmt::format(
                      "Rank {} has {:.0f} samples of a step, and the other ranks {:g} in the "
                      "median, though a sample takes all of them about as long: it computes "
                      "for {} ms, and they for {} ms.{}",
-                     one->rank, own, median(others), milliseconds(one->ms),
-                     milliseconds(one->others_ms), waits_of_others(*one)),
+                     one->rank, own, runner::median(others), runner::milliseconds(one->ms),
+                     runner::milliseconds(one->others_ms), waits_of_others(*one)),
                  .remedies = {{.words = "equal shares", .settings = {{"train.shares", "equal"}}}}};
 }
 
@@ -195,9 +196,9 @@ std::optional<Finding> reading_samples(const Evidence& e, const std::vector<Find
   return Finding{
       .ms = e.ms.data,
       .sentence = fmt::format("Workers wait {} ms of a step for their samples to be read.",
-                              milliseconds(e.ms.data)),
+                              runner::milliseconds(e.ms.data)),
       .remedies = {
           {.words = "data that are read faster, such as a file of tokens on a local disk"}}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

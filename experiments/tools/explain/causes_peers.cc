@@ -8,15 +8,15 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 bool reduces(const std::string& name) {
   return name.starts_with("all-reduce") || name.starts_with("reduce-scatter");
 }
 
-/// How many reductions the gradients of a step are; 0 if that is not known. Without a trace only
-/// schemes whose one option says so are known.
+/// The number of reductions of a step's gradients; 0 if it is not known. Without a trace it is
+/// known only for schemes with an option that decides it.
 std::size_t reductions(const Evidence& e) {
   if (e.plan().world < 2) return 0;
   if (e.traced()) {
@@ -45,8 +45,7 @@ bool gathers_units(const RunPlan& plan) {
   return shard && (*shard == "full_shard" || *shard == "hybrid_shard");
 }
 
-/// What a trace has of gathers: their exposed time without waits for the last rank, and how long
-/// they take.
+/// The gathers in a trace: their exposed time without waits for the last rank, and their duration.
 struct Gathers {
   double exposed_ms = 0, taken_ms = 0;  // in a step, of an average worker
   std::string worst{};                  // the one with the longest wait
@@ -70,7 +69,7 @@ Gathers gathers_of(const Evidence& e) {
   return out;
 }
 
-/// Of the last reduction of every step: what an average worker waits for it where it began when
+/// The time for which an average worker waits for the last reduction of a step, if that began when
 /// backward was over, so that nothing could hide it.
 double last_reduction_ms(const Evidence& e) {
   const double traced =
@@ -96,13 +95,14 @@ std::optional<Finding> one_bucket(const Evidence& e, const std::vector<Finding>&
       option_of(e.plan(), "overlap") == "false")
     return {};
   const double exposed = exposed_reductions_ms(e), all_mb = gradient_mb(e);
-  // Smaller buckets hide at most as much as there is to hide it behind.
+  // Smaller buckets can hide at most the time of backward.
   return Finding{
       .ms = std::min(exposed, e.backward_ms()),
       .sentence = fmt::format(
           "All gradients ({} MB) are one bucket, so nothing is reduced before backward ends: {} ms "
-          "of communication stand behind {} ms of backward in place of beside it.",
-          short_number(all_mb), milliseconds(exposed), milliseconds(e.backward_ms())),
+          "of communication come after {} ms of backward instead of overlapping it.",
+          short_number(all_mb), runner::milliseconds(exposed),
+          runner::milliseconds(e.backward_ms())),
       .remedies = {bucket_remedy(e, "four buckets", all_mb / 4),
                    bucket_remedy(e, "sixteen buckets", all_mb / 16)}};
 }
@@ -113,8 +113,8 @@ std::optional<Finding> no_overlap(const Evidence& e, const std::vector<Finding>&
   return Finding{.ms = std::min(exposed, e.backward_ms()),
                  .sentence = fmt::format(
                      "overlap = false: no bucket is reduced before backward ends, so {} ms of "
-                     "communication stand behind {} ms of backward in place of beside it.",
-                     milliseconds(exposed), milliseconds(e.backward_ms())),
+                     "communication come after {} ms of backward instead of overlapping it.",
+                     runner::milliseconds(exposed), runner::milliseconds(e.backward_ms())),
                  .remedies = {{.words = "reducing buckets while backward goes on",
                                .settings = {{key_of(e.plan(), "overlap"), "true"}}}}};
 }
@@ -128,7 +128,7 @@ std::optional<Finding> last_bucket(const Evidence& e, const std::vector<Finding>
               .sentence = fmt::format(
                   "The last of {} reductions begins when backward is over, so nothing hides it: "
                   "workers wait {} ms for it alone.",
-                  reductions(e), milliseconds(last))};
+                  reductions(e), runner::milliseconds(last))};
   if (*bucket_mb > 0)
     out.remedies.push_back(bucket_remedy(e, "a quarter of the bucket", *bucket_mb / 4));
   return out;
@@ -139,29 +139,30 @@ std::optional<Finding> prefetch_off(const Evidence& e, const std::vector<Finding
   if (!prefetch || *prefetch > 0 || !e.traced() || !gathers_units(e.plan())) return {};
   const Gathers gathers = gathers_of(e);
   const std::string key = key_of(e.plan(), "prefetch");
-  return Finding{
-      .ms = std::min(gathers.exposed_ms, e.ms.compute),
-      .sentence = fmt::format("prefetch = 0: a unit is gathered when it is needed and not before, "
-                              "so {} ms of gathering "
-                              "are exposed, and {} ms of compute hide none of it.",
-                              milliseconds(gathers.exposed_ms), milliseconds(e.ms.compute)),
-      .remedies = {{.words = "gathering one unit ahead", .settings = {{key, "1"}}},
-                   {.words = "gathering two units ahead", .settings = {{key, "2"}}}}};
+  return Finding{.ms = std::min(gathers.exposed_ms, e.ms.compute),
+                 .sentence = fmt::format(
+                     "prefetch = 0: a unit is gathered when it is needed and not before, "
+                     "so {} ms of gathering "
+                     "are exposed, and {} ms of compute hide none of it.",
+                     runner::milliseconds(gathers.exposed_ms), runner::milliseconds(e.ms.compute)),
+                 .remedies = {{.words = "gathering one unit ahead", .settings = {{key, "1"}}},
+                              {.words = "gathering two units ahead", .settings = {{key, "2"}}}}};
 }
 
 std::optional<Finding> prefetch_late(const Evidence& e, const std::vector<Finding>&) {
   const auto prefetch = number_of(e.plan(), "prefetch");
   if (!prefetch || *prefetch < 1 || !e.traced() || !gathers_units(e.plan())) return {};
   const Gathers gathers = gathers_of(e);
-  // If gathering takes longer than everything that is computed, no prefetch hides it.
+  // If gathering takes longer than all compute, no prefetch hides it.
   if (gathers.worst.empty() || e.scaled(gathers.taken_ms) > e.ms.compute) return {};
   return Finding{
       .ms = gathers.exposed_ms,
       .sentence = fmt::format(
           "Units are gathered too late: workers wait {} ms of a step for gathers that were begun "
           "{:g} unit{} ahead. '{}' takes {} ms, but began only {} ms before it was needed.",
-          milliseconds(gathers.exposed_ms), *prefetch, *prefetch == 1 ? "" : "s", gathers.worst,
-          milliseconds(gathers.worst_taken_ms), milliseconds(gathers.worst_ahead_ms)),
+          runner::milliseconds(gathers.exposed_ms), *prefetch, *prefetch == 1 ? "" : "s",
+          gathers.worst, runner::milliseconds(gathers.worst_taken_ms),
+          runner::milliseconds(gathers.worst_ahead_ms)),
       .remedies = {
           {.words = "gathering one unit further ahead",
            .settings = {{key_of(e.plan(), "prefetch"), fmt::format("{:g}", *prefetch + 1)}},
@@ -177,14 +178,14 @@ std::optional<Finding> reduced_too_often(const Evidence& e, const std::vector<Fi
       .ms = exposed * (1 - 1 / times),
       .sentence = fmt::format("Gradients are reduced after every one of {} micro-batches, though "
                               "once a step would do: workers wait {} ms for these reductions.",
-                              train.accumulation, milliseconds(exposed)),
+                              train.accumulation, runner::milliseconds(exposed)),
       .remedies = {{.words = "reducing after the last micro-batch alone",
                     .settings = {{"train.reduce", "last"}},
                     .caveat = e.plan().scheme == "ddp" ? "" : "which holds whole gradients"}}};
 }
 
 std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&) {
-  // Padding and the heads of messages make a few percent.
+  // Padding and the headers of messages add a few percent.
   constexpr double many = 1.25;
   const double sent = e.summary.bytes_sent_per_step, least = e.summary.bytes_minimum_per_step;
   if (least <= 0 || sent < many * least) return {};
@@ -192,7 +193,7 @@ std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&
               .sentence = fmt::format(
                   "The busiest rank sends {} MB a step, {:.2f} times the {} MB that the scheme "
                   "needs at least.",
-                  megabytes(sent), sent / least, megabytes(least))};
+                  runner::megabytes(sent), sent / least, runner::megabytes(least))};
   const auto algorithm = option_of(e.plan(), "algorithm");
   if (algorithm && *algorithm != "native")
     out.remedies.push_back({.words = "the library's own algorithm",
@@ -200,4 +201,4 @@ std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -7,20 +7,20 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 double moved(const RankRecord& rank) {
   return rank.bytes_sent_per_step + rank.bytes_received_per_step;
 }
 
-/// Exposed time for servers; without a trace all of it, since workers of servers wait for nothing
-/// else.
+/// Exposed time of waits for servers; without a trace all exposed time, because workers of servers
+/// wait for nothing else.
 double exposed_ms(const Evidence& e) {
   return e.traced() ? e.transfer_ms(WaitFor::server) : e.ms.exposed;
 }
 
-/// The serving rank that moves most, and what a rank that only works moves in the median.
+/// The serving rank that moves the most bytes, and the median bytes of ranks that only work.
 struct Traffics {
   const RankRecord* server = nullptr;
   double worker = 0;
@@ -36,15 +36,15 @@ Traffics traffics_of(const RunRecord& row) {
     else if (!out.server || moved(rank) > moved(*out.server))
       out.server = &rank;
   }
-  out.worker = median(workers);
+  out.worker = runner::median(workers);
   return out;
 }
 
 /// Whether the server's link takes most of the time for which workers wait.
 std::string of_the_link(const RunPlan& plan, const RankRecord& server, double waited_ms) {
   const auto gbs = link_gbs(plan);
-  if (!gbs) return fmt::format("Workers wait {} ms for it.", milliseconds(waited_ms));
-  // The master of `dp` first gives values out and then takes gradients in; other servers do both at
+  if (!gbs) return fmt::format("Workers wait {} ms for it.", runner::milliseconds(waited_ms));
+  // The master of `dp` first sends values and then receives gradients; other servers do both at
   // once.
   const double bytes = plan.scheme == "dp"
                            ? moved(server)
@@ -53,25 +53,26 @@ std::string of_the_link(const RunPlan& plan, const RankRecord& server, double wa
   if (link_ms >= 0.5 * waited_ms)
     return fmt::format(
         "Its link of {} GB/s is the bottleneck: they take at least {} ms, and workers wait {} ms.",
-        short_number(*gbs), milliseconds(link_ms), milliseconds(waited_ms));
+        short_number(*gbs), runner::milliseconds(link_ms), runner::milliseconds(waited_ms));
   return fmt::format(
       "Its link of {} GB/s needs only {} ms for them. Of the {} ms for which workers wait, the "
       "rest "
       "is what messages cost that come and go one after the other.",
-      short_number(*gbs), milliseconds(link_ms), milliseconds(waited_ms));
+      short_number(*gbs), runner::milliseconds(link_ms), runner::milliseconds(waited_ms));
 }
 
 Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme = "ddp"}; }
 
-/// A server beside every worker, so that every link carries as much.
+/// A server colocated with every worker, so that all links carry equally much.
 Remedy servers_everywhere(const RunPlan& plan) {
-  return {.words = fmt::format("{} servers, one beside each worker", plan.world),
+  return {.words = fmt::format("{} servers, one colocated with each worker", plan.world),
           .settings = {{"scheme.ps.servers", std::to_string(plan.world)},
                        {"scheme.ps.placement", "colocated"}},
           .scheme = "ps"};
 }
 
-/// Whether remedies may change the scheme: those whose workers run free compute another training.
+/// Whether remedies may change the scheme: schemes whose workers do not wait for each other compute
+/// another training.
 bool same_training(const RunPlan& plan) { return plan.promise == Promise::same_run; }
 
 }  // namespace
@@ -95,8 +96,8 @@ std::optional<Finding> busy_server(const Evidence& e, const std::vector<Finding>
           "{:.1f} times what a worker moves. {}",
           master ? "one master"
                  : fmt::format("{} server{}", plan.servers, plan.servers == 1 ? "" : "s"),
-          server.rank, megabytes(server.bytes_sent_per_step),
-          megabytes(server.bytes_received_per_step), moved(server) / traffics.worker,
+          server.rank, runner::megabytes(server.bytes_sent_per_step),
+          runner::megabytes(server.bytes_received_per_step), moved(server) / traffics.worker,
           of_the_link(plan, server, waited))};
   if (master || plan.servers < plan.world || !same_training(plan)) {
     Remedy spread = servers_everywhere(plan);
@@ -111,12 +112,12 @@ std::optional<Finding> optimizer_of_servers(const Evidence& e, const std::vector
   const RunPlan& plan = e.plan();
   if (plan.servers == 0) return {};
   const double ms = std::min(e.ms.serving_optimizer, exposed_ms(e));
-  Finding out{
-      .ms = ms,
-      .sentence = fmt::format(
-          "The busiest of {} server{} updates parameters for {} ms of a step, and workers "
-          "wait for the new values.",
-          plan.servers, plan.servers == 1 ? "" : "s", milliseconds(e.ms.serving_optimizer))};
+  Finding out{.ms = ms,
+              .sentence = fmt::format(
+                  "The busiest of {} server{} updates parameters for {} ms of a step, and workers "
+                  "wait for the new values.",
+                  plan.servers, plan.servers == 1 ? "" : "s",
+                  runner::milliseconds(e.ms.serving_optimizer))};
   if (!same_training(plan)) return out;
   if (plan.servers < plan.world) out.remedies.push_back(servers_everywhere(plan));
   out.remedies.push_back(all_reduce());
@@ -131,10 +132,10 @@ std::optional<Finding> host_not_hidden(const Evidence& e, const std::vector<Find
       .sentence = fmt::format(
           "Offload is not hidden: workers wait {} ms of a step for copies to and from the host and "
           "for the host's optimizer, which works {} ms.",
-          milliseconds(ms), milliseconds(e.ms.serving_optimizer)),
+          runner::milliseconds(ms), runner::milliseconds(e.ms.serving_optimizer)),
       .remedies = {{.words = "without offload",
                     .settings = {{"train.offload", "none"}},
                     .caveat = "if the device has the memory"}}};
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -1,5 +1,5 @@
-// Causes that lie in the training itself: its batch, its optimizer, and what is left of
-// communication when no particular cause explains it.
+// Causes that lie in the training itself: its batch, its optimizer, and communication that no
+// particular cause explains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 #include "experiments/runner/report/utilization.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
-/// The share of a step below which the compute that grows with the samples is little: with twice
-/// the samples the step takes then at most a quarter longer.
+/// The share of a step below which the compute that grows with the samples counts as little: twice
+/// the samples then make the step at most a quarter longer.
 constexpr double little_compute = 0.25;
 constexpr std::int64_t larger = 4;  // times the batch that is tried
 
@@ -26,26 +26,27 @@ double explained_ms(const std::vector<Finding>& before) {
   return sum;
 }
 
-/// Exposed time that is not a wait for a rank that comes late.
+/// Exposed time other than waits for a rank that comes late.
 double exposed_transfer_ms(const Evidence& e) {
   return std::max(0.0, e.ms.exposed - e.for_last_rank_ms());
 }
 
-/// How long the bytes of the busiest rank take over its link at least; 0 if the link is not known.
+/// The least time that the bytes of the busiest rank take over its link, ms; 0 if the link is not
+/// known.
 double link_ms(const Evidence& e) {
   const auto gbs = link_gbs(e.plan());
   return gbs ? e.summary.bytes_sent_per_step / *gbs / 1e6 : 0;
 }
 
-/// Whether moving bytes takes most of the communication, and not what each message costs.
+/// Whether moving bytes takes most of the communication, not the fixed time of messages.
 bool link_is_full(const Evidence& e) { return link_ms(e) >= 0.5 * exposed_transfer_ms(e); }
 
-/// The compute that grows with the samples: all of it, but at most what the model's operations take
-/// at a quarter of the device's peak. Large batches do better than that; what small ones take
-/// beyond goes into launches, and into reading parameters that few samples share.
+/// The compute that grows with the samples: all compute, but at most the time of the model's
+/// operations at a quarter of the device's peak. Large batches reach more than that; the rest of
+/// the time of small ones goes into launches, and into reading parameters that few samples share.
 double growing_ms(const Evidence& e) {
   constexpr double share_of_peak = 0.25;
-  const std::optional<Peak> peak = peak_of(*e.row);
+  const std::optional<Peak> peak = runner::peak_of(*e.row);
   if (!e.row->work || e.row->work->executed <= 0 || !peak) return e.ms.compute;
   const double operations = e.row->work->executed * static_cast<double>(samples_of(e.plan(), 0));
   return std::min(e.ms.compute, 1e3 * operations / (share_of_peak * peak->flops));
@@ -74,7 +75,7 @@ std::optional<Finding> recomputed(const Evidence& e, const std::vector<Finding>&
       .ms = again,
       .sentence = fmt::format("train.recompute = 'full' computes forward twice: about {} "
                               "of {} ms of compute.",
-                              milliseconds(again), milliseconds(e.ms.compute)),
+                              runner::milliseconds(again), runner::milliseconds(e.ms.compute)),
       .remedies = {{.words = "keeping the activations",
                     .settings = {{"train.recompute", "none"}},
                     .caveat = "if the device has the memory"}}};
@@ -88,8 +89,8 @@ std::optional<Finding> whole_optimizer(const Evidence& e, const std::vector<Find
       .ms = saved,
       .sentence = fmt::format("Every one of {} ranks updates the whole model, which takes {} ms; "
                               "ranks that update a shard each would take {} ms.",
-                              plan.world, milliseconds(e.ms.optimizer),
-                              milliseconds(e.ms.optimizer - saved)),
+                              plan.world, runner::milliseconds(e.ms.optimizer),
+                              runner::milliseconds(e.ms.optimizer - saved)),
       .remedies = {{.words = "ranks that divide the optimizer, as zero1 does", .scheme = "zero1"}}};
 }
 
@@ -113,9 +114,9 @@ std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>&
           "communication and {} ms of the optimizer among it, takes {} ms. With twice the samples "
           "a "
           "step would take about {:.2f} times as long.",
-          samples, samples == 1 ? "" : "s", milliseconds(e.ms.compute), milliseconds(growing),
-          milliseconds(exposed_transfer_ms(e)), milliseconds(e.ms.optimizer), milliseconds(fixed),
-          1 + growing / step),
+          samples, samples == 1 ? "" : "s", runner::milliseconds(e.ms.compute),
+          runner::milliseconds(growing), runner::milliseconds(exposed_transfer_ms(e)),
+          runner::milliseconds(e.ms.optimizer), runner::milliseconds(fixed), 1 + growing / step),
       .remedies = {larger_batch(plan)}};
 }
 
@@ -128,15 +129,16 @@ std::optional<Finding> long_communication(const Evidence& e, const std::vector<F
   std::string link;
   if (const auto gbs = link_gbs(plan))
     link = fmt::format(" Over a link of {} GB/s these bytes take at least {} ms.",
-                       short_number(*gbs), milliseconds(link_ms(e)));
-  Finding out{.ms = std::max(0.0, left),
-              .sentence = fmt::format(
-                  "Communication takes longer than compute can hide: it goes on for {} "
-                  "ms of a step, and {} ms are exposed. The busiest rank sends {} MB.{}",
-                  milliseconds(e.ms.communication), milliseconds(exposed_transfer_ms(e)),
-                  megabytes(e.summary.bytes_sent_per_step), link)};
-  if (find_scheme(plan.scheme).converts_gradients && reduce_dtype(plan.train) == DType::f32 &&
-      !share_a_memory(plan))
+                       short_number(*gbs), runner::milliseconds(link_ms(e)));
+  Finding out{
+      .ms = std::max(0.0, left),
+      .sentence = fmt::format(
+          "Communication takes longer than compute can hide: it goes on for {} "
+          "ms of a step, and {} ms are exposed. The busiest rank sends {} MB.{}",
+          runner::milliseconds(e.ms.communication), runner::milliseconds(exposed_transfer_ms(e)),
+          runner::megabytes(e.summary.bytes_sent_per_step), link)};
+  if (runner::find_scheme(plan.scheme).converts_gradients &&
+      reduce_dtype(plan.train) == DType::f32 && !share_a_memory(plan))
     out.remedies.push_back({.words = "gradients in 16 bits on their way",
                             .settings = {{"train.reduce_precision", "bf16"}},
                             .caveat = "which rounds them"});
@@ -144,4 +146,4 @@ std::optional<Finding> long_communication(const Evidence& e, const std::vector<F
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 constexpr double nothing_ms = 1e-6;
@@ -75,8 +75,9 @@ class Walk {
     return true;
   }
 
-  /// Goes through the communication that ended a wait, and through what was before it in the queue,
-  /// to the rank that came last to it. Without a trace of that, to the begin of the wait.
+  /// Goes back through the communication that ended a wait, and through operations before it in the
+  /// queue, to the rank that came last to it. Without a trace of these goes back to the begin of
+  /// the wait.
   void go_through(const TraceSlice& wait) {
     const TraceSlice* moved = awaited_by(*worker_, wait);
     std::optional<LastToCome> last =
@@ -141,4 +142,4 @@ std::vector<PathPart> added_up(const std::vector<PathPart>& path) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

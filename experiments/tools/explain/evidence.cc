@@ -7,14 +7,14 @@
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/results/attempts.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 template <class Figure>
 double median_of(const std::vector<const RunRecord*>& rows, Figure figure) {
   std::vector<double> values;
   for (const RunRecord* row : rows) values.push_back(figure(*row));
-  return median(std::move(values));
+  return runner::median(std::move(values));
 }
 
 StepParts parts_of(const std::vector<const RunRecord*>& rows) {
@@ -80,7 +80,8 @@ void add_trace(Evidence& evidence, TracedRun trace) {
   if (!evidence.traced()) evidence.no_trace = "its trace shows no steps, or nothing within them";
 }
 
-Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const RunRecord*>& repeats,
+Evidence evidence_of_case(const runner::CaseSummary& summary,
+                          const std::vector<const RunRecord*>& repeats,
                           const std::filesystem::path& folder) {
   Evidence out{.summary = summary, .ms = parts_of(repeats)};
   const auto distance = [&](const RunRecord* row) {
@@ -90,7 +91,8 @@ Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Ru
       repeats.begin(), repeats.end(),
       [&](const RunRecord* a, const RunRecord* b) { return distance(a) < distance(b); });
   try {
-    const TracedSpans trace = read_trace_file(folder / "traces" / (out.plan().id + ".json"));
+    const runner::TracedSpans trace =
+        runner::read_trace_file(folder / "traces" / (out.plan().id + ".json"));
     add_trace(out, traced_run(trace, out.plan()));
   } catch (const Error& error) {
     out.no_trace = error.what();
@@ -98,9 +100,9 @@ Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const Ru
   return out;
 }
 
-std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows) {
-  std::vector<CaseSummary> out;
-  for (CaseSummary& summary : summarise(rows))
+std::vector<runner::CaseSummary> failed_cases(const std::vector<RunRecord>& rows) {
+  std::vector<runner::CaseSummary> out;
+  for (runner::CaseSummary& summary : runner::summarise(rows))
     if (summary.purpose != Purpose::reference && summary.failed == summary.repeats)
       out.push_back(std::move(summary));
   return out;
@@ -109,12 +111,12 @@ std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows) {
 std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
                                   const std::filesystem::path& folder) {
   std::vector<Evidence> out;
-  const std::vector<const RunRecord*> counting = rows_that_count(rows);
-  for (const CaseSummary& summary : summarise(rows)) {
+  const std::vector<const RunRecord*> counting = runner::rows_that_count(rows);
+  for (const runner::CaseSummary& summary : runner::summarise(rows)) {
     if (summary.purpose == Purpose::reference) continue;
     std::vector<const RunRecord*> repeats;
     for (const RunRecord* row : counting)
-      if (row->status == "ok" && row->plan.label == summary.label &&
+      if (row->status == "ok" && row->plan.listing.label == summary.label &&
           row->plan.world == summary.world && row->plan.purpose == summary.purpose)
         repeats.push_back(row);
     if (!repeats.empty()) out.push_back(evidence_of_case(summary, repeats, folder));
@@ -122,4 +124,4 @@ std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

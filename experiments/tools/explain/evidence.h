@@ -11,7 +11,7 @@
 #include "experiments/tools/explain/traced_steps.h"
 #include "experiments/tools/explain/waits.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// Milliseconds of a step, as RunRecord::time_ms: medians over the repeats of the case.
 struct StepParts {
@@ -26,12 +26,12 @@ struct StepParts {
 /// The compute time of each worker in a step of the trace, in milliseconds, by rank.
 struct RankTime {
   int rank = 0;
-  double compute_ms = 0, busy_ms = 0;  // busy: everything but waiting for others
+  double compute_ms = 0, busy_ms = 0;  // busy: all but waits for others
 };
 
 struct Evidence {
-  CaseSummary summary{};
-  /// The repeat whose step is nearest to the median. Points into the rows.
+  runner::CaseSummary summary{};
+  /// The repeat whose step is nearest to the median. Points into the records.
   const RunRecord* row = nullptr;
   StepParts ms{};
   TracedRun trace{};       // of that repeat; without steps if there is no trace
@@ -42,8 +42,8 @@ struct Evidence {
 
   const RunPlan& plan() const { return row->plan; }
   bool traced() const { return trace.steps() > 0; }
-  /// The milliseconds of an average worker's step that `count` says of each of the waits, in
-  /// proportion to the case's exposed time: a trace has only four steps of one repeat.
+  /// The sum of `count` over the waits of an average worker's step, in milliseconds, scaled to the
+  /// case's exposed time, because a trace has only four steps of one repeat.
   template <class Count>
   double of_exposed(Count count) const {
     double counted = 0, all = 0;
@@ -53,11 +53,12 @@ struct Evidence {
     }
     return all > 0 ? ms.exposed * counted / all : 0;
   }
-  /// Exposed time of this kind without what passes until the last rank has come.
+  /// Exposed time of this kind without waits until the last rank has come.
   double transfer_ms(WaitFor kind) const;
   /// Exposed time in which workers wait until the last rank has come to a collective.
   double for_last_rank_ms() const;
-  /// A number of the trace's steps as a number of the case's: both compute the same.
+  /// A time of the trace's steps, scaled to the case's steps by their compute, which is the same
+  /// work.
   double scaled(double traced_ms) const;
   /// Milliseconds of a step's backward; without a trace two thirds of compute, because backward has
   /// twice as many products as forward.
@@ -70,11 +71,12 @@ struct Evidence {
 std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
                                   const std::filesystem::path& folder);
 /// The cases that were asked for and have no repeat that finished.
-std::vector<CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
-/// The evidence of one case. `repeats` are its rows, which finished; at least one.
-Evidence evidence_of_case(const CaseSummary& summary, const std::vector<const RunRecord*>& repeats,
+std::vector<runner::CaseSummary> failed_cases(const std::vector<RunRecord>& rows);
+/// The evidence of one case. `repeats` are its records, which finished; at least one.
+Evidence evidence_of_case(const runner::CaseSummary& summary,
+                          const std::vector<const RunRecord*>& repeats,
                           const std::filesystem::path& folder);
-/// Adds what a trace tells.
+/// Adds the evidence of a trace.
 void add_trace(Evidence& evidence, TracedRun trace);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

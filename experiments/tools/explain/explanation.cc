@@ -10,7 +10,7 @@
 #include "core/base/nearest.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 /// Whether both compute the same samples with the same model on the same devices. (Orders of sums
@@ -150,7 +150,7 @@ Bounds bounds_of(const Evidence& e, const std::vector<Evidence>& all) {
   if (const Evidence* lone = find(all, e, "independent", plan.world);
       lone && lone->plan().train.global_batch == plan.train.global_batch && lone != &e) {
     out.compute_ms = lone->ms.step;
-    out.compute_of = "'independent', whose workers never speak";
+    out.compute_of = "'independent', whose workers do not communicate";
   } else if (const Evidence* single = find(all, e, "single", 1); single && plan.world > 1) {
     const double samples = static_cast<double>(plan.train.global_batch) /
                            static_cast<double>(single->plan().train.global_batch);
@@ -169,4 +169,4 @@ Bounds bounds_of(const Evidence& e, const std::vector<Evidence>& all) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

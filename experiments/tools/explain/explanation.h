@@ -10,26 +10,26 @@
 #include "experiments/tools/explain/evidence.h"
 #include "experiments/tools/explain/what_if.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 struct Bounds {
   double sent_bytes = 0, least_bytes = 0;  // of the busiest rank, in a step
-  /// How long the least bytes take over the rank's link; none where the link is not known, and
-  /// where ranks read each other's memory.
+  /// The time of the least bytes over the rank's link; none if the link is not known, and where
+  /// ranks read each other's memory.
   std::optional<double> link_ms{};
   double link_gbs = 0;
-  /// How long a step takes if workers only compute and update, and what says so: "single", "its
-  /// own compute".
+  /// The time of a step in which workers only compute and update, and the source of this figure:
+  /// "single", "its own compute".
   double compute_ms = 0;
   std::string compute_of{};
 };
 
-/// Of the cases that were measured beside this one, `independent` at the same world says best what
-/// computing alone takes, and then `single`, whose step is divided by the world. Without them it is
-/// the compute of the fastest rank, or of an average one without a trace.
+/// The bounds of a case. The time of compute alone is that of the case `independent` at the same
+/// world if it was measured too, else that of `single`, whose step is divided by the world. Without
+/// them it is the compute of the fastest rank, or of an average one without a trace.
 Bounds bounds_of(const Evidence& evidence, const std::vector<Evidence>& all);
 
-/// A cause with what the simulator expects of its remedies, the best of them first.
+/// A cause with the simulated effects of its remedies, the best of them first.
 struct Explained {
   Finding finding{};
   std::vector<WhatIf> trials{};
@@ -66,4 +66,4 @@ Fields fields_of(WhatIf& trial);
 Fields fields_of(Finding& finding);
 Fields fields_of(Bounds& bounds);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -7,12 +7,12 @@
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/explanation.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
-/// A gain in speed below this share is none: predictions do not tell as little.
+/// A gain in speed below this share counts as none, because predictions are less accurate.
 constexpr double little = 0.01;
-/// A mean step that is so many times the median says that some steps are much longer than others.
+/// A mean step of this many times the median shows that some steps are much longer than others.
 constexpr double uneven = 1.25;
 
 std::string share_text(double part, double whole) {
@@ -36,13 +36,13 @@ std::string step_text(const Evidence& e) {
   for (const auto& [name, value] : parts)
     if (value >= 0.005 * sum || name == std::string_view("compute"))
       words.push_back(
-          fmt::format("{} {} ms ({})", name, milliseconds(value), share_text(value, sum)));
-  return fmt::format("A step takes {} ms{}. Of an average worker's step: {}.",
-                     milliseconds(ms.step),
-                     sum > uneven * ms.step
-                         ? fmt::format(" in the median and {} ms in the mean", milliseconds(sum))
-                         : "",
-                     fmt::join(words, ", "));
+          fmt::format("{} {} ms ({})", name, runner::milliseconds(value), share_text(value, sum)));
+  return fmt::format(
+      "A step takes {} ms{}. Of an average worker's step: {}.", runner::milliseconds(ms.step),
+      sum > uneven * ms.step
+          ? fmt::format(" in the median and {} ms in the mean", runner::milliseconds(sum))
+          : "",
+      fmt::join(words, ", "));
 }
 
 std::string hidden_text(const Evidence& e) {
@@ -50,11 +50,11 @@ std::string hidden_text(const Evidence& e) {
   std::string out = fmt::format(
       "Communication goes on for {} ms of a step: {} ms are hidden behind other work, "
       "and workers wait {} ms.",
-      milliseconds(e.ms.communication), milliseconds(e.summary.time_ms.hidden),
-      milliseconds(e.ms.exposed));
+      runner::milliseconds(e.ms.communication), runner::milliseconds(e.summary.time_ms.hidden),
+      runner::milliseconds(e.ms.exposed));
   if (const double late = e.for_last_rank_ms(); late > 0.01 * e.ms.mean())
-    out +=
-        fmt::format(" Of these waits {} ms pass until the last rank has come.", milliseconds(late));
+    out += fmt::format(" Of these waits {} ms pass until the last rank has come.",
+                       runner::milliseconds(late));
   return out + "\n";
 }
 
@@ -71,12 +71,12 @@ std::string path_text(const Evidence& e) {
   for (const PathPart& part : added_up(e.path)) {
     if (part.ms < 0.02 * all) continue;
     const bool moves = part.activity == name_of(Activity::communication);
-    words.push_back(moves ? fmt::format("{} {} ms", part.name, milliseconds(part.ms))
+    words.push_back(moves ? fmt::format("{} {} ms", part.name, runner::milliseconds(part.ms))
                           : fmt::format("{} on rank {} {} ms", part.activity, part.rank,
-                                        milliseconds(part.ms)));
+                                        runner::milliseconds(part.ms)));
   }
-  return fmt::format("The critical path of a traced step of {} ms: {}.\n", milliseconds(all),
-                     fmt::join(words, ", "));
+  return fmt::format("The critical path of a traced step of {} ms: {}.\n",
+                     runner::milliseconds(all), fmt::join(words, ", "));
 }
 
 std::string settings_text(const Remedy& remedy) {
@@ -98,11 +98,11 @@ std::string trial_text(const WhatIf& trial, const WhatIfSetup& ground) {
                ? out + "."
                : fmt::format("{}. Not simulated: {}.", out, trial.why_not);
   if (trial.gain() == 0) return out + ".";
-  const std::string change = trial.other_batch
-                                 ? fmt::format("{} -> {} samples/s", per_second(trial.before_rate),
-                                               per_second(trial.after_rate))
-                                 : fmt::format("{} -> {} ms a step", milliseconds(trial.before_ms),
-                                               milliseconds(trial.after_ms));
+  const std::string change =
+      trial.other_batch ? fmt::format("{} -> {} samples/s", runner::per_second(trial.before_rate),
+                                      runner::per_second(trial.after_rate))
+                        : fmt::format("{} -> {} ms a step", runner::milliseconds(trial.before_ms),
+                                      runner::milliseconds(trial.after_ms));
   const double gain = trial.gain() - 1;
   if (std::abs(gain) < little)
     return fmt::format("{}: the simulator expects no gain, {}.", out, change);
@@ -116,19 +116,19 @@ std::string bounds_text(const Explanation& explanation) {
   if (bounds.least_bytes > 0) {
     const double times = bounds.sent_bytes / bounds.least_bytes;
     out += fmt::format(
-        "Bytes: the busiest rank sends {} MB a step, {}.", megabytes(bounds.sent_bytes),
+        "Bytes: the busiest rank sends {} MB a step, {}.", runner::megabytes(bounds.sent_bytes),
         times < 1.005 ? "the least that its scheme needs"
                       : fmt::format("{:.2f} times the least that its scheme needs", times));
     if (bounds.link_ms)
       out += fmt::format(" The least takes {} ms over a link of {} GB/s.",
-                         milliseconds(*bounds.link_ms), short_number(bounds.link_gbs));
+                         runner::milliseconds(*bounds.link_ms), short_number(bounds.link_gbs));
     out += "\n";
   }
   if (bounds.compute_ms > 0)
     out += fmt::format("Compute bound: {} ms a step ({}); this case takes {:.2f} times as long.\n",
-                       milliseconds(bounds.compute_ms), bounds.compute_of,
+                       runner::milliseconds(bounds.compute_ms), bounds.compute_of,
                        explanation.evidence.ms.step / bounds.compute_ms);
-  const Utilization& utilization = explanation.evidence.summary.utilization;
+  const runner::Utilization& utilization = explanation.evidence.summary.utilization;
   if (utilization.mfu) out += fmt::format("Utilization: {}.\n", utilization.formula);
   return out;
 }
@@ -138,7 +138,7 @@ std::string cause_text(const Evidence& e, const Explained& one, const WhatIfSetu
   std::string name = one.finding.cause;
   name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
   std::string out = fmt::format("{}{}, up to {} ms ({} of the step). {}\n", number, name,
-                                milliseconds(one.finding.ms),
+                                runner::milliseconds(one.finding.ms),
                                 share_text(one.finding.ms, e.ms.mean()), one.finding.sentence);
   for (const WhatIf& trial : one.trials) {
     out += "   " + trial_text(trial, ground) + "\n";
@@ -166,11 +166,11 @@ std::string explanation_text(const Explanation& explanation, const WhatIfSetup& 
       out += cause_text(e, one, ground, full ? fmt::format("{}. ", i + 1) : "", detail);
     else
       out += fmt::format("{} {}, up to {} ms", i == 1 ? "Also:" : ";", one.finding.cause,
-                         milliseconds(one.finding.ms));
+                         runner::milliseconds(one.finding.ms));
   }
   if (!full && explanation.causes.size() > 1) out += ".\n";
   if (full) out += bounds_text(explanation);
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
-TraceSlice slice_of(const TracedSpan& span, Activity activity) {
+TraceSlice slice_of(const runner::TracedSpan& span, Activity activity) {
   return {activity, span.name, static_cast<double>(span.begin_ns) / 1e6,
           static_cast<double>(span.end_ns) / 1e6};
 }
@@ -19,7 +19,7 @@ void sort_by_begin(std::vector<TraceSlice>& slices) {
 }
 
 /// Whether the slice is a wait within the last slice of `out`. If so, the wait divides that slice,
-/// for a worker that waits does nothing else.
+/// because a worker that waits does nothing else.
 bool divides(const TraceSlice& slice, std::vector<TraceSlice>& out) {
   constexpr auto exposed = Activity::exposed;
   if (out.empty() || slice.activity != exposed || out.back().activity == exposed) return false;
@@ -51,11 +51,11 @@ void flatten(std::vector<TraceSlice>& slices) {
   slices = std::move(out);
 }
 
-TracedWorker worker_of(int rank, const std::vector<TracedSpan>& spans) {
+TracedWorker worker_of(int rank, const std::vector<runner::TracedSpan>& spans) {
   TracedWorker out{rank, {}, {}};
   std::vector<TraceSlice> main;
-  for (const TracedSpan& span : spans) {
-    if (span.line == "serving") continue;  // of a server beside the worker
+  for (const runner::TracedSpan& span : spans) {
+    if (span.line == "serving") continue;  // of a server colocated with the worker
     if (span.category == "step") {
       const TraceSlice step = slice_of(span, {});
       out.steps.push_back({step.begin_ms, step.end_ms, {}});
@@ -93,7 +93,7 @@ bool within(double begin_ms, double end_ms, const TracedStep& step) {
   return middle_ms >= step.begin_ms && middle_ms < step.end_ms;
 }
 
-TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan) {
+TracedRun traced_run(const runner::TracedSpans& trace, const RunPlan& plan) {
   TracedRun out;
   for (const auto& [rank, spans] : trace) {
     const auto at = static_cast<std::size_t>(rank);
@@ -104,4 +104,4 @@ TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan) {
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

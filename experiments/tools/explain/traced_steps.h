@@ -8,7 +8,7 @@
 #include "core/plan/run_plan.h"
 #include "experiments/runner/results/read_trace.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// A span of time on one rank, in milliseconds since the first span of the trace.
 struct TraceSlice {
@@ -18,9 +18,9 @@ struct TraceSlice {
   double ms() const { return end_ms - begin_ms; }
 };
 
-/// One training step of a worker: what its main thread did, in the order of time. No slice overlaps
-/// another: of slices within a slice the outer one is kept, and a wait within another slice divides
-/// that slice.
+/// One training step of a worker: the slices of its main thread, in the order of time. No slice
+/// overlaps another: of slices within a slice the outer one is kept, and a wait within another
+/// slice divides that slice.
 struct TracedStep {
   double begin_ms = 0, end_ms = 0;
   std::vector<TraceSlice> main;
@@ -39,7 +39,7 @@ struct TracedRun {
   std::size_t steps() const;
 };
 
-/// The mean over workers and steps of what `figure` says of a step.
+/// The mean of `figure` over workers and steps.
 template <class Figure>
 double mean_of_steps(const TracedRun& run, Figure figure) {
   double sum = 0;
@@ -55,8 +55,8 @@ double ms_of(const TracedStep& step, Activity activity);
 /// times in a trace are rounded.
 bool within(double begin_ms, double end_ms, const TracedStep& step);
 
-/// Takes the workers' steps out of what a trace shows of a run of `plan`. Spans whose category is
-/// no Activity are left out, as are lines of servers, and what lies outside of steps.
-TracedRun traced_run(const TracedSpans& trace, const RunPlan& plan);
+/// Takes the workers' steps from the trace of a run of `plan`. Spans whose category is no Activity,
+/// lines of servers, and spans outside of steps are left out.
+TracedRun traced_run(const runner::TracedSpans& trace, const RunPlan& plan);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

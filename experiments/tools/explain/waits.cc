@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
 /// The names of slices of waits are those that core/scheme/exposed.h, peer/, ps/protocol/client.cc
@@ -26,8 +26,8 @@ WaitFor kind_of(const TraceSlice& slice) {
   return WaitFor::other;
 }
 
-/// Whether a server's reply needs what all workers have sent. The master of `dp` answers each
-/// worker by itself, but for the values, which workers ask for when they have pushed.
+/// Whether a server's reply needs messages of all workers. The master of `dp` answers each worker
+/// separately, except for the values, which workers request when they have pushed.
 bool answers_together(const RunPlan& plan) {
   return plan.scheme == "ps" && plan.promise == Promise::same_run;
 }
@@ -112,4 +112,4 @@ std::vector<Wait> waits_of(const TracedRun& run, const Collectives& collectives)
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -9,19 +9,19 @@
 
 #include "experiments/tools/explain/traced_steps.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
 /// The causes for which a worker's main thread waits.
 enum class WaitFor : std::uint8_t {
   reduction,  // the sum of gradients over ranks
   gather,     // parameters that lie in shards on all ranks
   server,     // replies of servers, and messages to them
-  host,       // what is offloaded to the host
+  host,       // state that is offloaded to the host
   ranks,      // all ranks, without any data
   other
 };
 
-/// The rank that came last to a collective, and when.
+/// The rank that came last to a collective, and the time.
 struct LastToCome {
   double at_ms = 0;
   int rank = -1;
@@ -51,9 +51,9 @@ struct Wait {
 class Collectives {
  public:
   explicit Collectives(const TracedRun& run, const RunPlan& plan);
-  /// Of the collective of that name to which `rank` came at `at_ms`. None if a rank of the run is
-  /// not traced, if the collective began before the traced steps on one of them, and for what a
-  /// worker does without the others.
+  /// The last rank of the collective of that name to which `rank` came at `at_ms`. None if a rank
+  /// of the run is not traced, if the collective began before the traced steps on one of them, and
+  /// for operations of one worker alone.
   std::optional<LastToCome> last(const std::string& name, int rank, double at_ms) const;
 
  private:
@@ -71,4 +71,4 @@ std::string awaited_name(const TraceSlice& slice);
 /// had begun; none if it was begun before the traced steps.
 const TraceSlice* awaited_by(const TracedWorker& worker, const TraceSlice& wait);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

@@ -5,19 +5,20 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/plan/planner.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 namespace {
 
-// As predictions have; see experiments/runner/run/predict.cc.
+// The same numbers as in experiments/runner/run/predict.cc.
 constexpr std::int64_t most_steps = 11, most_warmup = 2;
 
-/// The configuration from which the planner makes `plan`. What the planner has settled stands in it
-/// as it was settled, so that planning again changes nothing.
-ExperimentConfig config_of(const RunPlan& plan) {
-  ExperimentConfig config;
+/// The configuration from which the planner makes `plan`. It has the values that the planner has
+/// settled, so that planning again changes nothing.
+runner::ExperimentConfig config_of(const RunPlan& plan) {
+  runner::ExperimentConfig config;
   config.name = plan.experiment;
   config.model = plan.model;
   config.data = plan.data;
@@ -40,18 +41,18 @@ ExperimentConfig config_of(const RunPlan& plan) {
   return config;
 }
 
-/// Why a run cannot be simulated; empty if it can be.
+/// The reason why a run cannot be simulated; empty if it can be.
 std::string not_simulated(const RunPlan& plan, const WhatIfSetup& ground) {
-  if (plan.program) return "another program ran it, of which the simulator knows nothing";
+  if (plan.program) return "another program ran it, which the simulator does not model";
   if (plan.cluster) return {};
-  if (plan.device.kind != "cpu")
+  if (!device_traits(plan.device.kind).on_processor)
     return fmt::format("runs on device '{}' of this machine cannot be simulated", plan.device.kind);
   if (!plan.device.slow.empty() || plan.device.jitter > 0)
-    return "the simulator does not know workers that are slowed for a trial (device.slow)";
+    return "the simulator does not model workers that are slowed for a trial (device.slow)";
   if (plan.sums.unknown_order)
-    return "the simulator does not know what a library between hosts does by itself";
+    return "the simulator does not model the all-reduce of a library between hosts";
   if (plan.train.offload != Offload::none)
-    return "the host of a CPU is the processor that computes, of which the simulator knows nothing";
+    return "the host of a CPU is the processor that computes, which the simulator does not model";
   if (!ground.machine) return ground.no_machine;
   if (ground.machine->threads != plan.device.threads)
     return fmt::format("this machine is calibrated for ranks with {} thread{}, but these have {}",
@@ -64,8 +65,8 @@ bool same_change(const Remedy& a, const Remedy& b) {
   return a.settings == b.settings && a.scheme == b.scheme && a.world == b.world;
 }
 
-/// Puts the figures of a simulated run into a trial, or why there are none.
-bool take(const RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
+/// Puts the figures of a simulated run into a trial, or the reason why there are none.
+bool take(const runner::RunOutcome& outcome, double& step_ms, double& rate, std::string& why_not) {
   if (outcome.interrupted) {
     why_not = "interrupted";
     return false;
@@ -85,23 +86,23 @@ RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetu
   if (const std::string why = not_simulated(plan, ground); !why.empty()) throw Error("{}", why);
   const std::string scheme = remedy.scheme.empty() ? plan.scheme : remedy.scheme;
   const int world = remedy.world == 0 ? plan.world : remedy.world;
-  ExperimentConfig config = config_of(plan);
-  std::vector<Assignment> settings;
+  runner::ExperimentConfig config = config_of(plan);
+  std::vector<runner::Assignment> settings;
   for (const Setting& one : remedy.settings) {
     const std::string text = fmt::format("{}={}", one.key, one.value);
-    settings.push_back(parse_assignment(text, text));
+    settings.push_back(runner::parse_assignment(text, text));
   }
   // A list of shares is one of the case's world.
   if (world != plan.world) {
     config.train.shares = Shares::equal;
     config.train.weights.clear();
   }
-  config = bind_line(config, settings, {}, plan.label);
-  RunPlan out = plan_training(config, scheme, world);
+  config = runner::bind_line(config, settings, {}, plan.listing.label);
+  RunPlan out = runner::plan_training(config, scheme, world);
   if (plan.cluster)
     out.sim.numerics = false;
   else
-    out = prediction_plan(out, ground.machine->cluster);
+    out = runner::prediction_plan(out, ground.machine->cluster);
   out.id = "trial";
   return out;
 }
@@ -129,7 +130,7 @@ std::vector<WhatIf> what_ifs_of(const RunPlan& plan, const std::vector<Remedy>& 
     }
   }
   if (of_trial.empty()) return out;
-  const std::vector<RunOutcome> outcomes = ground.simulate(plans, ground.seconds);
+  const std::vector<runner::RunOutcome> outcomes = ground.simulate(plans, ground.seconds);
   for (std::size_t i = 0; i < of_trial.size(); ++i) {
     WhatIf& trial = out[of_trial[i]];
     if (take(outcomes[0], trial.before_ms, trial.before_rate, trial.why_not) &&
@@ -146,4 +147,4 @@ std::vector<WhatIf> what_ifs_of(const RunPlan& plan, const std::vector<Remedy>& 
   return out;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

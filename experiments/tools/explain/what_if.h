@@ -9,10 +9,10 @@
 #include "experiments/runner/run/predict.h"
 #include "experiments/tools/explain/cause.h"
 
-namespace ringside {
+namespace ringside::tools::explain {
 
-/// The effect of a remedy that the simulator predicts. Both runs are simulated, so that what the
-/// simulator gets wrong of the case is wrong in both.
+/// The effect of a remedy that the simulator predicts. Both runs are simulated, so that errors of
+/// the simulator for this case are in both.
 struct WhatIf {
   Remedy remedy{};
   std::string why_not{};                   // a clause, if there are no figures
@@ -27,14 +27,14 @@ struct WhatIf {
 struct WhatIfSetup {
   /// This machine as `ringside calibrate` measured it, for cases that were measured on its CPU;
   /// cases that were simulated are simulated on their own cluster.
-  std::optional<CalibratedMachine> machine{};
-  std::string no_machine{};  // why there is none: a clause
-  Simulate simulate{};       // if empty, nothing is simulated
-  double seconds = 60;       // for the simulations of one case
+  std::optional<runner::CalibratedMachine> machine{};
+  std::string no_machine{};     // why there is none: a clause
+  runner::Simulate simulate{};  // if empty, nothing is simulated
+  double seconds = 60;          // for the simulations of one case
 };
 
 /// The plan with which the run of `plan` is simulated with other settings, with few steps. Throws
-/// Error for settings that cannot be, and for runs that cannot be simulated.
+/// Error for impossible settings, and for runs that cannot be simulated.
 RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetup& ground);
 
 /// Simulates the case and each remedy that can be simulated. Blocks. Returns trials in the order of
@@ -42,4 +42,4 @@ RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetu
 std::vector<WhatIf> what_ifs_of(const RunPlan& plan, const std::vector<Remedy>& remedies,
                                 const WhatIfSetup& ground);
 
-}  // namespace ringside
+}  // namespace ringside::tools::explain

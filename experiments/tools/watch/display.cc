@@ -5,7 +5,7 @@
 
 #include "experiments/tools/watch/live_text.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 constexpr double plain_interval_s = 2;
@@ -15,18 +15,18 @@ constexpr double plain_interval_s = 2;
 ProgressDisplay::ProgressDisplay(std::ostream& out, std::function<TerminalSize()> size)
     : size_(size), block_(out, std::move(size)) {}
 
-void ProgressDisplay::hear(const ProgressEvent& event) {
+void ProgressDisplay::hear(const runner::ProgressEvent& event) {
   standing_.hear(event);
   if (!standing_.began()) return;
-  if (std::holds_alternative<ComparisonEnded>(event.what)) return leave();
+  if (std::holds_alternative<runner::ComparisonEnded>(event.what)) return leave();
   const bool is_terminal = size_().is_terminal();
-  if (const auto* ended = std::get_if<RunEnded>(&event.what)) {
+  if (const auto* ended = std::get_if<runner::RunEnded>(&event.what)) {
     if (const std::string text = ended_text(standing_, *ended); !ended->kept && !text.empty())
       block_.print(text + "\n");
-  } else if (std::holds_alternative<RunBegan>(event.what)) {
+  } else if (std::holds_alternative<runner::RunBegan>(event.what)) {
     last_line_ = event.time;
-  } else if (std::holds_alternative<StepDone>(event.what) && !is_terminal) {
-    // The time of day may be set back.
+  } else if (std::holds_alternative<runner::StepDone>(event.what) && !is_terminal) {
+    // The absolute value, because the time of day may be set back.
     if (std::abs(event.time - last_line_) < plain_interval_s || !standing_.present()) return;
     last_line_ = event.time;
     block_.print(present_text(standing_, event.time) + "\n");
@@ -39,4 +39,4 @@ void ProgressDisplay::draw(double time) {
     block_.draw(live_lines(standing_, time, size));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

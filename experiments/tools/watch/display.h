@@ -8,24 +8,24 @@
 #include "experiments/tools/watch/standing.h"
 #include "experiments/tools/watch/terminal.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 
 /// Prints one line at the end of each run. Below these lines a terminal has the table of cases as
-/// it fills in, and how far the present run is (live_lines()), drawn anew in place. Other outputs
+/// it fills in, and the progress of the present run (live_lines()), redrawn in place. Other outputs
 /// get a line about the present run at most every two seconds.
-class ProgressDisplay : public ProgressListener {
+class ProgressDisplay : public runner::ProgressListener {
  public:
-  /// `size` says how large the terminal is, if `out` is one.
+  /// `size` returns the size of the terminal, if `out` is one.
   ProgressDisplay(std::ostream& out, std::function<TerminalSize()> size);
 
-  void hear(const ProgressEvent& event) override;
+  void hear(const runner::ProgressEvent& event) override;
   /// Takes an event of the past: nothing is shown of it until the next call of another function.
-  void catch_up(const ProgressEvent& event) { standing_.hear(event); }
-  /// Draws a terminal's table anew, with the time that is left at `time`.
+  void catch_up(const runner::ProgressEvent& event) { standing_.hear(event); }
+  /// Redraws a terminal's table, with the time that is left at `time`.
   void draw(double time);
   /// Erases the table, so that other text can take its place.
   void leave() { block_.leave(); }
-  /// Prints text that others have written: whole or broken lines.
+  /// Prints text of others, such as ranks: whole or broken lines.
   void print(std::string_view text) { block_.print(text); }
 
   const Standing& standing() const { return standing_; }
@@ -37,4 +37,4 @@ class ProgressDisplay : public ProgressListener {
   double last_line_ = 0;  // when a line about the present run was printed, or the run began
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

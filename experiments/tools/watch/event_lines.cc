@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 constexpr double step_interval_s = 1;
@@ -35,9 +35,9 @@ bool write_all(int file, std::string_view text) {
 
 }  // namespace
 
-void EventLines::hear(const ProgressEvent& event) {
-  out_ << json_line(event) << std::flush;
-  ended_ = std::holds_alternative<ComparisonEnded>(event.what);
+void EventLines::hear(const runner::ProgressEvent& event) {
+  out_ << runner::json_line(event) << std::flush;
+  ended_ = std::holds_alternative<runner::ComparisonEnded>(event.what);
 }
 
 std::string left_out_event(std::size_t bytes) {
@@ -55,8 +55,8 @@ EventFile::EventFile(const OpenFolder& folder, const std::string& name)
 
 EventFile::~EventFile() { close(file_); }
 
-void EventFile::hear(const ProgressEvent& event) {
-  const auto* step = std::get_if<StepDone>(&event.what);
+void EventFile::hear(const runner::ProgressEvent& event) {
+  const auto* step = std::get_if<runner::StepDone>(&event.what);
   if (step) {
     // The time of day may be set back.
     if (std::abs(event.time - last_step_) < step_interval_s) return;
@@ -64,8 +64,8 @@ void EventFile::hear(const ProgressEvent& event) {
   } else {
     last_step_ = 0;
   }
-  if (!write_all(file_, json_line(event)) && !step)
+  if (!write_all(file_, runner::json_line(event)) && !step)
     throw Error("{}: cannot be written: {}", path_.string(), std::strerror(errno));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

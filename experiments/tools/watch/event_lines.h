@@ -8,13 +8,13 @@
 #include "core/base/whole_file.h"
 #include "experiments/runner/run/events.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 
 /// Writes every event to a stream, each in one call and with its line feed.
-class EventLines : public ProgressListener {
+class EventLines : public runner::ProgressListener {
  public:
   explicit EventLines(std::ostream& out) : out_(out) {}
-  void hear(const ProgressEvent& event) override;
+  void hear(const runner::ProgressEvent& event) override;
   /// Whether the newest event was the end of a comparison.
   bool ended() const { return ended_; }
 
@@ -23,20 +23,20 @@ class EventLines : public ProgressListener {
   bool ended_ = false;
 };
 
-/// The line in place of lines, of so many bytes in all, that were not read in time.
+/// The line that replaces lines of `bytes` bytes in all that were not read in time.
 std::string left_out_event(std::size_t bytes);
 
-/// Adds events to the end of a file, which others may read meanwhile: of a run's steps one a
-/// second. Does not wait for the disk: the file says how a comparison goes, and what came out
-/// of it stands in other files.
-class EventFile : public ProgressListener {
+/// Adds events to the end of a file, which others may read meanwhile; at most one step a second.
+/// Does not wait for the disk, because the file has only the progress of a comparison; its results
+/// are in other files.
+class EventFile : public runner::ProgressListener {
  public:
   /// Ends a last line of the file that was cut short. Throws Error if the file cannot be written.
   EventFile(const OpenFolder& folder, const std::string& name);
   ~EventFile() override;
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
-  void hear(const ProgressEvent& event) override;
+  void hear(const runner::ProgressEvent& event) override;
 
  private:
   std::filesystem::path path_;
@@ -44,4 +44,4 @@ class EventFile : public ProgressListener {
   double last_step_ = 0;  // when a step was written; 0: none of the present run yet
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -9,14 +9,14 @@
 
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 constexpr std::size_t gap = 2;  // blanks between two columns of the table
 
 struct Column {
   std::string_view name;
-  /// So many columns of a label are worth more than this column.
+  /// The number of columns of a label that are worth more than this column.
   std::size_t yields_to;
   std::string (*cell)(const CaseStanding& of, bool is_present);
 };
@@ -34,13 +34,13 @@ std::string runs_cell(const CaseStanding& of, bool) {
 }
 
 std::string speed_cell(const CaseStanding& of, bool) {
-  if (const auto median = of.median()) return per_second(median->samples_per_s);
-  return of.step && of.step->samples_per_s ? per_second(*of.step->samples_per_s) : "";
+  if (const auto median = of.median()) return runner::per_second(median->samples_per_s);
+  return of.step && of.step->samples_per_s ? runner::per_second(*of.step->samples_per_s) : "";
 }
 
 std::string step_cell(const CaseStanding& of, bool) {
-  if (const auto median = of.median()) return milliseconds(median->step_ms);
-  return of.step ? milliseconds(of.step->step_ms) : "";
+  if (const auto median = of.median()) return runner::milliseconds(median->step_ms);
+  return of.step ? runner::milliseconds(of.step->step_ms) : "";
 }
 
 std::string loss_cell(const CaseStanding& of, bool) {
@@ -50,7 +50,7 @@ std::string loss_cell(const CaseStanding& of, bool) {
 
 std::string memory_cell(const CaseStanding& of, bool) {
   const auto median = of.median();
-  return median ? megabytes(static_cast<double>(median->memory_peak)) : "";
+  return median ? runner::megabytes(static_cast<double>(median->memory_peak)) : "";
 }
 
 std::string state_cell(const CaseStanding& of, bool is_present) {
@@ -86,12 +86,13 @@ FilledColumn fill(const Column& column, const Standing& standing,
   FilledColumn out{column, {std::string(column.name)}};
   for (const std::size_t line : shown)
     out.cells.push_back(column.cell(standing.cases()[line], is_present(standing, line)));
-  for (const std::string& cell : out.cells) out.width = std::max(out.width, columns_of(cell));
+  for (const std::string& cell : out.cells)
+    out.width = std::max(out.width, runner::columns_of(cell));
   return out;
 }
 
-/// Leaves out columns until labels have room, those first that yield to the shortest label. Returns
-/// the room that labels have.
+/// Leaves out columns until labels have room; those that yield to the shortest label go first.
+/// Returns the room that labels have.
 std::size_t make_room(std::vector<FilledColumn>& columns, std::size_t widest_label,
                       std::size_t room) {
   for (;;) {
@@ -137,12 +138,12 @@ std::string others_text(const Standing& standing, const std::vector<std::size_t>
 }
 
 std::string padded(const std::string& text, std::size_t columns, bool to_left) {
-  const std::size_t taken = columns_of(text);
+  const std::size_t taken = runner::columns_of(text);
   const std::string blanks(columns > taken ? columns - taken : 0, ' ');
   return to_left ? text + blanks : blanks + text;
 }
 
-std::string head(const PlannedRun& run, const Standing& standing, int number, int attempt) {
+std::string head(const runner::PlannedRun& run, const Standing& standing, int number, int attempt) {
   const int planned = standing.planned();
   const int most = standing.comparison().most_attempts;
   return fmt::format("[{:>{}}/{}] {} world {} repeat {}{}", number, std::to_string(planned).size(),
@@ -162,11 +163,11 @@ std::string duration_text(double seconds) {
 std::string present_text(const Standing& standing, double time) {
   if (!standing.present()) return {};
   const CaseStanding& of = standing.cases()[standing.present()->place.line];
-  const PlannedRun& run = of.runs[standing.present()->place.run].plan;
+  const runner::PlannedRun& run = of.runs[standing.present()->place.run].plan;
   const std::optional<double> seconds = standing.seconds_left(time);
   const std::string left = seconds ? fmt::format("  {} left", duration_text(*seconds)) : "";
   std::string out = head(run, standing, standing.done() + 1, standing.present()->attempt);
-  if (of.step) {  // what matters most comes first: narrow terminals cut the line
+  if (of.step) {  // the most important figures come first, because narrow terminals cut the line
     out += fmt::format("  step {}/{}", of.step->step, run.steps) + left;
     if (of.step->samples_per_s) out += fmt::format("  {:.1f} samples/s", *of.step->samples_per_s);
     if (of.step->loss) out += fmt::format("  loss {:.4f}", *of.step->loss);
@@ -176,10 +177,10 @@ std::string present_text(const Standing& standing, double time) {
   return out;
 }
 
-std::string ended_text(const Standing& standing, const RunEnded& run) {
+std::string ended_text(const Standing& standing, const runner::RunEnded& run) {
   const std::optional<RunPlace> place = standing.place_of(run.run);
   if (!place) return {};
-  const PlannedRun& plan = standing.cases()[place->line].runs[place->run].plan;
+  const runner::PlannedRun& plan = standing.cases()[place->line].runs[place->run].plan;
   std::string out = head(plan, standing, standing.done() + (run.made_again ? 1 : 0), run.attempt);
   if (run.status != "ok") return out + "  FAILED: " + run.error;
   out += fmt::format("  {:.1f} samples/s  step {:.1f} ms", run.samples_per_s, run.step_ms);
@@ -205,7 +206,7 @@ std::vector<std::string> case_lines(const Standing& standing, int columns, int m
   std::vector<std::string> labels = {"case"};
   for (const std::size_t line : shown) labels.push_back(label_of(standing.cases()[line]));
   std::size_t widest = 0;
-  for (const std::string& label : labels) widest = std::max(widest, columns_of(label));
+  for (const std::string& label : labels) widest = std::max(widest, runner::columns_of(label));
   std::vector<FilledColumn> filled;
   for (const Column& column : columns_of_cases) filled.push_back(fill(column, standing, shown));
   const std::size_t room =
@@ -235,4 +236,4 @@ std::vector<std::string> live_lines(const Standing& standing, double time, Termi
   return lines;
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

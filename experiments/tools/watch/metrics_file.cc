@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 constexpr double interval_s = 1;
@@ -50,7 +50,7 @@ std::string head(std::string_view name, std::string_view type, std::string_view 
 }
 
 Labels labels_of(const CaseStanding& of, const std::string& experiment) {
-  const PlannedRun& run = of.plan();
+  const runner::PlannedRun& run = of.plan();
   return {{"experiment", experiment},
           {"case", run.label},
           {"world", std::to_string(run.world)},
@@ -139,12 +139,12 @@ std::string metrics_text(const Standing& standing, double time) {
   return out;
 }
 
-void MetricsFile::hear(const ProgressEvent& event) {
+void MetricsFile::hear(const runner::ProgressEvent& event) {
   standing_.hear(event);
-  const bool is_step = std::holds_alternative<StepDone>(event.what);
-  const auto* ended = std::get_if<RunEnded>(&event.what);
+  const bool is_step = std::holds_alternative<runner::StepDone>(event.what);
+  const auto* ended = std::get_if<runner::RunEnded>(&event.what);
   const bool in_between =
-      is_step || std::holds_alternative<RunPredicted>(event.what) || (ended && ended->kept);
+      is_step || std::holds_alternative<runner::RunPredicted>(event.what) || (ended && ended->kept);
   // The time of day may be set back.
   if (in_between && std::abs(event.time - written_) < interval_s) return;
   written_ = event.time;
@@ -158,4 +158,4 @@ void MetricsFile::hear(const ProgressEvent& event) {
   }
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -4,7 +4,7 @@
 
 #include "core/observe/run_record_parts.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 template <class Counts>
@@ -28,23 +28,25 @@ int CaseStanding::disturbed() const {
   });
 }
 
-std::optional<RunEnded> CaseStanding::median() const {
-  std::vector<RunEnded> good;
+std::optional<runner::RunEnded> CaseStanding::median() const {
+  std::vector<runner::RunEnded> good;
   for (const RunStanding& run : runs)
     if (run.attempt && run.attempt->status == "ok") good.push_back(*run.attempt);
   if (good.empty()) return {};
-  RunEnded out = good.back();  // its losses
-  for (double RunEnded::*figure : {&RunEnded::samples_per_s, &RunEnded::tokens_per_s,
-                                   &RunEnded::step_ms, &RunEnded::exposed_ms}) {
+  runner::RunEnded out = good.back();  // its losses
+  for (double runner::RunEnded::*figure :
+       {&runner::RunEnded::samples_per_s, &runner::RunEnded::tokens_per_s,
+        &runner::RunEnded::step_ms, &runner::RunEnded::exposed_ms}) {
     std::vector<double> values;
-    for (const RunEnded& one : good) values.push_back(one.*figure);
+    for (const runner::RunEnded& one : good) values.push_back(one.*figure);
     out.*figure = quantiles(std::move(values)).median;
   }
-  for (const RunEnded& one : good) out.memory_peak = std::max(out.memory_peak, one.memory_peak);
+  for (const runner::RunEnded& one : good)
+    out.memory_peak = std::max(out.memory_peak, one.memory_peak);
   return out;
 }
 
-void Standing::hear(const ProgressEvent& event) {
+void Standing::hear(const runner::ProgressEvent& event) {
   newest_ = event.time;
   ++heard_;
   std::visit([this](const auto& what) { take(what); }, event.what);
@@ -61,7 +63,7 @@ std::optional<RunPlace> Standing::told_of(const std::string& run) {
   return place;
 }
 
-void Standing::take(const ComparisonBegan& event) {
+void Standing::take(const runner::ComparisonBegan& event) {
   const std::int64_t heard = heard_;
   const double newest = newest_;
   *this = Standing();
@@ -69,32 +71,32 @@ void Standing::take(const ComparisonBegan& event) {
   newest_ = newest;
   began_ = event;
   std::map<int, std::vector<RunStanding>> lines;
-  for (const PlannedRun& run : event.runs) lines[run.line].push_back({run});
+  for (const runner::PlannedRun& run : event.runs) lines[run.line].push_back({run});
   for (auto& [line, runs] : lines) {
     for (std::size_t i = 0; i < runs.size(); ++i) places_[runs[i].plan.id] = {cases_.size(), i};
     cases_.push_back({std::move(runs)});
   }
 }
 
-void Standing::take(const RunPredicted& event) {
+void Standing::take(const runner::RunPredicted& event) {
   if (const auto place = told_of(event.run)) cases_[place->line].predicted = event;
 }
 
-void Standing::take(const RunBegan& event) {
+void Standing::take(const runner::RunBegan& event) {
   const auto place = told_of(event.run);
   if (!place) return;
   present_ = {*place, event.attempt};
   seconds_left_ = event.seconds_left;
 }
 
-void Standing::take(const StepDone& event) {
+void Standing::take(const runner::StepDone& event) {
   const auto place = told_of(event.run);
   if (!place) return;
   cases_[place->line].step = event;
   seconds_left_ = event.seconds_left;
 }
 
-void Standing::take(const RunEnded& event) {
+void Standing::take(const runner::RunEnded& event) {
   const auto place = told_of(event.run);
   if (!place) return;
   CaseStanding& of_run = cases_[place->line];
@@ -108,7 +110,7 @@ void Standing::take(const RunEnded& event) {
   seconds_left_ = event.seconds_left;
 }
 
-void Standing::take(const ComparisonEnded& event) {
+void Standing::take(const runner::ComparisonEnded& event) {
   end_ = event;
   for (CaseStanding& one : cases_) one.step.reset();
   present_.reset();
@@ -134,4 +136,4 @@ std::optional<double> Standing::seconds_left(double time) const {
   return std::max(0.0, *seconds_left_ - std::max(0.0, time - newest_));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

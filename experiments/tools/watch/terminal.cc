@@ -9,7 +9,7 @@
 
 #include "experiments/runner/report/text_table.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 constexpr std::string_view erase_to_end_of_line = "\x1b[K", erase_below = "\x1b[J";
@@ -32,7 +32,7 @@ std::string in_columns(const std::string& text, int columns) {
   std::string out = text;
   std::replace_if(
       out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; }, ' ');
-  if (columns_of(out) <= room) return out;
+  if (runner::columns_of(out) <= room) return out;
   const std::size_t kept = room > dots.size() ? room - dots.size() : room;
   std::size_t end = 0, taken = 0;
   while (end < out.size() && ((out[end] & 0xC0) == 0x80 || taken < kept))
@@ -56,9 +56,9 @@ void TerminalBlock::draw(const std::vector<std::string>& lines) {
   drawn_.clear();
   for (const std::string& line : lines) {
     text += fmt::format("{}{}\n", line, erase_to_end_of_line);
-    drawn_.push_back(static_cast<int>(columns_of(line)));
+    drawn_.push_back(static_cast<int>(runner::columns_of(line)));
   }
-  out_ << text << erase_below << std::flush;  // below may stand the echo of a key
+  out_ << text << erase_below << std::flush;  // the echo of a key may be below the block
 }
 
 void TerminalBlock::leave() {
@@ -73,4 +73,4 @@ void TerminalBlock::print(std::string_view text) {
   if (!text.empty()) in_a_line_ = text.back() != '\n';
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

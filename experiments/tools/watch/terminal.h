@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::watch {
 
 struct TerminalSize {
   int columns = 0, rows = 0;  // 0: the file is no terminal
@@ -48,4 +48,4 @@ class TerminalBlock {
   bool in_a_line_ = false;  // the text that was printed last has no line feed at its end
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -22,19 +22,20 @@
 #include "experiments/runner/results/saved_results.h"
 #include "experiments/runner/run/events.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 namespace {
 
 namespace fs = std::filesystem;
 
 /// The runs of plan.json; those of the rows if it cannot be read.
-std::vector<RunPlan> runs_of(const SavedResults& results, std::vector<std::string>& complaints) {
+std::vector<RunPlan> runs_of(const runner::SavedResults& results,
+                             std::vector<std::string>& complaints) {
   std::vector<RunPlan> runs;
   try {
     if (!results.plan.empty()) {
       const auto plan = nlohmann::json::parse(results.plan);
       for (const nlohmann::json& run : plan.at("runs"))
-        runs.push_back(kept_plan_from_json(run, default_options));
+        runs.push_back(kept_plan_from_json(run, runner::default_options));
     }
   } catch (const std::exception& error) {
     complaints.push_back(fmt::format("{}: the plans of runs cannot be read: {}",
@@ -42,9 +43,10 @@ std::vector<RunPlan> runs_of(const SavedResults& results, std::vector<std::strin
     runs.clear();
   }
   if (runs.empty())
-    for (const RunRecord* row : rows_that_count(results.rows)) runs.push_back(row->plan);
-  std::stable_sort(runs.begin(), runs.end(),
-                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+    for (const RunRecord* row : runner::rows_that_count(results.rows)) runs.push_back(row->plan);
+  std::stable_sort(runs.begin(), runs.end(), [](const RunPlan& a, const RunPlan& b) {
+    return a.listing.place < b.listing.place;
+  });
   return runs;
 }
 
@@ -53,27 +55,27 @@ double last_written(const fs::path& file) {
   return stat(file.c_str(), &there) == 0 ? static_cast<double>(there.st_mtime) : 0;
 }
 
-/// The events that tell of the rows in a folder of results, for a folder that has no file of
-/// events. The end of the comparison is among them if every run has a row. Adds to `complaints`
-/// what cannot be read. Throws Error if the folder has no results.
-std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
-                                          std::vector<std::string>& complaints) {
-  const SavedResults results = read_results(folder);
+/// Events that are made from the records in a folder of results, for a folder that has no file of
+/// events. The end of the comparison is among them if every run has a record. Adds to `complaints`
+/// the parts that cannot be read. Throws Error if the folder has no results.
+std::vector<runner::ProgressEvent> rows_as_events(const fs::path& folder,
+                                                  std::vector<std::string>& complaints) {
+  const runner::SavedResults results = runner::read_results(folder);
   complaints.insert(complaints.end(), results.complaints.begin(), results.complaints.end());
   const double time = last_written(folder / "rows.jsonl");
-  ComparisonBegan began{.experiment = results.name};
+  runner::ComparisonBegan began{.experiment = results.name};
   std::set<std::string> missing;
   for (const RunPlan& run : runs_of(results, complaints)) {
-    began.runs.push_back(planned_run(run));
+    began.runs.push_back(runner::planned_run(run));
     missing.insert(run.id);
   }
   if (began.runs.empty())
     throw Error("{}: no run can be shown: {}", folder.string(),
                 complaints.empty() ? "the folder has no rows" : complaints.front());
-  std::vector<ProgressEvent> out = {{time, std::move(began)}};
-  const std::vector<const RunRecord*> counting = rows_that_count(results.rows);
+  std::vector<runner::ProgressEvent> out = {{time, std::move(began)}};
+  const std::vector<const RunRecord*> counting = runner::rows_that_count(results.rows);
   for (const RunRecord& row : results.rows) {
-    RunEnded ended = run_ended(row);
+    runner::RunEnded ended = runner::run_ended(row);
     ended.counts = std::find(counting.begin(), counting.end(), &row) != counting.end();
     out.push_back({time, std::move(ended)});
     missing.erase(row.plan.id);
@@ -81,9 +83,9 @@ std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
   if (!missing.empty()) return out;
   const auto failed = std::count_if(counting.begin(), counting.end(),
                                     [](const RunRecord* row) { return row->status != "ok"; });
-  ComparisonEnded end{.folder = folder.string()};
+  runner::ComparisonEnded end{.folder = folder.string()};
   if (failed > 0) {
-    end.status = ComparisonStatus::failed;
+    end.status = runner::ComparisonStatus::failed;
     end.error = fmt::format("{} of {} runs failed", failed, counting.size());
   }
   out.push_back({time, std::move(end)});
@@ -91,13 +93,13 @@ std::vector<ProgressEvent> rows_as_events(const fs::path& folder,
 }
 
 bool begins_a_comparison(const FollowedLine& line) {
-  return line.event && std::holds_alternative<ComparisonBegan>(line.event->what);
+  return line.event && std::holds_alternative<runner::ComparisonBegan>(line.event->what);
 }
 
 }  // namespace
 
 Watch::Watch(fs::path folder)
-    : folder_(std::move(folder)), follower_(folder_ / ResultsFolder::events_file) {
+    : folder_(std::move(folder)), follower_(folder_ / runner::ResultsFolder::events_file) {
   if (!fs::is_directory(folder_))
     throw Error("{}: no such folder; name a folder of results, as results/quickstart",
                 folder_.string());
@@ -106,20 +108,21 @@ Watch::Watch(fs::path folder)
 Watched Watch::state(bool held) const {
   if (!standing_.began()) return held ? Watched::preparing : Watched::died;
   if (!standing_.end()) return held ? Watched::running : Watched::died;
-  // A process that has the folder although the end was there already is about to make more runs.
+  // If a process holds the folder although the end was there already, it is about to make more
+  // runs.
   return held && end_was_there_ ? Watched::preparing : Watched::ended;
 }
 
 Watch::Look Watch::look() {
-  // The folder is asked first: whoever lets go of it has told everything before.
-  const bool held = is_held(folder_);
+  // Test the lock before reading: a process writes all events before it releases the folder.
+  const bool held = runner::is_held(folder_);
   Look out{.lines = follower_.read(), .complaints = follower_.take_complaints()};
   if (is_first_) {
     const auto newest = std::find_if(out.lines.rbegin(), out.lines.rend(), begins_a_comparison);
     if (newest != out.lines.rend()) out.lines.erase(out.lines.begin(), newest.base() - 1);
     if (newest == out.lines.rend() && !held)
-      for (ProgressEvent& event : rows_as_events(folder_, out.complaints)) {
-        std::string line = json_line(event);
+      for (runner::ProgressEvent& event : rows_as_events(folder_, out.complaints)) {
+        std::string line = runner::json_line(event);
         out.lines.push_back({std::move(line), std::move(event)});
       }
   }
@@ -161,7 +164,7 @@ void EventFollower::read_to_the_end(std::vector<FollowedLine>& out) {
     ++number_;
     std::string line = rest_.substr(begin, end + 1 - begin);
     try {
-      auto event = event_of_line(line);
+      auto event = runner::event_of_line(line);
       out.push_back({std::move(line), std::move(event)});
     } catch (const std::exception& error) {
       complaints_.push_back(
@@ -188,4 +191,4 @@ std::vector<FollowedLine> EventFollower::read() {
 
 std::vector<std::string> EventFollower::take_complaints() { return std::exchange(complaints_, {}); }
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -9,12 +9,12 @@
 #include "experiments/runner/run/events.h"
 #include "experiments/tools/watch/standing.h"
 
-namespace ringside {
+namespace ringside::tools::watch {
 
 /// A line of a file of events.
 struct FollowedLine {
-  std::string line;                    // with its line feed
-  std::optional<ProgressEvent> event;  // nothing if this program does not know such an event
+  std::string line;                            // with its line feed
+  std::optional<runner::ProgressEvent> event;  // none if this program does not know such an event
 };
 
 /// Reads a file of events (EventFile) while another process adds to it. For one thread.
@@ -30,8 +30,8 @@ class EventFollower {
   /// process may be writing the last one. If the file has been replaced, reads the old one to its
   /// end, then the new one. Does not wait for lines. Throws Error if the file cannot be read.
   std::vector<FollowedLine> read();
-  /// Returns what read() has found wrong since the last call: a line for each line of the file that
-  /// is no event.
+  /// Returns complaints about lines that read() has found since the last call: one for each line
+  /// that is no event.
   std::vector<std::string> take_complaints();
 
  private:
@@ -47,10 +47,10 @@ class EventFollower {
 };
 
 enum class Watched : std::uint8_t {
-  preparing,  // a process has the folder, and has not told yet what it will make
+  preparing,  // a process holds the folder, and has not written its plan yet
   running,
-  ended,  // the comparison has told its end
-  died    // no process has the folder, and the comparison has not told its end
+  ended,  // the comparison has written its end
+  died    // no process holds the folder, and the comparison has not written its end
 };
 
 class Watch {
@@ -64,8 +64,8 @@ class Watch {
     std::vector<FollowedLine> lines{};
     std::vector<std::string> complaints{};  // about lines that are no events
   };
-  /// Does not wait. The first look has the lines of the newest comparison in the folder, or, where
-  /// a comparison left no events, those that its rows tell. Throws Error if a file cannot be read.
+  /// Does not wait. The first look has the lines of the newest comparison in the folder, or, if a
+  /// comparison left no events, those made from its records. Throws Error if a file cannot be read.
   Look look();
 
   const Standing& standing() const { return standing_; }
@@ -80,4 +80,4 @@ class Watch {
   bool end_was_there_ = false;  // before the first look
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::watch

@@ -31,7 +31,7 @@ void all_to_all(Exchange& exchange) {
   }
 }
 
-/// Hensgen, Finkel and Manber 1988: after step k a rank knows of 2^(k+1) ranks that they have come.
+/// Hensgen, Finkel and Manber 1988: after step k a rank knows that 2^(k+1) ranks have arrived.
 void barrier(Exchange& exchange) {
   const Team team = everyone(exchange);
   for (int distance = 1; distance < team.size(); distance *= 2)

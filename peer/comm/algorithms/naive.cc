@@ -1,6 +1,6 @@
 // Naive, for an array of S bytes on p ranks: rank 0 adds up the arrays of all ranks, one after the
-// other in rank order, and sends everybody the result, as a classic master does. An all-reduce
-// costs p steps; rank 0 receives (p-1) * S, and sends as much at once.
+// other in rank order, and sends the result to all, as a classic master does. An all-reduce costs p
+// steps; rank 0 receives (p-1) * S, and sends as much at once.
 #include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/algorithms/team.h"
 

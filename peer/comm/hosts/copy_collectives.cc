@@ -8,7 +8,7 @@
 namespace ringside::peer {
 namespace {
 
-/// A message of one segment, and where it is to lie besides.
+/// A message of one segment, with its peer and its place in the array.
 struct Moving {
   int peer = 0;
   std::size_t offset = 0, bytes = 0;
@@ -41,8 +41,8 @@ void gather_parts(HostGroup& host_group, const HostArrays& arrays, std::size_t b
       for (const int rank : places.ranks(host))
         if (places.column_of(rank) == places.place())
           for_segments(part(rank), bytes, [&](std::size_t begin, std::size_t size) {
-            arriving.push_back({places.beside(host), begin, size,
-                                host_group.receive(places.beside(host), Wire::Lane::steps,
+            arriving.push_back({places.counterpart_on(host), begin, size,
+                                host_group.receive(places.counterpart_on(host), Wire::Lane::steps,
                                                    {arrays.out[own] + begin, size})});
           });
     }
@@ -52,8 +52,8 @@ void gather_parts(HostGroup& host_group, const HostArrays& arrays, std::size_t b
       for (std::size_t i = own; i < places.here().size();
            i += static_cast<std::size_t>(places.columns()))
         for_segments(0, bytes, [&](std::size_t begin, std::size_t size) {
-          leaving.push_back({places.beside(host), begin, size,
-                             host_group.send(places.beside(host), Wire::Lane::steps,
+          leaving.push_back({places.counterpart_on(host), begin, size,
+                             host_group.send(places.counterpart_on(host), Wire::Lane::steps,
                                              {arrays.in[i] + begin, size})});
         });
     }
@@ -84,10 +84,12 @@ void copy_from_root(HostGroup& host_group, const HostArrays& arrays, std::size_t
   // On the root's host the values lie in its array, on others they arrive in this rank's.
   std::byte* const source =
       distance == 0 ? arrays.in[static_cast<std::size_t>(places.place_of(root))] : arrays.in[own];
-  const int from =
-      distance > 0 && places.has_column() ? places.beside((places.host() + hosts - 1) % hosts) : -1;
-  const int to =
-      distance + 1 < hosts && places.has_column() ? places.beside((places.host() + 1) % hosts) : -1;
+  const int from = distance > 0 && places.has_column()
+                       ? places.counterpart_on((places.host() + hosts - 1) % hosts)
+                       : -1;
+  const int to = distance + 1 < hosts && places.has_column()
+                     ? places.counterpart_on((places.host() + 1) % hosts)
+                     : -1;
   std::vector<Moving> pieces, leaving;
   for_segments(column.begin, column.count, [&](std::size_t begin, std::size_t size) {
     pieces.push_back({from, begin, size, {}});

@@ -13,13 +13,13 @@
 namespace ringside::peer {
 namespace {
 
-/// Ranks of a host that wait for each other at the end of a collective must not lose patience
-/// before those of them that wait for another host: these know who is late.
+/// Ranks that wait for their own host at the end of a collective wait this much longer than ranks
+/// that wait for another host, because the latter know which rank is late.
 constexpr double patience_s = 3;
-/// How long a rank whose connection broke waits for the text of the rank that broke it.
+/// The time for which a rank whose connection broke waits for the text of the rank that broke it.
 constexpr double explanation_s = 1;
-/// How long a rank that has ended waits for the others. Whoever closes a connection with something
-/// unread in it makes the system drop what the peer has not read either.
+/// The time for which a rank that has ended waits for the others. If a connection is closed while
+/// it holds unread bytes, the system also drops the bytes that the peer has not read.
 constexpr double farewell_s = 5;
 
 std::unique_ptr<Wire> make_wire(Store& store, const Group& group, const Hosts& hosts) {
@@ -53,7 +53,7 @@ HostGroup::HostGroup(Device& device, Store& store, const Group& group, const Hos
   if (!places_.has_column()) return;
   for (const int host : {places_.host() - 1, places_.host() + 1})
     if (host >= 0 && host < places_.hosts())
-      neighbours_.push_back({places_.beside(host), {}, {}, {}, {}});
+      neighbours_.push_back({places_.counterpart_on(host), {}, {}, {}, {}});
   for (Neighbour& neighbour : neighbours_) listen(neighbour);
 }
 
@@ -61,7 +61,7 @@ HostGroup::~HostGroup() {
   control_.say_gone();
   try {
     if (!control_.broken()) leave();
-  } catch (const std::exception&) {  // the others are gone, and nobody waits for this rank
+  } catch (const std::exception&) {  // the others are gone, so no rank waits for this one
   }
 }
 
@@ -219,7 +219,7 @@ void HostGroup::wait_for(Transfer& transfer, const std::vector<int>& peers,
 }
 
 void HostGroup::sum_by_library(DType dtype, std::span<std::byte> array) {
-  // Of ranks that call different operations the library would notice nothing.
+  // The library would not notice that ranks call different operations.
   if (!heard_) hear_neighbours();
   const auto is_other = [&](int rank) { return rank != group_.rank; };
   std::vector<int> others;
@@ -237,7 +237,7 @@ void HostGroup::sum_by_library(DType dtype, std::span<std::byte> array) {
     fail_gone(others, e.what(), missed(true));
   }
   wait_for(*sum, others, missed);
-  // What a ring sends: libraries do not say what they do.
+  // The bytes of a ring are assumed: libraries do not report their algorithm.
   const auto bytes = static_cast<std::int64_t>(2 * array.size() * others.size() /
                                                static_cast<std::size_t>(group_.size));
   count(bytes, bytes);
@@ -276,7 +276,7 @@ std::string HostGroup::broken_key(int rank) const {
 
 void HostGroup::fail_gone(const std::vector<int>& peers, const std::string& cause,
                           const std::string& missed) {
-  // Where several take part, whoever finds the cause may first ask where all ranks are.
+  // If several ranks take part, the one that finds the cause may first ask where all ranks are.
   const double patience =
       std::min(peers.size() > 1 ? 2 * explanation_s : explanation_s, hosts_.timeout_s);
   WaitingTime asking = control_.begin_wait();
@@ -317,7 +317,7 @@ std::string HostGroup::where_all_are() {
       return {};
     }
   };
-  // All are asked before the first answer is waited for, as in call_the_roll().
+  // Ask for all keys before waiting for the first answer, as in call_the_roll().
   for (int host = 0; host < places_.hosts(); ++host) ask(host, 0);
   std::string said;
   std::set<int> silent;

@@ -9,8 +9,8 @@ namespace ringside::peer {
 namespace {
 
 constexpr auto ahead = static_cast<std::size_t>(segments_ahead);
-/// After how many steps a segment is expected to have left, so that its sum may come back to the
-/// same memory; and after how many its sum is expected to be there.
+/// The numbers of steps after which a segment should have left, so that its sum may come back to
+/// the same memory, and after which its sum should have arrived.
 constexpr std::size_t leaving = ahead + 1, returning = 2 * ahead;
 /// Segments of many ranks arrive at a time; they become no smaller than this.
 constexpr std::size_t least_segment_bytes = std::size_t{32} << 10;
@@ -73,7 +73,7 @@ class Parts {
   std::size_t bytes_of(const Part& part, std::size_t k) const {
     return count_of(part, k) * size_of(sums_.dtype);
   }
-  /// Where segment k of a part begins in an array, in bytes.
+  /// The begin of segment k of a part in an array, in bytes.
   std::size_t offset_of(const Part& part, std::size_t k) const {
     return (part.begin + k * count_) * size_of(sums_.dtype);
   }

@@ -7,8 +7,8 @@
 namespace ringside::peer {
 namespace {
 
-/// After how many steps a sent piece is expected to have left, so that its sum may come back to the
-/// same memory.
+/// The number of steps after which a sent piece should have left, so that its sum may come back to
+/// the same memory.
 constexpr std::size_t sending = 2;
 
 class Chain {
@@ -23,9 +23,9 @@ class Chain {
         here_(host_group.places().host()),
         top_(host_group.places().hosts() - 1) {
     const Places& places = host_group.places();
-    if (here_ > 0) below_ = places.beside(here_ - 1);
-    if (here_ < top_) above_ = places.beside(here_ + 1);
-    // What waits for its way down on a host must be allowed to wait longer on the hosts below.
+    if (here_ > 0) below_ = places.counterpart_on(here_ - 1);
+    if (here_ < top_) above_ = places.counterpart_on(here_ + 1);
+    // A piece comes back later to hosts further down, so more pieces wait there.
     lag_ = ahead + 2 * static_cast<std::size_t>(top_ - here_);
     for (auto* list : {&rising_, &risen_, &sinking_, &sunk_}) list->resize(pieces.size());
     std::size_t longest = 0;
@@ -56,7 +56,7 @@ class Chain {
 
   std::size_t bytes(const ChainPiece& piece) const { return piece.count * size_of(dtype_); }
 
-  // The slots: for what comes from below, for sums that leave this host, for sums that come back.
+  // The slots: for pieces from below, for sums that leave this host, for sums that come back.
   std::byte* slot_from_below(std::size_t k) const { return staging_.slot(k % ahead); }
   std::byte* slot_of_sum(std::size_t k) const { return staging_.slot(ahead + k % ahead); }
   std::byte* slot_from_above(std::size_t k) const {
@@ -153,7 +153,7 @@ class Chain {
 void sum_along_chain(HostGroup& host_group, Staging& staging, DType dtype,
                      const std::vector<const std::byte*>& arrays,
                      const std::vector<ChainPiece>& pieces) {
-  // Ranks without a column have no pieces, and nobody beside them on other hosts.
+  // Ranks without a column have no pieces and no counterparts on other hosts.
   if (!pieces.empty()) Chain(host_group, staging, dtype, arrays, pieces).run();
 }
 

@@ -42,8 +42,8 @@ class Places {
   int column_of(int rank) const { return place_of(rank) % columns_; }
   const std::vector<int>& ranks(int host) const { return ranks_[static_cast<std::size_t>(host)]; }
   const std::vector<int>& here() const { return ranks(host()); }
-  /// The rank of this rank's column on another host.
-  int beside(int host) const { return ranks(host)[static_cast<std::size_t>(place())]; }
+  /// The rank on another host that has the same column as this rank.
+  int counterpart_on(int host) const { return ranks(host)[static_cast<std::size_t>(place())]; }
   bool shares_host(int rank) const { return host_of(rank) == host(); }
 
   /// Whether all ranks of a host come before those of the next.

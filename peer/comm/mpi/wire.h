@@ -17,8 +17,8 @@ namespace ringside::peer {
 /// blocks until all have, at most `timeout_s`. Throws Error that names the ranks that did not come.
 /// The first call of a process initialises MPI, for several threads at once. The ranks are found by
 /// their numbers in MPI_COMM_WORLD, which travel through the store, and get a communicator of MPI
-/// of their own. Waits poll, with yields and naps between, since MPI has no other wait that can be
-/// abandoned when the group breaks. Throws Error that says what to install if the library is
+/// of their own. Waits poll, with yields and naps in between, because MPI has no other wait that
+/// can be abandoned when the group breaks. Throws Error that says what to install if the library is
 /// missing.
 std::unique_ptr<Wire> make_mpi_wire(InterHostBackend library, Store& store, const Group& group,
                                     double timeout_s);

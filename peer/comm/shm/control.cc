@@ -94,7 +94,7 @@ void Control::join() {
     throw Error("{}: rank {} of {} has left", name(), number_of(0), whole_size());
   if (header().size != size())
     throw Error(
-        "{}: this rank says that the group has {} ranks, rank 0 says {}; all ranks must give the "
+        "{}: the group has {} ranks on this rank, but {} on rank 0; all ranks must give the "
         "same size",
         name(), size(), header().size);
 }

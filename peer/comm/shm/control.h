@@ -92,8 +92,8 @@ class Control {
   void note_waiting(int peer);
   void note_no_waiting() { of(rank()).waits_for.store(0, std::memory_order_relaxed); }
   /// Within an operation in which this rank has waited for `peer` too long: the rank that is the
-  /// cause. Follows the chain of waits from `peer` to the first rank that does not wait, or that
-  /// has shown no sign of life for half a deadline.
+  /// cause. Follows the chain of waits from `peer` to the first rank that does not wait, or whose
+  /// `seen_alive` is older than half a deadline.
   int rank_in_the_way(int peer) const;
 
   /// Breaks the group, unless it is broken already, and throws the text that broke it. Leaves the

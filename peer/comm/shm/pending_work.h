@@ -1,4 +1,4 @@
-// The Work of an operation that proceeds beside the thread that began it.
+// The Work of an operation that another thread carries out than the one that began it.
 #pragma once
 
 #include <functional>

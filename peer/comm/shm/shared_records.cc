@@ -5,8 +5,8 @@
 
 namespace ringside::peer {
 
-// Whoever reads a word of a later record (acquire) also sees the 0 that its writer stored before
-// that word (release), and so sees that `number` has changed.
+// A reader that gets a word of a later record (acquire) also sees the 0 that the writer stored
+// before that word (release), and so notices that `number` has changed.
 
 void SharedRecords::begin(std::uint64_t number, const Collective& call, std::string_view purpose,
                           double now) {

@@ -1,4 +1,4 @@
-// A queue of operations that run one after another, beside the thread that submits them.
+// A queue of operations that run one after another, on a thread of its own.
 #pragma once
 
 #include <condition_variable>

@@ -17,16 +17,14 @@ namespace ringside::peer {
 ///     each of its steps has a latency. With CollectiveTuning::by_size there are also trees between
 ///     machines, and the protocol LL (peer/comm/sim/tuning.h).
 ///   - "shm": all ranks read and write shared memory between two barriers, each on its own core.
-///     If they are on several machines: what ranks of several hosts do (peer/comm/sim/hosts.h).
-/// If the devices hold values (sim.numerics), sums run in rank order. A group with an
-/// algorithm of messages sends these instead; groups of more
-/// than SimOptions::message_ranks ranks move them round by round as flows
-/// (peer/comm/algorithms/schedule).
+///     Ranks on several machines do what real ranks of several hosts do (peer/comm/sim/hosts.h).
+/// If the devices hold values (sim.numerics), sums run in rank order. A group with an algorithm of
+/// messages sends its messages instead; a group of more than SimOptions::message_ranks ranks moves
+/// them round by round as flows (peer/comm/algorithms/schedule).
 ///
-/// Besides the base latency, and CollectiveSpec::copy_out_gbs, an operation on rings with the
-/// protocol Simple takes these
-/// seconds, where p is the number of ranks, S the bytes of the whole array, a the latency of a step
-/// and b the seconds for a byte:
+/// Besides the base latency and CollectiveSpec::copy_out_gbs, an operation on rings with the
+/// protocol Simple takes these seconds, where p is the number of ranks, S the bytes of the whole
+/// array, a the latency of a step and b the seconds for a byte:
 ///   - all-reduce: 2 * (p - 1) * a + 2 * (p - 1) / p * S * b
 ///   - reduce-scatter and all-gather: half of that
 ///   - broadcast: (p - 1) * a + S * b

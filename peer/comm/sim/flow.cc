@@ -12,8 +12,8 @@ namespace {
 
 constexpr double giga = 1e9;
 
-/// How long each link of the cluster is busy, in seconds, when every flow moves its share of one
-/// byte. The links are the same as in the simulated world.
+/// The time for which each link of the cluster is busy, in seconds, when every flow moves its share
+/// of one byte. The links are the same as in the simulated world.
 class Busy {
  public:
   explicit Busy(const sim::ClusterSpec& cluster) : cluster_(cluster) {}
@@ -99,7 +99,7 @@ std::vector<Flow> merged(std::vector<Flow> flows) {
   return merged;
 }
 
-double pace_of(const sim::ClusterSpec& cluster, const std::vector<Flow>& flows) {
+double flow_seconds_per_byte(const sim::ClusterSpec& cluster, const std::vector<Flow>& flows) {
   Busy busy(cluster);
   for (const Flow& flow : flows) busy.add(flow.from, flow.to, flow.share);
   return busy.longest();

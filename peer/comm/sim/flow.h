@@ -24,7 +24,7 @@ std::vector<Flow> merged(std::vector<Flow> flows);
 
 /// The seconds in which every flow moves its share of one byte, all at the same time and without
 /// other traffic: the longest time that one of the cluster's links is busy.
-double pace_of(const sim::ClusterSpec& cluster, const std::vector<Flow>& flows);
+double flow_seconds_per_byte(const sim::ClusterSpec& cluster, const std::vector<Flow>& flows);
 
 /// Moves `bytes` times its share in each flow, and blocks until all have arrived. All bytes begin
 /// to move `latency` seconds from now.

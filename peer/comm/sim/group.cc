@@ -40,11 +40,11 @@ std::shared_ptr<SimGroup> SimGroup::join(
   }
   if (group->size() != size)
     throw Error(
-        "{}: this rank says that the group has {} ranks, another rank says {}; all ranks must give "
+        "{}: the group has {} ranks on this rank, but {} on another; all ranks must give "
         "the same size",
         name, size, group->size());
   if (group->algorithm_ != algorithm)
-    throw Error("{}: this rank says that the group's algorithm is {}, another rank says {}", name,
+    throw Error("{}: the group's algorithm is {} on this rank, but {} on another", name,
                 name_of(algorithm), name_of(group->algorithm_));
   if (rank < 0 || rank >= size)
     throw Error("{}: there is no rank {} in a group of {}", name, rank, size);

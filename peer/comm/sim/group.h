@@ -1,5 +1,5 @@
-// The meeting point of a group's simulated ranks: its operations, and the ranks that have arrived
-// at each.
+// SimGroup: the state that a group's simulated ranks share: operations, and the ranks that have
+// arrived at each.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,7 @@ class Moves {
 
  private:
   bool everywhere() const { return call_.kind == Kind::all_reduce; }
-  int contention(int host, int column) const {
+  int rank_at(int host, int column) const {
     return places_.ranks(host)[static_cast<std::size_t>(column)];
   }
   double& memory_of(int rank) { return out_.in_memory[static_cast<std::size_t>(rank)]; }
@@ -97,12 +97,12 @@ class Moves {
       const double alone = (out_.steps - 1) * segment;
       for (int host = 0; host < hosts_; ++host) {
         const auto here = static_cast<double>(places_.ranks(host).size());
-        memory_of(contention(host, column)) = bytes * (1 + (everywhere() ? 2 : 1) * here);
+        memory_of(rank_at(host, column)) = bytes * (1 + (everywhere() ? 2 : 1) * here);
         if (host == hops) continue;
-        send(contention(host, column), contention(host + 1, column), bytes + alone);
-        // Sums that have an owner come back as far as him.
+        send(rank_at(host, column), rank_at(host + 1, column), bytes + alone);
+        // Sums that have an owner come back as far as the owner.
         const double back = everywhere() ? bytes : bytes * owned_below(host + 1);
-        send(contention(host + 1, column), contention(host, column), back + alone);
+        send(rank_at(host + 1, column), rank_at(host, column), back + alone);
       }
     }
   }
@@ -124,7 +124,7 @@ class Moves {
       // The rank copies the parts of its host, and hands on what comes from others.
       memory_of(rank) = 2 * own * here + 2 * (whole_ - own * here) * (here - 1) / here;
       for (int other = 0; other < hosts_; ++other)
-        if (other != host) send(contention(host, column), contention(other, column), own);
+        if (other != host) send(rank_at(host, column), rank_at(other, column), own);
     }
   }
 
@@ -136,8 +136,8 @@ class Moves {
       const double bytes = part(column, places_.columns());
       const double alone = (hops - 1) * std::min(bytes, static_cast<double>(segment_bytes));
       for (int hop = 0; hop < hops; ++hop)
-        send(contention((root + hop) % hosts_, column),
-             contention((root + hop + 1) % hosts_, column), bytes + alone);
+        send(rank_at((root + hop) % hosts_, column), rank_at((root + hop + 1) % hosts_, column),
+             bytes + alone);
     }
   }
 

@@ -140,7 +140,7 @@ void SimMessages::await(const Message& message) {
 }
 
 void SimMessages::wake_all() {
-  // Collects all messages and events before it wakes anybody, because a woken actor may change the
+  // Collects all messages and events before it wakes an actor, because a woken actor may change the
   // lanes.
   std::vector<MessagePtr> messages;
   std::vector<sim::Event*> services;

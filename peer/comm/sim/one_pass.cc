@@ -1,5 +1,5 @@
-// Simulates the collectives of peer/comm/shm/communicator.cc, where every rank reads its peers'
-// memory directly.
+// The simulation of collectives in shared memory (peer/comm/shm/communicator.cc), where every rank
+// reads its peers' memory directly.
 #include <algorithm>
 #include <vector>
 

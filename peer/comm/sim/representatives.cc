@@ -41,8 +41,8 @@ std::vector<Flow> representatives(const sim::ClusterSpec& cluster,
   std::copy_if(flows.begin(), flows.end(), std::back_inserter(out), [&](const Flow& flow) {
     return few.contains(flow.from.machine) || few.contains(flow.to.machine);
   });
-  const double all = pace_of(cluster, flows);
-  return std::abs(pace_of(cluster, out) - all) <= 1e-9 * all ? out : flows;
+  const double all = flow_seconds_per_byte(cluster, flows);
+  return std::abs(flow_seconds_per_byte(cluster, out) - all) <= 1e-9 * all ? out : flows;
 }
 
 }  // namespace ringside::peer

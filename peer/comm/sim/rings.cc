@@ -35,7 +35,7 @@ Rings::Rings(const SimGroup& group) : world_(group.world()), latencies_(tuning_r
   for (int channel = 0; channel < this->channels(); ++channel)
     for (int r = 0; r < size(); ++r) hops.push_back(flow(r, next(channel, r)));
   flows_ = merged(std::move(hops));
-  slowdown_ = pace_of(world_.cluster(), flows_);
+  seconds_per_byte_ = flow_seconds_per_byte(world_.cluster(), flows_);
   if (group.options().machines > 0)
     flows_ = representatives(world_.cluster(), places_, flows_, group.options().machines);
   add_ways(channels, several);
@@ -80,9 +80,9 @@ void Rings::add_ways(const std::vector<Channel>& channels, bool several_machines
     if (&row != &tuning_rows().front() && !by_size) return;
     Way way{.row = &row, .base = row.base_us.value_or(collective.base_us) * micro};
     if (row.shape == NcclTopology::ring) {
-      if (slowdown_ > 0) way.gbs = this->channels() / slowdown_ / giga;
+      if (seconds_per_byte_ > 0) way.gbs = this->channels() / seconds_per_byte_ / giga;
       way.over_hop = hops / each;
-      way.per_byte = way.over_hop * slowdown_;
+      way.per_byte = way.over_hop * seconds_per_byte_;
       way.latency = latencies(row).once;
       round_once_.push_back(way);
       way.over_hop *= 2;
@@ -91,8 +91,8 @@ void Rings::add_ways(const std::vector<Channel>& channels, bool several_machines
       all_reduce_.push_back(way);
     } else if (several_machines) {
       const Trees trees(world_, places_, channels);
-      way.per_byte = trees.slowdown() / this->channels();
-      way.over_hop = way.per_byte / slowdown_;
+      way.per_byte = trees.seconds_per_byte() / this->channels();
+      way.over_hop = way.per_byte / seconds_per_byte_;
       way.gbs = 2 / way.per_byte / giga;
       way.latency = trees.latency(row);
       all_reduce_.push_back(way);

@@ -71,12 +71,17 @@ class Rings {
   std::vector<Flow> flows_of_round(int round) const;
 
   /// The seconds in which every hop of every ring moves one byte, all at the same time and without
-  /// other traffic. A ring moves at the pace of its slowest link, because a fast link gets its
-  /// bytes slice by slice from slower links and cannot pass them on earlier. pace_of_chain() and
-  /// pace_of_round() are the same for the hops of a broadcast and of an all-to-all's round.
-  double slowdown() const { return slowdown_; }
-  double pace_of_chain(int root) const { return pace_of(world_.cluster(), flows_of_chain(root)); }
-  double pace_of_round(int round) const { return pace_of(world_.cluster(), flows_of_round(round)); }
+  /// other traffic. The slowest link decides, because a fast link gets its bytes slice by slice
+  /// from slower links and cannot pass them on earlier. seconds_per_byte_of_chain() and
+  /// seconds_per_byte_of_round() are the same for the hops of a broadcast and of an all-to-all's
+  /// round.
+  double seconds_per_byte() const { return seconds_per_byte_; }
+  double seconds_per_byte_of_chain(int root) const {
+    return flow_seconds_per_byte(world_.cluster(), flows_of_chain(root));
+  }
+  double seconds_per_byte_of_round(int round) const {
+    return flow_seconds_per_byte(world_.cluster(), flows_of_round(round));
+  }
 
  private:
   struct Ring {
@@ -104,7 +109,7 @@ class Rings {
   std::vector<Latencies> latencies_;          // of the rows of the tuning
   std::vector<Way> round_once_, all_reduce_;  // their ways
   std::vector<Flow> flows_;
-  double slowdown_ = 0;
+  double seconds_per_byte_ = 0;
 };
 
 /// These functions start the services that run a group's operations. serve_messages() simulates

@@ -27,17 +27,18 @@ struct Packet {
   double bytes = 0;
   double posted = 0;
   /// All in seconds. latency: the latency of the route. step_time: the time of the step, with this
-  /// latency but without its bytes. pace: the time that the bytes take on the slowest of the links
-  /// that the hops of the rings (or of the all-to-all's round) cross, if all hops send at once.
-  double latency = 0, step_time = 0, slowdown = 0;
+  /// latency but without its bytes. transfer_time: the time that the bytes take on the slowest of
+  /// the links that the hops of the rings (or of the all-to-all's round) cross, if all hops send at
+  /// once.
+  double latency = 0, step_time = 0, transfer_time = 0;
   const TuningRow* row = &tuning_rows().front();
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
 
 /// The ranks of a group, each with a stream for each ring. A step takes Packet::step_time and, in
 /// addition, the longer of two times: the time that its bytes need on their route, and
-/// Packet::pace. An all-reduce over trees moves as flows (see Way), once all streams have come to
-/// it.
+/// Packet::transfer_time. An all-reduce over trees moves as flows (see Way), once all streams have
+/// come to it.
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
@@ -46,7 +47,7 @@ class Streams {
     trees_event_ = world_.make_event();
     inboxes_.resize(static_cast<std::size_t>(size() * channels()));
     for (int round = 0; round + 1 < size(); ++round)
-      rounds_.push_back({rings_.latency_of_round(round), rings_.pace_of_round(round)});
+      rounds_.push_back({rings_.latency_of_round(round), rings_.seconds_per_byte_of_round(round)});
   }
 
   int channels() const { return rings_.channels(); }
@@ -88,7 +89,7 @@ class Streams {
     int under_way = 0;
   };
   struct Round {
-    double latency, slowdown;
+    double latency, seconds_per_byte;
   };
 
   int size() const { return rings_.size(); }
@@ -143,7 +144,7 @@ class Streams {
       const auto& packet = *std::any_cast<Packet>(&*message);
       free_hop(packet);
       pending.emplace(std::max(world_.now() + packet.step_time - packet.latency,
-                               packet.posted + packet.step_time + packet.slowdown),
+                               packet.posted + packet.step_time + packet.transfer_time),
                       packet);
     }
   }
@@ -165,14 +166,15 @@ class Streams {
       const Round& round = rounds_[static_cast<std::size_t>(step)];
       packet.bytes = whole / size();
       packet.step_time = round.latency;
-      packet.slowdown = packet.bytes * round.slowdown;
+      packet.transfer_time = packet.bytes * round.seconds_per_byte;
     } else {
       const bool broadcast = call.kind == Kind::broadcast;
       packet.bytes = whole / channels() / (broadcast ? 1 : size());
       if (broadcast && step != body) packet.bytes = 0;
       packet.row = broadcast ? &tuning_rows().front() : rings_.way(call).row;
       packet.step_time = rings_.step(packet.from, packet.to, *packet.row);
-      packet.slowdown = packet.bytes * (broadcast ? pace_of_chain(call.root) : rings_.slowdown());
+      packet.transfer_time = packet.bytes * (broadcast ? seconds_per_byte_of_chain(call.root)
+                                                       : rings_.seconds_per_byte());
     }
     if (packet.bytes > 0) {
       Hop& hop = hops_[{packet.from, packet.to, channel}];
@@ -185,20 +187,21 @@ class Streams {
     post(packet);
   }
 
-  double pace_of_chain(int root) {
+  double seconds_per_byte_of_chain(int root) {
     const auto [entry, fresh] = chains_.try_emplace(root);
-    if (fresh) entry->second = rings_.pace_of_chain(root);
+    if (fresh) entry->second = rings_.seconds_per_byte_of_chain(root);
     return entry->second;
   }
 
-  /// The most packets that may be on their way between two ranks at a time. When the ring moves at
-  /// its pace, a packet is on its way for packet.latency + packet.pace seconds, and the next packet
-  /// starts `between` seconds after it. Further packets wait; otherwise the ring would take more
-  /// than its share of the links.
+  /// The most packets that may be on their way between two ranks at a time. At full rate a packet
+  /// is on its way for packet.latency + packet.transfer_time seconds, and the next packet starts
+  /// `between` seconds after it. Further packets wait; otherwise the ring would take more than its
+  /// share of the links.
   int most_under_way(const Packet& packet) const {
-    const double between = rings_.fastest_step(*packet.row) + packet.slowdown;
-    return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.slowdown) / between))
-                       : 1;
+    const double between = rings_.fastest_step(*packet.row) + packet.transfer_time;
+    return between > 0
+               ? static_cast<int>(std::ceil((packet.latency + packet.transfer_time) / between))
+               : 1;
   }
 
   void post(Packet packet) {
@@ -253,7 +256,7 @@ class Streams {
   sim::World& world_;
   const Rings rings_;
   std::vector<Round> rounds_;     // of all-to-alls
-  std::map<int, double> chains_;  // the pace of the broadcasts from each root
+  std::map<int, double> chains_;  // seconds per byte of the broadcasts from each root
   std::vector<std::unique_ptr<sim::Inbox>> inboxes_;
   std::unique_ptr<sim::Event> ready_event_;
   int ready_ = 0;

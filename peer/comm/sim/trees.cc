@@ -37,7 +37,7 @@ Trees::Trees(sim::World& world, const std::vector<sim::Place>& places,
       }
     }
   }
-  slowdown_ = pace_of(world_.cluster(), flows);
+  seconds_per_byte_ = flow_seconds_per_byte(world_.cluster(), flows);
 }
 
 double Trees::latency(const TuningRow& row) const {

@@ -24,7 +24,7 @@ class Trees {
   double latency(const TuningRow& row) const;
   /// The seconds in which all channels sum an array of one byte each, all at the same time and
   /// without other traffic.
-  double slowdown() const { return slowdown_; }
+  double seconds_per_byte() const { return seconds_per_byte_; }
 
  private:
   struct Edge {
@@ -34,7 +34,7 @@ class Trees {
   std::vector<std::vector<Edge>> chains_;
   std::vector<Edge> between_;  // machines
   int depth_ = 0;
-  double slowdown_ = 0;
+  double seconds_per_byte_ = 0;
 };
 
 }  // namespace ringside::peer

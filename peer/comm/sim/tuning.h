@@ -17,9 +17,10 @@ enum class NcclTopology : std::uint8_t { ring, tree };
 enum class LinkKind : std::uint8_t { nvlink, pcie, network };
 using ByLink = std::array<double, 3>;
 
-/// One combination of an algorithm and a protocol. The protocols differ in how a receiver learns
-/// that data has arrived. Simple: by a counter behind a fence, once a chunk. LL ("low latency"): by
-/// a flag beside every 4 bytes of data, which costs half of the bandwidth or more.
+/// One combination of an algorithm and a protocol. The protocols differ in the way in which a
+/// receiver notices that data has arrived. Simple: by a counter behind a fence, once a chunk. LL
+/// ("low latency"): by a flag beside every 4 bytes of data, which costs half of the bandwidth or
+/// more.
 struct TuningRow {
   NcclTopology shape = NcclTopology::ring;
   std::string_view protocol;

@@ -1,4 +1,4 @@
-// A test whether an object is destroyed by an exception.
+// Unwinding: a test whether an exception destroys an object.
 #pragma once
 
 #include <exception>

@@ -14,7 +14,7 @@
 namespace ringside::ps {
 namespace {
 
-/// How long an end that closes waits for peers that still read its memory.
+/// The time for which an end that closes waits for peers that still read its memory.
 constexpr double last_moment_s = 1;
 /// A receiver that holds the frames of this many messages of one sender is asked to copy further
 /// ones. The words beyond are for messages that are still in the ring.
@@ -23,23 +23,23 @@ constexpr std::size_t most_held = Ring::releases - high_water_mark;
 /// Sets a release word when the last view of a message's frames is gone.
 class Release {
  public:
-  Release(std::shared_ptr<SharedRegion> board, std::atomic<std::uint32_t>& word)
-      : board_(std::move(board)), word_(word) {}
+  Release(std::shared_ptr<SharedRegion> region, std::atomic<std::uint32_t>& word)
+      : region_(std::move(region)), word_(word) {}
   ~Release() { word_.store(1, std::memory_order_release); }
   Release(const Release&) = delete;
   Release& operator=(const Release&) = delete;
 
  private:
-  std::shared_ptr<SharedRegion> board_;  // keeps the word mapped
+  std::shared_ptr<SharedRegion> region_;  // keeps the word mapped
   std::atomic<std::uint32_t>& word_;
 };
 
 }  // namespace
 
-ShmChannel::ShmChannel(Device& device, std::shared_ptr<SharedRegion> board, SharedRegion::End& own,
+ShmChannel::ShmChannel(Device& device, std::shared_ptr<SharedRegion> region, SharedRegion::End& own,
                        std::shared_ptr<InProcessQueues> inside, const TransportOptions& options)
     : device_(device),
-      board_(std::move(board)),
+      region_(std::move(region)),
       own_(own),
       inside_(std::move(inside)),
       options_(options) {
@@ -49,7 +49,7 @@ ShmChannel::ShmChannel(Device& device, std::shared_ptr<SharedRegion> board, Shar
 ShmChannel::~ShmChannel() {
   own_.gone.store(1);
   for (const auto& peer : peers_) {
-    if (peer->line_in) peer->line_in->clear();
+    if (peer->queue_in) peer->queue_in->clear();
     peer->end->bell.increment();
   }
   const double end = device_.clock().now() + last_moment_s;
@@ -79,8 +79,8 @@ Peer& ShmChannel::add_inside_peer(SharedRegion::End& end, InProcessQueue& in, In
   auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
   peer.number = number;
   peer.end = &end;
-  peer.line_in = &in;
-  peer.line_out = &out;
+  peer.queue_in = &in;
+  peer.queue_out = &out;
   return peer;
 }
 
@@ -121,8 +121,8 @@ bool ShmChannel::try_offer(Peer& peer, Message message) {
 }
 
 bool ShmChannel::offer(Peer& peer, Outbound& outbound) {
-  if (peer.line_out) {
-    if (!peer.line_out->put(outbound.message)) return false;
+  if (peer.queue_out) {
+    if (!peer.queue_out->put(outbound.message)) return false;
     peer.end->bell.increment();
     return true;
   }
@@ -172,8 +172,8 @@ void ShmChannel::collect(Peer& peer) {
 }
 
 std::optional<Message> ShmChannel::take(Peer& peer) {
-  if (peer.line_in) {
-    auto taken = peer.line_in->take();
+  if (peer.queue_in) {
+    auto taken = peer.queue_in->take();
     if (!taken) return {};
     if (taken->second) peer.end->bell.increment();
     peer.came = true;
@@ -197,7 +197,7 @@ std::optional<Message> ShmChannel::take(Peer& peer) {
 Message ShmChannel::open(Peer& peer, Record record) {
   std::shared_ptr<void> release;
   if (!record.frames.empty())
-    release = std::make_shared<Release>(board_, peer.in->released(record.release));
+    release = std::make_shared<Release>(region_, peer.in->released(record.release));
   const Decoded decoded = decode(record.header);
   traffic_.received += static_cast<std::int64_t>(record.header.size());
   if (decoded.frames.size() != record.frames.size())
@@ -242,10 +242,10 @@ Tensor ShmChannel::view(const Peer& peer, const shm::Address& address, const Sha
 }
 
 bool ShmChannel::is_over(Peer& peer) {
-  // A peer puts its last message and then says that it is gone. They are looked at the other way
-  // round.
+  // A peer puts its last message before it marks itself as gone. So test the mark first, then the
+  // ring.
   if (!peer.watch.gone(*peer.end)) return false;
-  return peer.line_in ? peer.line_in->empty() : peer.broken || peer.in->empty();
+  return peer.queue_in ? peer.queue_in->empty() : peer.broken || peer.in->empty();
 }
 
 }  // namespace ringside::ps

@@ -23,14 +23,14 @@ struct Outbound {
 };
 
 /// The other end of one connection. Either the rings are set or, for a peer of the same rank, the
-/// lines.
+/// queues.
 struct Peer {
   int number = 0;  // of the worker or the server
   SharedRegion::End* end = nullptr;
   Ring *in = nullptr, *out = nullptr;
-  InProcessQueue *line_in = nullptr, *line_out = nullptr;
+  InProcessQueue *queue_in = nullptr, *queue_out = nullptr;
   EndWatch watch{};
-  std::int32_t process = 0;  // whose memory frames lie in; 0 before the first message
+  std::int32_t process = 0;  // that owns the frames' memory; 0 before the first message
   bool came = false;         // has sent a message
   bool broken = false;       // what it wrote cannot be read any further
   /// Frames that the peer may still read, by the number of the message's release word.
@@ -39,18 +39,18 @@ struct Peer {
 };
 
 /// Frames in the symmetric heap are read where they lie; other frames are copied there first. The
-/// receiver sets a word in the board when it has dropped the last view of a message's frames, and
-/// the sender lets go of them in a later call, or when the channel is destroyed.
+/// receiver sets a release word in its ring when it has dropped the last view of a message's
+/// frames; the sender then releases them in a later call, or when the channel is destroyed.
 class ShmChannel : public Channel {
  public:
   std::optional<Received> receive(double timeout_s) override;
   Traffic traffic() const override { return traffic_; }
 
  protected:
-  ShmChannel(Device& device, std::shared_ptr<SharedRegion> board, SharedRegion::End& own,
+  ShmChannel(Device& device, std::shared_ptr<SharedRegion> region, SharedRegion::End& own,
              std::shared_ptr<InProcessQueues> inside, const TransportOptions& options);
-  /// Says that this end is gone, then waits, at most a second, until the peers need no frames of
-  /// this end any more.
+  /// Marks this end as gone, then waits, at most 1 s, until the peers need no frames of this end
+  /// any more.
   ~ShmChannel() override;
   ShmChannel(const ShmChannel&) = delete;
   ShmChannel& operator=(const ShmChannel&) = delete;
@@ -67,10 +67,10 @@ class ShmChannel : public Channel {
   bool offer(Peer& peer, Outbound& outbound);
   /// Does what Channel::try_send() does.
   bool try_offer(Peer& peer, Message message);
-  shm::Backoff backoff() const { return shm::Backoff(board_->spins(), board_->spins()); }
+  shm::Backoff backoff() const { return shm::Backoff(region_->spins(), region_->spins()); }
   /// Calls `attempt` until it returns true; between two calls waits until something changes.
-  /// Returns false if that takes longer than the deadline. After a first attempt in vain this end
-  /// counts as waiting for room at the peer, which then rings this end's bell.
+  /// Returns false if that takes longer than the deadline. If the first attempt fails, this end
+  /// counts as waiting for room at the peer, which then raises this end's bell.
   template <class Attempt>
   bool keep_trying(Peer& peer, Attempt attempt) {
     if (attempt()) return true;
@@ -86,8 +86,8 @@ class ShmChannel : public Channel {
       backoff.pause(own_.bell, seen, left);
     }
   }
-  /// Returns the next message of the peer. Throws Error if its bytes make no sense; the message is
-  /// skipped then.
+  /// Returns the next message of the peer. Throws Error if its bytes are invalid; the message is
+  /// then skipped.
   std::optional<Message> take(Peer& peer);
   /// Whether the peer will neither take nor send anything more, and everything that it sent has
   /// been taken.
@@ -97,17 +97,17 @@ class ShmChannel : public Channel {
 
  private:
   virtual std::optional<Received> receive_now() = 0;
-  /// Called now and then while nothing comes.
+  /// Called repeatedly while no message comes.
   virtual void check_peers() {}
   Message open(Peer& peer, Record record);
   Tensor view(const Peer& peer, const shm::Address& address, const Shape& shape, DType dtype,
               const std::shared_ptr<void>& release) const;
-  /// Lets go of the frames that the peer needs no more.
+  /// Releases the frames that the peer needs no more.
   void collect(Peer& peer);
   Tensor symmetric(const Tensor& frame) const;
 
   Device& device_;
-  std::shared_ptr<SharedRegion> board_;
+  std::shared_ptr<SharedRegion> region_;
   SharedRegion::End& own_;
   std::shared_ptr<InProcessQueues> inside_;
   TransportOptions options_;

@@ -12,14 +12,14 @@ namespace ringside::ps {
 
 /// Makes a server's end. `worker` is the worker of the same rank, whose messages go through
 /// `inside`; -1: none.
-std::unique_ptr<Channel> open_server(Device& device, std::shared_ptr<SharedRegion> board,
+std::unique_ptr<Channel> open_server(Device& device, std::shared_ptr<SharedRegion> region,
                                      int server, int worker,
                                      std::shared_ptr<InProcessQueues> inside,
                                      const TransportOptions& options);
 
 /// Makes a worker's end. `server` is the server of the same rank, whose messages go through
 /// `inside`; -1: none. The timeline gets the time in which a send blocks, as Activity::exposed.
-std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<SharedRegion> board,
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<SharedRegion> region,
                                         int worker, int server,
                                         std::shared_ptr<InProcessQueues> inside,
                                         const TransportOptions& options, Timeline& timeline);

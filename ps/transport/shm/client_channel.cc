@@ -9,22 +9,22 @@ namespace {
 
 class WorkerChannel : public ShmChannel {
  public:
-  WorkerChannel(Device& device, const std::shared_ptr<SharedRegion>& board, int worker, int server,
+  WorkerChannel(Device& device, const std::shared_ptr<SharedRegion>& region, int worker, int server,
                 std::shared_ptr<InProcessQueues> inside, const TransportOptions& options,
                 Timeline& timeline)
-      : ShmChannel(device, board, board->worker(worker), std::move(inside), options),
+      : ShmChannel(device, region, region->worker(worker), std::move(inside), options),
         timeline_(timeline) {
-    for (int s = 0; s < board->servers(); ++s) {
-      SharedRegion::Lane& lane = board->lane(worker, s);
+    for (int s = 0; s < region->servers(); ++s) {
+      SharedRegion::Lane& lane = region->lane(worker, s);
       if (s == server)
-        add_inside_peer(board->server(s), this->inside().to_worker, this->inside().to_server);
+        add_inside_peer(region->server(s), this->inside().to_worker, this->inside().to_server);
       else
-        add_peer(board->server(s), lane.to_worker, lane.to_server);
+        add_peer(region->server(s), lane.to_worker, lane.to_server);
     }
   }
 
   /// While it is blocked, receives messages. A server that takes no message may have sent an error
-  /// that says why, or may itself be waiting until this worker receives.
+  /// with the cause, or may itself be waiting until this worker receives.
   void send(int server, Message message) override {
     Peer& to = peer(server);
     const Kind kind = message.header.kind;
@@ -61,8 +61,8 @@ class WorkerChannel : public ShmChannel {
     return Received{server, std::move(*message)};
   }
 
-  /// A server ends when all workers have said that they are done, so a worker that still waits for
-  /// something would wait in vain.
+  /// A server ends when all workers are done. So a worker that still waits when the server has
+  /// ended would wait for ever.
   void check_peers() override {
     for (int server = 0; server < peers(); ++server)
       if (is_over(peer(server)))
@@ -74,11 +74,11 @@ class WorkerChannel : public ShmChannel {
 
 }  // namespace
 
-std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<SharedRegion> board,
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<SharedRegion> region,
                                         int worker, int server,
                                         std::shared_ptr<InProcessQueues> inside,
                                         const TransportOptions& options, Timeline& timeline) {
-  return std::make_unique<WorkerChannel>(device, board, worker, server, std::move(inside), options,
+  return std::make_unique<WorkerChannel>(device, region, worker, server, std::move(inside), options,
                                          timeline);
 }
 

@@ -14,8 +14,8 @@ namespace ringside::ps {
 
 /// A message as it travels through a ring: the values of its frames stay where they are.
 struct Record {
-  /// The release word of the message, which the receiver sets when it needs the frames no more. Of
-  /// no meaning for a message without frames.
+  /// The release word of the message, which the receiver sets when it needs the frames no more.
+  /// Unused for a message without frames.
   std::uint32_t release = 0;
   /// Asks the receiver to copy the frames at once, because it holds many others of this sender.
   bool copy = false;
@@ -25,7 +25,7 @@ struct Record {
 
 /// A queue of records for one sender and one receiver. Memory filled with zeros is an empty ring.
 /// No call blocks. Data of the other side is never trusted: sizes are checked, and nothing outside
-/// the ring is touched. Both sides ring each other's bells themselves.
+/// the ring is touched. The ring raises no bell: both sides do that themselves.
 class Ring {
  public:
   static constexpr std::size_t most_frames = 16;
@@ -33,7 +33,7 @@ class Ring {
   static constexpr std::uint32_t releases = 1024;
 
   /// Sender: puts the record into the ring. Returns false if the ring is full, and throws Error if
-  /// the receiver's count makes no sense.
+  /// the receiver's count is impossible.
   bool put(const Record& record);
   /// Sender: whether put() of a record of this size would succeed. Throws as put() does.
   bool has_room(std::size_t header_bytes, std::size_t frames) const;

@@ -9,16 +9,16 @@ namespace {
 
 class ServerChannel : public ShmChannel {
  public:
-  ServerChannel(Device& device, const std::shared_ptr<SharedRegion>& board, int server, int worker,
+  ServerChannel(Device& device, const std::shared_ptr<SharedRegion>& region, int server, int worker,
                 std::shared_ptr<InProcessQueues> inside, const TransportOptions& options)
-      : ShmChannel(device, board, board->server(server), std::move(inside), options),
+      : ShmChannel(device, region, region->server(server), std::move(inside), options),
         server_(server) {
-    for (int w = 0; w < board->workers(); ++w) {
-      SharedRegion::Lane& lane = board->lane(w, server);
+    for (int w = 0; w < region->workers(); ++w) {
+      SharedRegion::Lane& lane = region->lane(w, server);
       if (w == worker)
-        add_inside_peer(board->worker(w), this->inside().to_server, this->inside().to_worker);
+        add_inside_peer(region->worker(w), this->inside().to_server, this->inside().to_worker);
       else
-        add_peer(board->worker(w), lane.to_server, lane.to_worker);
+        add_peer(region->worker(w), lane.to_server, lane.to_worker);
     }
   }
 
@@ -69,7 +69,7 @@ class ServerChannel : public ShmChannel {
     }
   }
 
-  /// Tells a worker why its message is refused.
+  /// Sends a worker the reason for which its message is refused.
   void reject(int worker, const std::string& cause) {
     Message message;
     message.header.kind = Kind::error;
@@ -83,11 +83,12 @@ class ServerChannel : public ShmChannel {
 
 }  // namespace
 
-std::unique_ptr<Channel> open_server(Device& device, std::shared_ptr<SharedRegion> board,
+std::unique_ptr<Channel> open_server(Device& device, std::shared_ptr<SharedRegion> region,
                                      int server, int worker,
                                      std::shared_ptr<InProcessQueues> inside,
                                      const TransportOptions& options) {
-  return std::make_unique<ServerChannel>(device, board, server, worker, std::move(inside), options);
+  return std::make_unique<ServerChannel>(device, region, server, worker, std::move(inside),
+                                         options);
 }
 
 }  // namespace ringside::ps

@@ -17,7 +17,7 @@ namespace ringside::ps {
 /// disappears with the last rank.
 class SharedRegion {
  public:
-  /// The state that a worker or a server publishes. Zeros: it has not come.
+  /// The state that a worker or a server publishes. All zeros before it has joined.
   struct alignas(64) End {
     shm::Flag bell;  // raised when something may have changed for this end
     std::atomic<std::int32_t> process;
@@ -27,11 +27,11 @@ class SharedRegion {
     Ring to_server, to_worker;
   };
 
-  /// Makes the board of a run. The file stays open until this object ends, so that others can open
-  /// it.
+  /// Makes the region of a run. The file stays open until this object ends, so that other ranks can
+  /// open it.
   static std::shared_ptr<SharedRegion> create(int workers, int servers);
-  /// Maps the board whose address() is given. Throws Error if it is not there, or not of this many
-  /// workers and servers.
+  /// Maps the region whose address() is given. Throws Error if it does not exist, or is for another
+  /// number of workers or servers.
   static std::shared_ptr<SharedRegion> join(const std::string& address, int workers, int servers);
 
   /// For other ranks of this host.
@@ -55,7 +55,7 @@ class SharedRegion {
   bool spins_;
 };
 
-/// Whether the owner of an end is still there.
+/// A watch on the process that owns an end.
 class EndWatch {
  public:
   EndWatch() = default;
@@ -64,7 +64,7 @@ class EndWatch {
   ~EndWatch();
 
   /// Whether the end has closed or its process has ended, killed or not. False for an end that has
-  /// not come yet. Does not block.
+  /// not joined yet. Does not block.
   bool gone(const SharedRegion::End& end);
 
  private:

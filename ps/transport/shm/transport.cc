@@ -7,7 +7,7 @@
 namespace ringside::ps {
 namespace {
 
-constexpr const char* board_key = "ps.board";
+constexpr const char* board_key = "ps.region";
 
 std::shared_ptr<InProcessQueues> inside_of(const RankContext& context) {
   return context.shared ? context.shared->get<InProcessQueues>()
@@ -23,23 +23,24 @@ void check_device(Device& device) {
 
 class ShmTransport : public Transport {
  public:
-  /// Server 0 draws the run's token and makes the board.
+  /// Server 0 draws the run's token and makes the region.
   Connection listen(const RankContext& context, const TransportOptions& options) override {
     check_device(context.device);
     const RankPlan& self = context.self();
     const int workers = context.plan.world, servers = context.plan.servers;
-    std::shared_ptr<SharedRegion> board;
+    std::shared_ptr<SharedRegion> region;
     if (self.server == 0) {
-      board = SharedRegion::create(workers, servers);
+      region = SharedRegion::create(workers, servers);
       context.store.set(token_key, draw_token());
-      context.store.set(board_key, board->address());
+      context.store.set(board_key, region->address());
     } else {
-      board = SharedRegion::join(context.store.get(board_key, options.timeout_s), workers, servers);
+      region =
+          SharedRegion::join(context.store.get(board_key, options.timeout_s), workers, servers);
     }
     const std::uint64_t token = shared_token(context.store, options.timeout_s);
     const int colocated = context.shared ? self.worker : -1;
     auto channel =
-        open_server(context.device, board, self.server, colocated, inside_of(context), options);
+        open_server(context.device, region, self.server, colocated, inside_of(context), options);
     context.store.set(endpoint_key(self.server), "shm");
     return {std::move(channel), token};
   }
@@ -49,11 +50,11 @@ class ShmTransport : public Transport {
     const RankPlan& self = context.self();
     const int colocated = context.shared ? self.server : -1;
     const std::uint64_t token = shared_token(context.store, options.timeout_s);
-    auto board = SharedRegion::join(context.store.get(board_key, options.timeout_s),
-                                    context.plan.world, context.plan.servers);
+    auto region = SharedRegion::join(context.store.get(board_key, options.timeout_s),
+                                     context.plan.world, context.plan.servers);
     for (int server = 0; server < context.plan.servers; ++server)
       context.store.get(endpoint_key(server), options.timeout_s);
-    return {connect_worker(context.device, std::move(board), self.worker, colocated,
+    return {connect_worker(context.device, std::move(region), self.worker, colocated,
                            inside_of(context), options, context.timeline),
             token};
   }

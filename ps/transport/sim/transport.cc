@@ -24,32 +24,32 @@ class SimChannel : public Channel {
   ~SimChannel() override {
     end_.open = false;
     end_.received.clear();
-    for (const auto& [peer, line] : lines_) line->let_go_of_frames();
+    for (const auto& [peer, connection] : connections_) connection->let_go_of_frames();
   }
   SimChannel(const SimChannel&) = delete;
   SimChannel& operator=(const SimChannel&) = delete;
 
   void send(int peer, Message message) override {
     device_.catch_up();
-    SimConnection& line = line_to(peer, message.header.kind);
+    SimConnection& connection = connection_to(peer, message.header.kind);
     for (const Tensor& frame : message.frames)
       if (static_cast<std::int64_t>(frame.bytes()) > options_.max_frame_bytes)
         throw Error("a {} has a frame of {} bytes; at most {} are allowed",
                     name_of(message.header.kind), frame.bytes(), options_.max_frame_bytes);
-    if (!takes(line)) wait_until_it_takes(line, message.header.kind);
-    const double bytes = count(line, message);
+    if (!takes(connection)) wait_until_it_takes(connection, message.header.kind);
+    const double bytes = count(connection, message);
     const sim::MessageSpec& cost = device_.world().cluster().message;
-    spend(line, cost.send_us, cost.send_us_per_mb, bytes);
-    line.send(std::move(message), bytes);
+    spend(connection, cost.send_us, cost.send_us_per_mb, bytes);
+    connection.send(std::move(message), bytes);
   }
 
   bool try_send(int peer, Message message) override {
     device_.catch_up();
-    SimConnection* line = find_line(peer);
-    if (!line || !takes(*line)) return false;
-    // Last words cost no processor time, for which this end would have to wait.
-    const double bytes = count(*line, message);
-    line->send(std::move(message), bytes);
+    SimConnection* connection = find_connection(peer);
+    if (!connection || !takes(*connection)) return false;
+    // A last message takes no processor time, because this end would have to wait for it.
+    const double bytes = count(*connection, message);
+    connection->send(std::move(message), bytes);
     return true;
   }
 
@@ -62,7 +62,9 @@ class SimChannel : public Channel {
   Traffic traffic() const override { return traffic_; }
 
  protected:
-  static bool takes(const SimConnection& line) { return line.under_way() < high_water_mark; }
+  static bool takes(const SimConnection& connection) {
+    return connection.under_way() < high_water_mark;
+  }
 
   /// Blocks until `done()` is true or the timeout is over. Tests `done()` again when a message
   /// arrives and when a peer takes a message.
@@ -77,12 +79,13 @@ class SimChannel : public Channel {
     if (end_.received.empty()) return {};
     const std::unique_ptr<Parcel> parcel = std::move(end_.received.front());
     end_.received.pop_front();
-    SimConnection& line = *parcel->line;
-    line.taken();
+    SimConnection& connection = *parcel->connection;
+    connection.taken();
     const sim::MessageSpec& cost = device_.world().cluster().message;
-    spend(line, cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
+    spend(connection, cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
     traffic_.received += static_cast<std::int64_t>(parcel->bytes);
-    if (!find_line(line.from().id)) add_line(line.from().id, line.from());
+    if (!find_connection(connection.from().id))
+      add_connection(connection.from().id, connection.from());
     for (std::size_t i = 0; i < parcel->shapes.size(); ++i) {
       const FrameShape& shape = parcel->shapes[i];
       Tensor frame = device_.tensor(shape.shape, MemoryKind::communication, shape.dtype);
@@ -90,13 +93,13 @@ class SimChannel : public Channel {
         std::memcpy(frame.data<std::uint8_t>(), parcel->values[i].data(), frame.bytes());
       parcel->message.frames.push_back(std::move(frame));
     }
-    return Received{line.from().id, std::move(parcel->message)};
+    return Received{connection.from().id, std::move(parcel->message)};
   }
 
-  void add_line(int peer, End& to) { lines_[peer] = &wire_.line(end_, to); }
-  SimConnection* find_line(int peer) const {
-    const auto line = lines_.find(peer);
-    return line == lines_.end() ? nullptr : line->second;
+  void add_connection(int peer, End& to) { connections_[peer] = &wire_.connection(end_, to); }
+  SimConnection* find_connection(int peer) const {
+    const auto connection = connections_.find(peer);
+    return connection == connections_.end() ? nullptr : connection->second;
   }
   Inbox& inbox() { return inbox_; }
   End& end() const { return end_; }
@@ -105,12 +108,12 @@ class SimChannel : public Channel {
 
  private:
   /// Returns the connection to the peer. Throws Error if the peer never connected or has ended.
-  virtual SimConnection& line_to(int peer, Kind kind) = 0;
-  virtual void wait_until_it_takes(SimConnection& line, Kind kind) = 0;
+  virtual SimConnection& connection_to(int peer, Kind kind) = 0;
+  virtual void wait_until_it_takes(SimConnection& connection, Kind kind) = 0;
 
   /// Counts the message as sent, and returns its bytes: 0 within a rank.
-  double count(const SimConnection& line, const Message& message) {
-    if (line.within_rank()) return 0;
+  double count(const SimConnection& connection, const Message& message) {
+    if (connection.within_rank()) return 0;
     double bytes = static_cast<double>(encode(message).size());
     for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
     traffic_.sent += static_cast<std::int64_t>(bytes);
@@ -119,9 +122,10 @@ class SimChannel : public Channel {
 
   /// This end's own time on its core for a message through shared memory. Threads of one rank pass
   /// each other the message itself, but wake each other up as ends of a CPU's ranks do.
-  void spend(const SimConnection& line, double us, double us_per_mb, double bytes) {
+  void spend(const SimConnection& connection, double us, double us_per_mb, double bytes) {
     sim::World& world = device_.world();
-    if (line.through_memory() || (line.within_rank() && sim::shares_memory(world.cluster())))
+    if (connection.through_memory() ||
+        (connection.within_rank() && sim::shares_memory(world.cluster())))
       world.work(device_.place(), 1e-6 * (us + us_per_mb * bytes * 1e-6));
   }
 
@@ -129,7 +133,7 @@ class SimChannel : public Channel {
   Wire& wire_;
   End& end_;
   TransportOptions options_;
-  std::map<int, SimConnection*> lines_;  // to peers
+  std::map<int, SimConnection*> connections_;  // to peers
   Traffic traffic_;
   Inbox inbox_;
 };
@@ -139,30 +143,30 @@ class WorkerChannel : public SimChannel {
   WorkerChannel(sim::SimDevice& device, Wire& wire, End& end, const TransportOptions& options,
                 const std::vector<End*>& servers, Timeline& timeline)
       : SimChannel(device, wire, end, options), timeline_(timeline) {
-    for (End* server : servers) add_line(server->id, *server);
+    for (End* server : servers) add_connection(server->id, *server);
   }
 
  private:
-  SimConnection& line_to(int server, Kind) override {
-    if (SimConnection* line = find_line(server)) return *line;
+  SimConnection& connection_to(int server, Kind) override {
+    if (SimConnection* connection = find_connection(server)) return *connection;
     throw Error("worker {}: there is no server {}", end().id, server);
   }
 
-  /// Receives messages while it waits. A server that takes no message may have sent an error that
-  /// says why, or may itself be waiting until this worker receives.
-  void wait_until_it_takes(SimConnection& line, Kind kind) override {
+  /// Receives messages while it waits. A server that takes no message may have sent an error with
+  /// the cause, or may itself be waiting until this worker receives.
+  void wait_until_it_takes(SimConnection& connection, Kind kind) override {
     const double deadline = clock().now() + options().timeout_s;
     const auto span = timeline_.scope(
-        Activity::exposed, fmt::format("send {} to server {}", name_of(kind), line.to().id));
-    while (!takes(line)) {
+        Activity::exposed, fmt::format("send {} to server {}", name_of(kind), connection.to().id));
+    while (!takes(connection)) {
       wait_for_change(deadline - clock().now(),
-                      [&] { return takes(line) || !end().received.empty(); });
+                      [&] { return takes(connection) || !end().received.empty(); });
       const bool heard = inbox().keep_all(1, [this](int) { return receive_now(); });
-      if (!heard && !takes(line))
+      if (!heard && !takes(connection))
         throw Error(
             "server {} did not accept a {} message within {} s; raise train.timeout_s if the "
             "server is really busy for that long",
-            line.to().id, name_of(kind), options().timeout_s);
+            connection.to().id, name_of(kind), options().timeout_s);
     }
   }
 
@@ -174,23 +178,23 @@ class ServerChannel : public SimChannel {
   using SimChannel::SimChannel;
 
  private:
-  SimConnection& line_to(int worker, Kind kind) override {
-    SimConnection* line = find_line(worker);
-    if (!line) throw Error("server {}: worker {} never connected", end().id, worker);
-    if (!line->to().open)
+  SimConnection& connection_to(int worker, Kind kind) override {
+    SimConnection* connection = find_connection(worker);
+    if (!connection) throw Error("server {}: worker {} never connected", end().id, worker);
+    if (!connection->to().open)
       throw PeerGone(worker, fmt::format("server {}: worker {} has ended before it received the "
                                          "reply to its {}",
                                          end().id, worker, name_of(kind)));
-    return *line;
+    return *connection;
   }
 
-  void wait_until_it_takes(SimConnection& line, Kind kind) override {
-    wait_for_change(options().timeout_s, [&] { return takes(line); });
-    if (!takes(line))
+  void wait_until_it_takes(SimConnection& connection, Kind kind) override {
+    wait_for_change(options().timeout_s, [&] { return takes(connection); });
+    if (!takes(connection))
       throw Error(
           "server {}: worker {} did not accept the reply to its {} within {} s; raise "
           "train.timeout_s if the worker really computes for that long",
-          end().id, line.to().id, name_of(kind), options().timeout_s);
+          end().id, connection.to().id, name_of(kind), options().timeout_s);
   }
 };
 

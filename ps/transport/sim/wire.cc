@@ -9,7 +9,8 @@ namespace ringside::ps {
 namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-constexpr double header_bytes = 128;  // about what moves of a message whose frames stay in place
+constexpr double header_bytes =
+    128;  // about the bytes that move for a message whose frames stay in place
 
 /// The place where the I/O threads of a rank run.
 sim::Place cpu_of(const sim::ClusterSpec& cluster, sim::Place place) {
@@ -24,7 +25,7 @@ double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, 
                               from.machine == to.machine && from.device >= 0 && to.device >= 0;
   if (by_copy_engine) return device_of(cluster, from.machine).launch_us * 1e-6;
   const sim::MessageSpec& cost = cluster.message;
-  if (cost.network_us > 0) {  // what goes through shared memory does not come here
+  if (cost.network_us > 0) {  // messages through shared memory do not come here
     const bool leaves = from.machine != to.machine;
     us = leaves ? cost.network_us : cost.loopback_us;
     us_per_mb = leaves ? cost.network_us_per_mb : cost.loopback_us_per_mb;
@@ -106,13 +107,13 @@ void Io::wait_for_start() {
   while (!inbox_) started_->wait(for_ever);
 }
 
-void Io::prepare(SimConnection& line, double bytes) {
-  to_send_.push_back({&line, bytes});
+void Io::prepare(SimConnection& connection, double bytes) {
+  to_send_.push_back({&connection, bytes});
   to_send_changed_->notify_all();
 }
 
 void Io::start(Io& receiver, Parcel& parcel) {
-  const double bytes = parcel.line->through_memory() ? header_bytes : parcel.bytes;
+  const double bytes = parcel.connection->through_memory() ? header_bytes : parcel.bytes;
   world_.post(*receiver.inbox_, place_, bytes, &parcel, now() - parcel.ready_at);
 }
 
@@ -122,26 +123,26 @@ void Io::run_sending() {
     while (to_send_.empty()) to_send_changed_->wait(for_ever);
     const Task task = to_send_.front();
     to_send_.pop_front();
-    const double spent = seconds(world_.cluster(), place_, task.line->to().io->place_, cost.send_us,
-                                 cost.send_us_per_mb, task.bytes);
+    const double spent = seconds(world_.cluster(), place_, task.connection->to().io->place_,
+                                 cost.send_us, cost.send_us_per_mb, task.bytes);
     world_.work(cpu_, spent);
-    task.line->ready();
+    task.connection->ready();
   }
 }
 
-/// This loop must not wait for the receiver's CPU, because the next message on a line starts only
-/// after this loop has taken in the previous message.
+/// This loop must not wait for the receiver's CPU, because the next message on a connection starts
+/// only after this loop has taken in the previous message.
 void Io::run_arriving() {
   inbox_ = world_.make_inbox(place_);
   started_->notify_all();
   for (;;) {
     const auto* parcel = std::any_cast<Parcel*>(*inbox_->receive(for_ever));
-    SimConnection& line = *parcel->line;
-    if (line.through_memory()) {
-      line.deliver(line.arrive());
+    SimConnection& connection = *parcel->connection;
+    if (connection.through_memory()) {
+      connection.deliver(connection.arrive());
       continue;
     }
-    arrived_.push_back(line.arrive());
+    arrived_.push_back(connection.arrive());
     arrived_changed_->notify_all();
   }
 }
@@ -152,11 +153,11 @@ void Io::run_receiving() {
     while (arrived_.empty()) arrived_changed_->wait(for_ever);
     std::unique_ptr<Parcel> parcel = std::move(arrived_.front());
     arrived_.pop_front();
-    SimConnection& line = *parcel->line;
-    const double spent = seconds(world_.cluster(), line.from().io->place_, place_, cost.receive_us,
-                                 cost.receive_us_per_mb, parcel->bytes);
+    SimConnection& connection = *parcel->connection;
+    const double spent = seconds(world_.cluster(), connection.from().io->place_, place_,
+                                 cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
     world_.work(cpu_, spent);
-    line.deliver(std::move(parcel));
+    connection.deliver(std::move(parcel));
   }
 }
 
@@ -176,10 +177,10 @@ End& Wire::open(sim::World& world, sim::Place place, int rank, int id, bool has_
   return end;
 }
 
-SimConnection& Wire::line(End& from, End& to) {
-  auto& line = lines_[{&from, &to}];
-  if (!line) line = std::make_unique<SimConnection>(from, to);
-  return *line;
+SimConnection& Wire::connection(End& from, End& to) {
+  auto& connection = connections_[{&from, &to}];
+  if (!connection) connection = std::make_unique<SimConnection>(from, to);
+  return *connection;
 }
 
 void Wire::announce(End& server) {

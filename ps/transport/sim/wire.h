@@ -1,4 +1,5 @@
-// Moves messages between simulated ranks. Only the simulated transport includes this file.
+// The movement of messages between simulated ranks. Only the simulated transport includes this
+// file.
 #pragma once
 
 #include <deque>
@@ -17,7 +18,7 @@ class Io;
 
 /// A message on its way.
 struct Parcel {
-  SimConnection* line = nullptr;
+  SimConnection* connection = nullptr;
   Message message;
   double bytes = 0;     // header and frames, as they travel
   double ready_at = 0;  // when the sender's CPU had finished its part
@@ -60,13 +61,13 @@ class SimConnection {
   /// `bytes` are those of header and frames. Through shared memory the caller has spent the
   /// sender's CPU time before, and the taker spends the receiver's.
   void send(Message message, double bytes);
-  /// Says that the sender's CPU has finished its part of the next message.
+  /// Notes that the sender's CPU has finished its part of the next message.
   void ready();
   /// Called when the last byte of the travelling message has arrived. Returns the message.
   std::unique_ptr<Parcel> arrive();
   /// Hands a message to the receiving end.
   void deliver(std::unique_ptr<Parcel> parcel);
-  /// Says that the peer has taken a message.
+  /// Notes that the peer has taken a message.
   void taken();
   /// Lets the messages on their way drop all references to the sender's memory.
   void let_go_of_frames();
@@ -83,7 +84,7 @@ class SimConnection {
 
 /// A rank's I/O threads, as services of the world. The first spends the CPU time of sending, the
 /// second the CPU time of receiving. The third spends no time: when a message has arrived, it
-/// starts the next message on the same line.
+/// starts the next message on the same connection.
 class Io {
  public:
   Io(sim::World& world, int rank, sim::Place place);
@@ -94,8 +95,8 @@ class Io {
   void wait_for_start();
   double now() const { return world_.now(); }
 
-  /// Queues the CPU's part of sending; when it is done the next message of `line` is ready.
-  void prepare(SimConnection& line, double bytes);
+  /// Queues the CPU's part of sending; when it is done the next message of `connection` is ready.
+  void prepare(SimConnection& connection, double bytes);
   /// Starts the flow of a message to `receiver`. The message's latency counts from the moment when
   /// it was ready.
   void start(Io& receiver, Parcel& parcel);
@@ -106,7 +107,7 @@ class Io {
   void run_receiving();
 
   struct Task {
-    SimConnection* line;
+    SimConnection* connection;
     double bytes;
   };
 
@@ -120,14 +121,14 @@ class Io {
   std::unique_ptr<sim::Event> arrived_changed_;
 };
 
-/// All ends of a world and the lines between them. They live as long as the world, because messages
-/// may still be on their way to an end that is closed.
+/// All ends of a world and the connections between them. They live as long as the world, because
+/// messages may still be on their way to an end that is closed.
 class Wire {
  public:
   /// Makes a new end; blocks as Io::wait_for_start() does.
   End& open(sim::World& world, sim::Place place, int rank, int id, bool has_values,
             bool maps_memory);
-  SimConnection& line(End& from, End& to);
+  SimConnection& connection(End& from, End& to);
 
   /// From now on find() finds server `id`.
   void announce(End& server);
@@ -137,7 +138,7 @@ class Wire {
  private:
   std::map<int, std::unique_ptr<Io>> ios_;  // by rank
   std::vector<std::unique_ptr<End>> ends_;
-  std::map<std::pair<End*, End*>, std::unique_ptr<SimConnection>> lines_;
+  std::map<std::pair<End*, End*>, std::unique_ptr<SimConnection>> connections_;
   std::map<int, End*> servers_;
   std::unique_ptr<sim::Event> announced_;
 };

@@ -1,80 +1,75 @@
-// Streams of bytes between processes that know each other by keys (ps/transport/zmq/keys.h), on any
-// host. Each end of a stream is a local stream socket; a thread carries its bytes, encrypted, over
-// ZeroMQ with CURVE, in which both sides prove that they have their keys.
+// Streams of bytes between processes on any host. Each end of a stream is a socket of the system.
+// Streams between processes that know each other by keys (ps/transport/zmq/keys.h) have local
+// sockets, whose bytes a thread carries, encrypted, over ZeroMQ with CURVE.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "ps/protocol/transport.h"
+
 namespace ringside::ps {
 
+/// The owner of the key with which a connection was made.
+struct KeyHolder {
+  bool server = false;
+  int worker = -1;  // unless the key is the servers'
+  bool operator==(const KeyHolder&) const = default;
+};
+
+struct AcceptedStream {
+  int socket = -1;                    // owned by the holder of the stream
+  std::optional<KeyHolder> holder{};  // none without keys
+};
+
+/// Accepts streams.
+class StreamListener {
+ public:
+  virtual ~StreamListener() = default;
+  virtual int port() const = 0;
+  /// A file that can be read while a stream waits to be accepted.
+  virtual int file() const = 0;
+  /// The next stream; none if none waits. Throws Error that says why a stream was refused, which is
+  /// then closed, or why all have ended.
+  virtual std::optional<AcceptedStream> accept() = 0;
+  /// The number of connections that ended without a key.
+  virtual std::size_t strangers() const = 0;
+  /// Stops accepting connections.
+  virtual void close() = 0;
+};
+
+/// A stream to a listener.
+class StreamLink {
+ public:
+  virtual ~StreamLink() = default;
+  /// The socket, which the caller owns from now on. It ends when the listener's side ends.
+  virtual int release_socket() = 0;
+};
+
 struct KeyedAddress {
-  std::string host{};  // an IPv4 address
-  int port = 0;
-  /// For errors: who listens, the option that sets the port, and what to do if nobody is there.
-  std::string listener = "the listener", port_option = "port", remedy = "look whether it has begun";
-  /// The folder of the keys, or the text of draw_keys().
-  std::string keys{}, drawn_keys{};
+  /// Of tcp: the port and its option, the IPv4 address, and the keys.
+  TransportOptions options{};
+  /// For errors: who listens, and what to do if nobody is there.
+  std::string listener = "the listener", remedy = "look whether it has begun";
   /// After how many seconds without an answer of the other host's system a stream ends.
   double unheard_s = 60;
 };
 
-/// Takes in whoever has the key of one of the workers or of the servers, and proves to have the
-/// servers' key itself. Others are cut before anything that they say is read, and keep nobody out
-/// (UnprovenConnections). Thread-safe.
-class KeyedListener {
- public:
-  /// Takes in workers 0 to `workers` - 1, and no more than `most_streams` streams at once. Port 0:
-  /// any free port. Throws Error if a key cannot be read or the address cannot be had.
-  KeyedListener(const KeyedAddress& address, int workers, int most_streams);
-  /// Blocks until what was written to the streams has left, three seconds at most.
-  ~KeyedListener();
-  KeyedListener(const KeyedListener&) = delete;
-  KeyedListener& operator=(const KeyedListener&) = delete;
+/// Takes in holders of the keys of workers 0 to `workers` - 1 and of the servers, no more than
+/// `most_streams` streams at once, and proves to have the servers' key itself. Others are cut
+/// before anything that they say is read, and keep nobody out (UnprovenConnections). Port 0: any
+/// free port. The listener is thread-safe; its destructor blocks until what was written to the
+/// streams has left, three seconds at most. Throws Error if a key cannot be read or the address
+/// cannot be had.
+std::unique_ptr<StreamListener> listen_with_keys(const KeyedAddress& address, int workers,
+                                                 int most_streams);
 
-  int port() const;
-  /// A file that can be read while a stream waits to be accepted.
-  int file() const;
-
-  /// The number by which servers are known: the first that is no worker's.
-  int server_member() const;
-  struct Stream {
-    int socket = -1;  // the caller owns it
-    int member = 0;   // a worker, or server_member()
-  };
-  /// The next stream; none if no stream waits. Throws Error that says why a stream was refused, or
-  /// why all have ended.
-  std::optional<Stream> accept();
-  /// The number of connections that ended without a key.
-  std::size_t strangers() const;
-  /// Stops accepting connections.
-  void close();
-
- private:
-  class Carrier;
-  std::unique_ptr<Carrier> carrier_;
-};
-
-/// A stream to a listener.
-class KeyedStream {
- public:
-  /// Connects with the key pair `name` of the folder (worker_key() or server_key), and tries again
-  /// while nobody listens. Throws Error after `timeout_s`, and at once if either side does not
-  /// accept the other's key.
-  KeyedStream(const KeyedAddress& address, const std::string& name, double timeout_s);
-  /// Blocks until what was written has left, three seconds at most.
-  ~KeyedStream();
-  KeyedStream(const KeyedStream&) = delete;
-  KeyedStream& operator=(const KeyedStream&) = delete;
-
-  /// The socket, which the caller owns from now on. It ends when the listener's side ends.
-  int release_socket();
-
- private:
-  class Carrier;
-  std::unique_ptr<Carrier> carrier_;
-};
+/// Connects with the key pair `name` of the folder (worker_key() or server_key), and tries again
+/// while nobody listens. The destructor of the link blocks until what was written has left, three
+/// seconds at most. Throws Error after `timeout_s`, and at once if either side does not accept the
+/// other's key.
+std::unique_ptr<StreamLink> connect_with_key(const KeyedAddress& address, const std::string& name,
+                                             double timeout_s);
 
 }  // namespace ringside::ps

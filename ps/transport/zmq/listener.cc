@@ -17,6 +17,7 @@
 #include <limits>
 #include <system_error>
 #include <utility>
+#include <zmq.hpp>
 
 #include "core/base/error.h"
 #include "core/base/loopback.h"
@@ -137,8 +138,9 @@ void Listener::listen_on_tcp(const TransportOptions& options, std::int64_t port,
                 host, std::strerror(errno), options.port_option, any);
   if (getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     throw failed(name, "cannot tell the port");
-  endpoint_ = fmt::format("tcp://{}:{}", options.advertise.empty() ? host : options.advertise,
-                          ntohs(address.sin_port));
+  port_ = ntohs(address.sin_port);
+  endpoint_ =
+      fmt::format("tcp://{}:{}", options.advertise.empty() ? host : options.advertise, port_);
 }
 
 void Listener::accept_for(zmq::socket_t& router) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <zmq.hpp>
 
 #include "ps/protocol/transport.h"
+
+namespace zmq {
+class socket_t;
+}
 
 namespace ringside::ps {
 
@@ -51,6 +54,8 @@ class Listener {
 
   /// The address to which a worker connects.
   const std::string& endpoint() const { return endpoint_; }
+  /// The port on tcp.
+  int port() const { return port_; }
   /// The listening socket, which can be read while a newcomer waits.
   int file() const { return socket_.get(); }
   /// From now on ZeroMQ accepts connections for `router`. Until then the system keeps them waiting.
@@ -76,6 +81,7 @@ class Listener {
   Descriptor socket_;  // the listening socket; ZeroMQ has a duplicate
   Descriptor name_;    // ipc: leads to the socket
   std::string endpoint_;
+  int port_ = 0;
   bool tcp_ = false, open_ = true, dropping_ = false;
 };
 

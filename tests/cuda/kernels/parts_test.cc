@@ -1,5 +1,5 @@
-// Tests the GPU's own kernels for what cuBLASLt or cuDNN does not offer, and plain attention and
-// plain convolution with workspaces of bounded size.
+// Tests of our kernels for operations that cuBLASLt or cuDNN does not offer, and of plain attention
+// and plain convolution with workspaces of bounded size.
 #include <gtest/gtest.h>
 
 #include "core/device/cuda/kernels/activation.h"

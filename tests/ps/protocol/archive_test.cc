@@ -88,7 +88,7 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
   EXPECT_EQ(refusal(bytes), "message header: not a header of Ringside");
   bytes = sample_bytes();
   bytes[version_at] = std::byte{9};
-  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program speaks 2");
+  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program has 2");
 }
 
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {

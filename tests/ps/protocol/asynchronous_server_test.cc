@@ -1,4 +1,4 @@
-// What asynchronous servers compute: corrected gradients, a centre, and means without lost workers.
+// Results of asynchronous servers: corrected gradients, a centre, and means without lost workers.
 #include <gmock/gmock.h>
 
 #include "tests/ps/server_fixture.h"
@@ -138,7 +138,7 @@ TEST_F(AsynchronousServerTest, SspWithoutALostWorkerTakesTheMeanOfTheOthers) {
   EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.3f - 0.6f)));
 }
 
-TEST_F(AsynchronousServerTest, NobodyReadsBetweenUpdatesThatOneLossAllows) {
+TEST_F(AsynchronousServerTest, NoReadIsBetweenUpdatesThatOneLossAllows) {
   ParameterServer server(model_, chunks_, *device_,
                          plain(2, {.consistency = Consistency::ssp, .staleness_bound = 1}));
   server.handle(0, push_of(0, 0, 0, 1));
@@ -168,7 +168,7 @@ class BackupWorkers : public AsynchronousServerTest {
 TEST_F(BackupWorkers, GoOnAfterOneHasDiedInMidPush) {
   ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
   die_in_mid_push(server);
-  // The newest version that worker 2 has read is 2, so nobody can push an update 1 any more.
+  // The newest version that worker 2 has read is 2, so no worker can push an update 1 any more.
   server.handle(2, push_of(2, 0, 2, 1));
   const Replies replies = server.handle(2, push_of(2, 1, 2, 1));
   const Message& late = reply_to(0, replies);
@@ -186,14 +186,14 @@ TEST_F(BackupWorkers, RefuseAStepThatTheRunDoesNotHave) {
   EXPECT_EQ(refusal(server, 1, push_of(1, 0, 9, 1)), "");
 }
 
-TEST_F(BackupWorkers, WaitForNobodyWhoIsDone) {
+TEST_F(BackupWorkers, DoNotWaitForWorkersThatAreDone) {
   ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
   die_in_mid_push(server);
   const Replies replies = server.handle(2, testing::message_of(token, Kind::finish, 2, 0));
   EXPECT_EQ(reply_to(0, replies).header.version, 2);
 }
 
-TEST_F(BackupWorkers, LeaveOutAnUpdateThatNobodyCanMake) {
+TEST_F(BackupWorkers, LeaveOutAnUpdateThatNoWorkerCanMake) {
   ParameterServer server(model_, chunks_, *device_, plain(4, {.backup_workers = 2}));
   const std::vector<float> initial = read(server, 1);
   for (const int worker : {0, 1}) server.handle(worker, push_of(worker, 0, 0, 1));

@@ -16,7 +16,7 @@ using testing::complaint;
 
 constexpr std::uint64_t client_token = 9;
 
-/// What was sent, and what there is to receive.
+/// The messages that were sent, and those to receive.
 struct Wire {
   struct Sent {
     int server;
@@ -236,7 +236,7 @@ TEST_F(ClientTest, ThrowsWhatAServerRefuses) {
   EXPECT_EQ(complaint([&] { client->progress(); }), "server 1: worker 1 is silent");
 }
 
-TEST_F(ClientTest, ThrowsForRepliesThatNobodyAsked) {
+TEST_F(ClientTest, ThrowsForRepliesWithoutARequest) {
   const auto client = make_client();
   Message stray = pull(0);
   stray.header.token = client_token;

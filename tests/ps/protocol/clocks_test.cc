@@ -59,7 +59,7 @@ TEST(Clocks, WithSspAWorkerIsAtMostTheBoundAhead) {
   EXPECT_THROW(clocks.push(0, 5, 0, 3), Error) << "no step is left out";
 }
 
-TEST(Clocks, NobodyWaitsForAWorkerThatHasLeft) {
+TEST(Clocks, DoNotWaitForAWorkerThatHasLeft) {
   const auto ssp = make_policy({.consistency = Consistency::ssp, .staleness_bound = 2}, 3);
   Clocks clocks(*ssp, 3);
   clocks.push(0, 0, 0, 0);

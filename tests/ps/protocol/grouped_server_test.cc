@@ -66,7 +66,7 @@ TEST_F(GroupedServerTest, UpdatesAChunkWithTheGradientsOfItsWorkers) {
 TEST_F(GroupedServerTest, AddsUpSeveralPushesOfAStep) {
   ServerConfig twice = config(2);
   twice.pushes = 2;
-  // Worker 0 alone pushes chunk 0, and worker 1, of whom the server hears nothing, comes after it.
+  // Worker 0 alone pushes chunk 0; worker 1, from which the server gets no message, comes after it.
   ParameterServer server(model_, {chunks_[0]}, *device_, twice);
   const auto reply_to_push = [&](std::int64_t micro_batch) {
     Message message = push(0, 0, micro_batch);  // another gradient for each

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t max_elements = max_chunk_bytes / 4;
 
-/// Expects what must hold for all sizes of units and all numbers of servers.
+/// Checks the properties that hold for all sizes of units and all numbers of servers.
 void expect_partition(const std::vector<std::int64_t>& units, int servers) {
   const std::vector<Chunk> chunks = partition(units, servers);
   std::int64_t next = 0, largest = 0;

@@ -1,4 +1,4 @@
-// What a server keeps in memory, and how it measures its updates.
+// The memory of a server, and the measurement of its updates.
 #include <utility>
 
 #include "tests/ps/server_fixture.h"

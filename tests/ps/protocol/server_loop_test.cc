@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t service_token = 5;
 
-/// A channel to two workers, which greet the server and say what the test tells them to say.
+/// A channel to two workers, which greet the server and send the messages of the test.
 class Script : public Channel {
  public:
   explicit Script(std::string greeting) : greeting_(std::move(greeting)) {}
@@ -28,7 +28,7 @@ class Script : public Channel {
     lines_.push_back({worker, std::move(hello)});
     greeted_.insert(worker);
   }
-  /// A message that somebody else has signed.
+  /// A message that is signed by another sender.
   void relays(int worker, Message message) { lines_.push_back({worker, std::move(message)}); }
   void says(int worker, Kind kind, std::int64_t step = 0, double scalar = 0) {
     if (!greeted_.contains(worker)) greets(worker, greeting_);

@@ -1,4 +1,4 @@
-// What a server refuses, and how workers leave it.
+// Refusals of a server, and the leave of workers.
 #include "tests/ps/server_fixture.h"
 
 namespace ringside::ps {

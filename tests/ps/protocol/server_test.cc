@@ -1,4 +1,4 @@
-// How a server answers gradients, pulls and sums.
+// A server's answers to gradients, pulls and sums.
 #include <algorithm>
 #include <array>
 

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Goes on, and returns what came: the range, then the event.
+/// Goes on, and returns the visited events: the range, then the event.
 std::vector<std::string> coming(ReplayOrder& walk) {
   std::vector<std::string> events;
   walk.go_on([&](std::size_t range, const RangeEvent& event) {

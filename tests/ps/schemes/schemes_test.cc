@@ -129,7 +129,7 @@ TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
                 run_all(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
 }
 
-/// What holds however messages travel.
+/// Properties that hold for every transport.
 class OverTransports : public ::testing::TestWithParam<TransportKind> {};
 INSTANTIATE_TEST_SUITE_P(Runs, OverTransports,
                          ::testing::Values(TransportKind::shm, TransportKind::ipc),
@@ -187,7 +187,7 @@ TEST_P(OverTransports, TrafficOfPsIsTheGradientFromWorkersAndTheValuesFromServer
                    1.5 * parameters);
 }
 
-TEST_P(OverTransports, TrafficOfPsBesideLeavesOutWhatStaysInTheRank) {
+TEST_P(OverTransports, TrafficOfColocatedPsLeavesOutWhatStaysInTheRank) {
   const RunPlan plan = larger(tiny_plan(2, 2, true, 1));
   const PsOptions options{.placement = Placement::colocated, .transport = GetParam()};
   const auto results = run_all(plan, options);
@@ -242,7 +242,7 @@ TEST_P(OverTransports, TrafficOfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
   }
 }
 
-TEST(MinimumBytes, OfPsBesideIsThatOfARingWithAServerForEachWorker) {
+TEST(MinimumBytes, OfColocatedPsIsThatOfARingWithAServerForEachWorker) {
   const PsOptions colocated{.placement = Placement::colocated};
   EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 4, .servers = 4, .parameter_bytes = 100}, colocated),
                    2 * 3 / 4.0 * 100);
@@ -366,7 +366,7 @@ TEST(Failures, AWorkerOfAnotherPlanIsRefusedAndBothSidesSayWhy) {
   }
 }
 
-TEST_P(OverTransports, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
+TEST_P(OverTransports, AWorkerThatDoesNotComeKeepsNoRankWaiting) {
   RunPlan plan = tiny_plan(2, 1, false, 1);
   plan.train.timeout_s = 0.3;
   const PsOptions options{.servers = 1, .transport = GetParam()};

@@ -36,8 +36,9 @@ struct SimulatedCase {
   int machines = 1;
 };
 void PrintTo(const SimulatedCase& c, std::ostream* out) {
-  *out << c.world << " workers, " << c.servers << " servers " << (c.colocated ? "beside, " : ", ")
-       << c.micro_batches << " micro-batches, " << c.machines << " machines";
+  *out << c.world << " workers, " << c.servers << " servers "
+       << (c.colocated ? "colocated, " : ", ") << c.micro_batches << " micro-batches, "
+       << c.machines << " machines";
 }
 
 class SimulatedPs : public ::testing::TestWithParam<SimulatedCase> {};
@@ -120,7 +121,7 @@ TEST(SimulatedFailures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
   expect_that_all_simulated_end(tiny_plan(2, 1, true, 1), DpOptions{});
 }
 
-TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
+TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNoRankWaiting) {
   const RunPlan plan = tiny_plan(2, 1, false, 1);
   const PsOptions options{.servers = 1};
   const Simulated run = simulate_ranks(

@@ -1,4 +1,5 @@
-// Which parts of the model the members of a group push, where they are kept, and what that sends.
+// The parts of the model that members of a group push, the servers that keep them, and the bytes
+// sent.
 #include "ps/schemes/sum_group.h"
 
 #include <gmock/gmock.h>
@@ -85,7 +86,7 @@ TEST_F(ChunksOfGroups, CoverTheModelAndLieInThePartOfTheirMember) {
   }
 }
 
-TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThem) {
+TEST_F(ChunksOfGroups, LieOnServersColocatedWithTheirWorkers) {
   for (const Chunk& chunk :
        chunks({.servers = 8, .placement = Placement::colocated, .sum_group = 2}))
     EXPECT_TRUE(chunk.is_of(chunk.server)) << chunk.begin;
@@ -103,7 +104,7 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThem) {
 
 /// A server keeps its share of the model, and of it what the worker pushes beside which it is, as
 /// far as others do not keep the same part.
-TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany) {
+TEST_F(ChunksOfGroups, LieOnServersColocatedWithTheirWorkersIfMembersHaveUnequallyMany) {
   const auto model = static_cast<double>(model_.parameter_count());
   for (const int group : {2, 4, 8})
     for (const int servers : {1, 2, 3, 5, 7}) {
@@ -124,7 +125,7 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany
     }
 }
 
-TEST(WorkersBeside, AreEvenlySpacedAndSpreadOverTheMembersOfGroups) {
+TEST(WorkersWithServers, AreEvenlySpacedAndSpreadOverTheMembersOfGroups) {
   EXPECT_THAT(workers_with_servers(2, 4, 1), ElementsAre(0, 2));
   EXPECT_THAT(workers_with_servers(3, 8, 1), ElementsAre(0, 2, 5));
   EXPECT_THAT(workers_with_servers(2, 4, 2), ElementsAre(0, 3));
@@ -168,7 +169,7 @@ TEST(LeastBytesOfGroups, AreThoseWithinTheGroupAndAPartToServers) {
   EXPECT_DOUBLE_EQ(least(Placement::colocated, 8), 1200 + 100 + 100);
   // A server of 400 bytes keeps all of it; workers without a server push all.
   EXPECT_DOUBLE_EQ(least(Placement::colocated, 2), 1200 + 600);
-  // 50 bytes beside every worker, 400 on the dedicated server.
+  // 50 bytes on each colocated server, 400 on the dedicated one.
   EXPECT_DOUBLE_EQ(least(Placement::mixed, 1), 1200 + 150 + 50);
 }
 

@@ -1,4 +1,4 @@
-// What a worker is told whom a server does not admit.
+// The errors of a worker that a server does not admit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class HandshakeTest : public ::testing::Test {
             .keys = folder,
             .timeout_s = patience_s};
   }
-  /// What worker 1 is told while it waits for an answer; "nothing" if it is told nothing.
+  /// The error of worker 1 while it waits for an answer; "nothing" if there is none.
   std::string told(const Host& host, const TransportOptions& options,
                    const ps::Run& its_run = run) {
     return complaint([&] {

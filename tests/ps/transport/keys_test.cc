@@ -21,7 +21,7 @@ using testing::complaint;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// What `work` complains of while no file may grow.
+/// The error of `work` while no file may grow.
 template <class Work>
 std::string with_full_disk(Work work) {
   const auto before = std::signal(SIGXFSZ, SIG_IGN);

@@ -1,4 +1,4 @@
-// What a server does about strangers with plain sockets.
+// A server and strangers with plain sockets.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -117,7 +117,7 @@ TEST(Strangers, FewConnectionsAreKeptOfAProcessWithFewDescriptors) {
   EXPECT_EQ(most_unproven(0), 8u);
 }
 
-TEST(Strangers, NobodyCanConnectOnceAllWorkersHaveCome) {
+TEST(Strangers, CannotConnectOnceAllWorkersHaveCome) {
   const TransportOptions options{.transport = TransportKind::tcp};
   Host host(options);
   const Descriptor before(connect_to(host.endpoint(), 1000));

@@ -1,4 +1,4 @@
-// What channels through shared memory do beyond what every transport does.
+// Behaviour of channels through shared memory besides that of every transport.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -126,7 +126,7 @@ TEST(ShmChannel, AWorkerOfAnotherVersionEndsTheRunOnBothSides) {
   header.at(version_at) = std::byte{9};
   EXPECT_TRUE(pair.to_server().put({0, false, {}, header}));
   EXPECT_EQ(complaint([&] { pair.server->receive(patience_s); }),
-            "server 0 refuses worker 0: message header: version is 9, but this program speaks 2; "
+            "server 0 refuses worker 0: message header: version is 9, but this program has 2; "
             "start all ranks with the same program");
   const auto told = pair.worker->receive(patience_s);
   ASSERT_TRUE(told);
@@ -198,8 +198,8 @@ TEST(ShmChannel, MemoryThatHasGrownIsReadToo) {
   EXPECT_TRUE(reads(old, before)) << "the mapping of then shows the same memory";
 }
 
-/// Who reads beyond the end of a mapped file is killed by SIGBUS.
-TEST(ShmChannel, NobodyCanCutTheMemoryThatAPeerReads) {
+/// A process that reads beyond the end of a mapped file is killed by SIGBUS.
+TEST(ShmChannel, TheMemoryThatAPeerReadsCannotBeCut) {
   Pair pair;
   const Tensor frame = counting(*pair.worker_device, {100});
   const int file = frame.buffer()->address().file;

@@ -1,4 +1,4 @@
-// What messages cost in a simulated world.
+// The time of messages in a simulated world.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

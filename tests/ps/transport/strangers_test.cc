@@ -1,4 +1,4 @@
-// What a server does about strangers that speak ZeroMQ's language.
+// A server and strangers that speak ZeroMQ's protocol.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using testing::message_of;
 using testing::patience_s;
 using testing::run;
 
-/// A socket of somebody who has only ZeroMQ and the server's address. `prepare` sets its
+/// A socket of a stranger that has only ZeroMQ and the server's address. `prepare` sets its
 /// credentials.
 class Stranger {
  public:
@@ -138,7 +138,7 @@ class Keys : public ::testing::Test {
       .transport = TransportKind::tcp, .address = "127.0.0.1", .keys = folder_};
 };
 
-TEST_F(Keys, WithoutAKeyAndWithAnotherKeyNobodyIsAdmitted) {
+TEST_F(Keys, WithoutAKeyAndWithAnotherKeyNoStrangerIsAdmitted) {
   Host host(options_);
   EXPECT_EQ(refused(host.endpoint(), without_credentials), crowd);
   EXPECT_EQ(refused(host.endpoint(), of_no_worker), crowd) << "the secret is no key";
@@ -182,7 +182,7 @@ TEST(Strangers, AWorkerOfAnotherVersionEndsTheRun) {
   header.at(version_at) = std::byte{9};
   socket.send(zmq::buffer(header));
   EXPECT_EQ(complaint([&] { server.channel->receive(patience_s); }),
-            "server 0 refuses worker 1: message header: version is 9, but this program speaks 2; "
+            "server 0 refuses worker 1: message header: version is 9, but this program has 2; "
             "start all ranks with the same program");
   zmq::message_t answer;
   ASSERT_TRUE(socket.recv(answer)) << "which the worker cannot read, and so says the same";

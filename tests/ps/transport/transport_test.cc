@@ -1,4 +1,4 @@
-// What every transport does.
+// The behaviour of every transport.
 #include "ps/transport/shm/transport.h"
 #include "ps/transport/sim/transport.h"
 #include "ps/transport/zmq/transport.h"
@@ -33,7 +33,7 @@ std::unique_ptr<Transport> transport_of(World world) {
   return world == World::simulated ? sim_transport() : zmq_transport();
 }
 
-/// What a test's code for one worker or one server works with.
+/// The objects of a test's code for one worker or one server.
 struct Party {
   const RankContext& context;
   Channel& channel;
@@ -43,10 +43,10 @@ struct Party {
 using Play = std::function<void(Party&)>;
 
 /// The workers and servers of one run, each on a thread or an actor of its own. All channels stay
-/// open until everybody is through.
-class Meeting {
+/// open until every thread is done.
+class TransportRun {
  public:
-  Meeting(World world, int workers, int servers, bool colocated = false)
+  TransportRun(World world, int workers, int servers, bool colocated = false)
       : plan_(testing::tiny_plan(workers, servers, colocated, 1)),
         cluster_(testing::cpu_machines(2)),
         staged_(world == World::staged),
@@ -83,7 +83,7 @@ class Meeting {
       }
     if (world_) world_->run();
     threads.clear();
-    // Messages that nobody has taken would make closing ZeroMQ's channels slow.
+    // Messages that were not taken would make closing ZeroMQ's channels slow.
     for (Rank& rank : ranks_)
       while (!world_ && rank.server.channel && rank.server.channel->receive(0.01)) {
       }
@@ -92,9 +92,10 @@ class Meeting {
 
  private:
   struct Rank {
-    Rank(Meeting& meeting, std::size_t r)
-        : device(meeting.make_device(static_cast<int>(r))),
-          context{meeting.plan_, static_cast<int>(r), *device, meeting.store_, timeline, &shared} {}
+    Rank(TransportRun& run, std::size_t r)
+        : device(run.make_device(static_cast<int>(r))), context{run.plan_, static_cast<int>(r),
+                                                                *device,   run.store_,
+                                                                timeline,  &shared} {}
     std::unique_ptr<Device> device;
     Timeline timeline{*device};
     Shared shared;
@@ -159,8 +160,8 @@ std::vector<Tensor> frames_of(Device& device, int round) {
 TEST_P(TransportTest, MessagesArriveOnceInOrderAndWhole) {
   constexpr int rounds = 40, servers = 2, workers = 3;
   for (const bool colocated : {false, true}) {
-    Meeting meeting(world(), workers, servers, colocated);
-    meeting.play(
+    TransportRun run(world(), workers, servers, colocated);
+    run.play(
         [&](Party& self) {
           for (int s = 0; s < servers; ++s)
             for (int i = 0; i < rounds; ++i)
@@ -199,8 +200,8 @@ TEST_P(TransportTest, MessagesArriveOnceInOrderAndWhole) {
 }
 
 TEST_P(TransportTest, ATimeoutTakesItsTimeAndZeroTakesNone) {
-  Meeting meeting(world(), 1, 1);
-  meeting.play(
+  TransportRun run(world(), 1, 1);
+  run.play(
       [](Party& self) {
         const Clock& clock = self.context.device.clock();
         const double begin = clock.now();
@@ -219,9 +220,9 @@ TEST_P(TransportTest, ATimeoutTakesItsTimeAndZeroTakesNone) {
 
 TEST_P(TransportTest, CountsHeadersAndFramesThatLeaveTheRank) {
   for (const bool colocated : {false, true}) {
-    Meeting meeting(world(), 1, 1, colocated);
+    TransportRun run(world(), 1, 1, colocated);
     std::int64_t bytes = 0;
-    meeting.play(
+    run.play(
         [&](Party& self) {
           const Message message = question(self, 3, {counting(self.context.device, {1000})});
           bytes = colocated ? 0 : static_cast<std::int64_t>(encode(message).size()) + 4000;
@@ -241,8 +242,8 @@ TEST_P(TransportTest, CountsHeadersAndFramesThatLeaveTheRank) {
 
 TEST_P(TransportTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
   for (const bool colocated : {false, true}) {
-    Meeting meeting(world(), 1, 1, colocated);
-    meeting.play(
+    TransportRun run(world(), 1, 1, colocated);
+    run.play(
         [&](Party& self) {
           const Tensor frame = counting(self.context.device, {1 << 16});
           self.channel.send(0, question(self, 0, {frame}));
@@ -265,19 +266,19 @@ TEST_P(TransportTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
 }
 
 TEST_P(TransportTest, AServerCannotSendToWhoNeverCame) {
-  Meeting meeting(world(), 1, 1);
-  meeting.play([](Party&) {},
-               [](Party& self) {
-                 EXPECT_EQ(complaint([&] { self.channel.send(0, question(self)); }),
-                           "server 0: worker 0 never connected");
-                 EXPECT_FALSE(self.channel.try_send(0, question(self)));
-               });
+  TransportRun run(world(), 1, 1);
+  run.play([](Party&) {},
+           [](Party& self) {
+             EXPECT_EQ(complaint([&] { self.channel.send(0, question(self)); }),
+                       "server 0: worker 0 never connected");
+             EXPECT_FALSE(self.channel.try_send(0, question(self)));
+           });
 }
 
 TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
-  Meeting meeting(world(), 1, 1);
-  meeting.options().timeout_s = 0.5;
-  meeting.play(
+  TransportRun run(world(), 1, 1);
+  run.options().timeout_s = 0.5;
+  run.play(
       [&](Party& self) {
         Timeline& timeline = self.context.timeline;
         const Tensor frame = counting(self.context.device, {1 << 16});
@@ -302,8 +303,8 @@ TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
 /// They get through because the worker takes messages from the server while its send is blocked.
 TEST_P(TransportTest, AWorkerReadsWhileItsSendIsBlocked) {
   constexpr int messages = 600;
-  Meeting meeting(world(), 1, 1);
-  meeting.play(
+  TransportRun run(world(), 1, 1);
+  run.play(
       [&](Party& self) {
         const Tensor frame = counting(self.context.device, {1 << 14});
         for (int i = 0; i < messages; ++i) self.channel.send(0, question(self, i, {frame}));
@@ -327,8 +328,8 @@ TEST_P(TransportTest, AWorkerReadsWhileItsSendIsBlocked) {
 }
 
 TEST_P(TransportTest, AWorkerThatIsBlockedHearsWhy) {
-  Meeting meeting(world(), 1, 1);
-  meeting.play(
+  TransportRun run(world(), 1, 1);
+  run.play(
       [&](Party& self) {
         const Tensor frame = counting(self.context.device, {1 << 16});
         EXPECT_EQ(complaint([&] {

@@ -181,7 +181,7 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
   const Tensor frame = counting(*pair.worker_device, {1 << 16});
   try {
     for (int i = 0; i < 1000; ++i) pair.client->send(0, question({frame}));
-    FAIL() << "nobody reads";
+    FAIL() << "the messages are not read";
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),

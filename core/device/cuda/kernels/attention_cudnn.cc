@@ -11,7 +11,7 @@ namespace {
 
 using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-/// What the choice of an engine depends on.
+/// Everything that the choice of an engine depends on.
 struct Key {
   DType dtype;
   std::int64_t samples, positions, heads, key_heads, depth;

@@ -13,7 +13,7 @@ using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 enum class Pass { forward, input_gradient, weight_gradient };
 
-/// What cuDNN's choice of an engine, that is of an implementation, depends on.
+/// Everything that cuDNN's choice of an engine (an implementation) depends on.
 struct Key {
   ConvolutionExtents extents;
   DType dtype;

@@ -61,7 +61,7 @@ __device__ void report(const Operands<T>& op, std::int64_t row, const Softmax& a
   if (op.hits) op.hits[row] = wanted >= all.most ? 1.0f : 0.0f;
 }
 
-/// What is written for a row without a target.
+/// Writes the results of a row without a target.
 template <class T>
 __device__ void report_none(const Operands<T>& op, std::int64_t row) {
   if (threadIdx.x == 0) {

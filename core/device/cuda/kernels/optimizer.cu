@@ -7,9 +7,9 @@
 namespace ringside::cuda {
 namespace {
 
-/// What an update of parameters of type T by gradients of type G reads and writes. `values` are the
-/// master values, or the parameters themselves if their dtype is fp32. Gradients are multiplied by
-/// `scale`.
+/// The arrays that an update of parameters of type T by gradients of type G reads and writes.
+/// `values` are the master values, or the parameters themselves if their dtype is fp32. Gradients
+/// are multiplied by `scale`.
 template <class T, class G>
 struct Range {
   T* parameters;

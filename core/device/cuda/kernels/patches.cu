@@ -82,7 +82,7 @@ __global__ __launch_bounds__(spread_threads) void add(Extents of, Spread at, con
   store_floats<n>(dx + row * of.pixel + at.column(), sums);
 }
 
-/// Where a portion's first value lies in the images.
+/// The index of a portion's first value in the images.
 std::int64_t begin_of(const Portion& portion, const ConvolutionExtents& e) {
   return portion.first * e.height * e.width * e.channels + portion.group * e.group_channels();
 }

@@ -7,7 +7,7 @@
 
 namespace ringside::cuda {
 
-/// What is computed together with a product.
+/// An operation that is computed together with a product.
 enum class Epilogue : std::uint8_t {
   none,
   bias,        // + bias, one value for each column of c

@@ -1,4 +1,4 @@
-// Turns CUDA's status codes into Error.
+// Conversion of CUDA's status codes to Error.
 #pragma once
 
 #include <cuda_runtime.h>

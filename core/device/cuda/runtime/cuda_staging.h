@@ -1,4 +1,4 @@
-// Copies from and to pinned memory. Each direction has a stream of its own beside the compute
+// Copies from and to pinned memory. Each direction has a stream of its own, other than the compute
 // stream.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace ringside::cuda {
 
-/// What staging uses of its device. The device must outlive the staging and the tensors of all
-/// copies.
+/// The parts of a device that staging uses. The device must outlive the staging and the tensors of
+/// all copies.
 struct StagingParts {
   const CudaDevice& device;
   EventPool& events;

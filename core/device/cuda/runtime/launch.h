@@ -1,4 +1,4 @@
-// Launches kernels.
+// The launch of a kernel.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -28,8 +28,8 @@ struct Marks::State {
 Marks::Marks(EventPool& events, Waits& waits, cudaStream_t compute)
     : events_(events), waits_(waits), compute_(compute) {
   // The stream is idle, so the event is reached between `before` and `after`. Of a few attempts,
-  // the one with the shortest time between the two tells most precisely when it was reached. Of
-  // that time the beginning is taken: no mark's time is then later than the mark.
+  // the one with the shortest time between the two tells most precisely when it was reached. The
+  // event gets the time `before`, so that no mark's time is later than the mark.
   double shortest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 5; ++i) {
     const double before = clock_.now();

@@ -12,8 +12,8 @@
 
 namespace ringside::cuda {
 
-/// A mark holds an event until somebody asks for the mark's time. From then on the mark holds the
-/// time, and the event is free again. Thread-safe.
+/// A mark holds an event until the mark's time is asked for. From then on the mark holds the time,
+/// and the event is free again. Thread-safe.
 ///
 /// CUDA gives the time between two events in milliseconds as a float, which is exact over seconds
 /// but not over hours. So the time of a mark is counted from an anchor, an earlier event whose time

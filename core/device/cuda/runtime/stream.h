@@ -7,8 +7,8 @@
 
 namespace ringside::cuda {
 
-/// A stream of the thread's current device, which runs beside all other streams. Work that is still
-/// enqueued when the object is destroyed runs nevertheless.
+/// A stream of the thread's current device, which does not wait for other streams. Work that is
+/// still enqueued when the object is destroyed runs nevertheless.
 class Stream {
  public:
   Stream() {

@@ -1,4 +1,4 @@
-// Copies from the host into new tensors, on a separate stream beside compute.
+// Copies from the host into new tensors, on a stream other than the compute stream.
 #pragma once
 
 #include "core/device/cuda/runtime/stream.h"

@@ -1,4 +1,4 @@
-// What was run, on what: tables of the configuration, the cases and the environment.
+// The appendix: tables of the configuration, the cases and the environment.
 
 /// [["model.width", "128"], ...] of nested objects. A list is one value.
 function settings(object, before = "") {
@@ -20,8 +20,7 @@ function settingsTable(id, title, object) {
   return { id, title, columns: ["key", "value"], rows: settings(object) };
 }
 
-/// One line for each case: dtypes, hosts and whatever else its setup says. A column in which all cases say "-" is
-/// left out.
+/// One line for each case: dtypes, hosts and the rest of its setup. A column with "-" in all cases is left out.
 function setupTable(cases) {
   const lines = cases.filter((one) => one.setup).map((one) => {
     const { model, data, optimizer, ...setup } = one.setup;  // those stand in the configuration

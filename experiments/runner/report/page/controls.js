@@ -1,4 +1,4 @@
-// What a reader can change: colours of the page, and which schemes the figures show.
+// Controls of a reader: the colours of the page, and the schemes that the figures show.
 
 /// Symbols of text for those of the figures (range.symbol of the theme), and their number of colours.
 const symbols = ["●", "■", "▲", "✚", "◆", "▶", "▼"];
@@ -35,7 +35,7 @@ function addSchemes(families, changed) {
   document.getElementById("hide-all").addEventListener("click", () => setAll(false));
 }
 
-/// Folded texts are printed unfolded.
+/// Unfolds all texts for printing.
 function unfoldForPrint() {
   let opened = [];
   addEventListener("beforeprint", () => {

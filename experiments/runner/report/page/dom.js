@@ -1,4 +1,4 @@
-// Makes elements of the page.
+// Elements of the page.
 
 /// An element with attributes (those that are null or false are left out) and children: elements or texts.
 function element(name, attributes = {}, ...children) {
@@ -14,7 +14,7 @@ function embedded(id) {
   return JSON.parse(document.getElementById(id).textContent);
 }
 
-/// Says something in the line that screen readers read out, for a few seconds.
+/// Shows a text for a few seconds in the line that screen readers read out.
 function announce(text) {
   const line = document.getElementById("status");
   line.textContent = text;

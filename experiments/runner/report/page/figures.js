@@ -1,12 +1,12 @@
 // Figures are Vega-Lite specs, one a file, which shape their data by themselves. Here they only get the rows of a
-// summary. A spec's `usermeta` says
-//   data    which list of the summary it draws, which is also the name of its dataset
-//   fields  what a row must have to be drawn; without such rows the figure is left out
+// summary. A spec's `usermeta` has
+//   data    the list of the summary that it draws, which is also the name of its dataset
+//   fields  members that a row must have to be drawn; without such rows the figure is left out
 //   where   members that a row must have with these values
 //   each    true: a figure for each row
 //   wide    true: the figure is as wide as the page
 // Its parameters are lists of families: `families` of the whole page, so that a family has the same colour and symbol in
-// all figures; `drawn` of the rows of this figure, for the legend; and `hidden`, which readers do not want to see.
+// all figures; `drawn` of the rows of this figure, for the legend; and `hidden`, those that the reader hides.
 // scripts/report-figures does the same for papers.
 
 function valueAt(row, path) {
@@ -22,7 +22,7 @@ function familiesOf(...summaries) {
   return [...new Set(summaries.flatMap((summary) => summary.cases.map((one) => one.family)))];
 }
 
-/// The families that rows of a figure are of: rows of cases and curves have one, those of sweeps one in each line.
+/// The families of a figure's rows: rows of cases and curves have one, those of sweeps one in each line.
 function familiesIn(rows) {
   return [...new Set(rows.flatMap((row) => row.lines?.map((line) => line.family) ?? [row.family]))];
 }

@@ -1,8 +1,8 @@
-// Puts the page together: a section for each folder of results, in it a part for each topic that has figures or
+// The page: a section for each folder of results, in it a part for each topic that has figures or
 // tables. The data is described in experiments/runner/report/report_page.h.
 
 /// Headings in the order of the page, and what stands below each: figures, by the names of their files, and tables, by
-/// their ids. A name stands for what a page has several of, too: "sweep" for "sweep-1".
+/// their ids. A name also stands for several of its kind: "sweep" for "sweep-1".
 const topics = [
   { name: "overview", title: "All cases", figures: [], tables: ["figures", "scheme_figures"] },
   { name: "speed", title: "Speed", figures: ["speed-up", "sweep-numbers", "sweep-names"], tables: ["sweep"] },
@@ -16,7 +16,7 @@ const topics = [
     tables: ["published"] },
 ];
 
-/// Those of `all` that one of the names means, in the order of the names.
+/// The members of `all` that the names mean, in the order of the names.
 function namedBy(names, all, nameOf) {
   return names.flatMap((name) => all.filter((one) => nameOf(one).replace(/-\d+$/, "") === name));
 }
@@ -26,7 +26,7 @@ function alertOf(lines) {
   return element("div", { class: "alert", role: "alert" }, element("ul", {}, ...lines.map((line) => element("li", {}, line))));
 }
 
-/// The parts of a report that have something to show, as [{id, title, cards}]; `drawn` gets what is to be drawn.
+/// The parts of a report that are not empty, as [{id, title, cards}]; `drawn` gets what is to be drawn.
 function partsOf(report, id, specs, families, drawn) {
   const figures = figuresOf(specs, report.summary, families);
   const parts = topics.map((topic) => ({
@@ -34,7 +34,7 @@ function partsOf(report, id, specs, families, drawn) {
     figures: namedBy(topic.figures, figures, (figure) => figure.name),
     tables: namedBy(topic.tables, report.tables, (table) => table.id),
   }));
-  // What no topic names is not lost.
+  // Figures and tables that no topic names go into the first part.
   const taken = new Set(parts.flatMap((part) => [...part.figures, ...part.tables]));
   parts[0].figures.push(...figures.filter((figure) => !taken.has(figure)));
   parts[0].tables.push(...report.tables.filter((table) => !taken.has(table)));

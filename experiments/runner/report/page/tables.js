@@ -1,4 +1,4 @@
-// A table of the report, and its text in the formats that people paste elsewhere. A table is
+// A table of the report, and its text in the formats for pasting elsewhere. A table is
 // {id, title, columns: [text], rows: [[text]], note, best: [[row, column]]}.
 
 const isNumber = (text) => /^[~<]?[-+]?\d/.test(text) || text === "-" || text === "";
@@ -48,7 +48,7 @@ async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Browsers refuse the clipboard to some pages that lie in files; selected text they copy.
+    // Browsers refuse the clipboard to some pages that are opened as files, but copy selected text.
     const area = element("textarea", { class: "skip", "aria-hidden": "true" });
     area.value = text;
     const focused = document.activeElement;

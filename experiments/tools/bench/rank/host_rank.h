@@ -6,7 +6,7 @@
 
 #include "experiments/tools/bench/rank/serve.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 class HostRank : public CommRank {
  public:
@@ -49,4 +49,4 @@ class HostRank : public CommRank {
   std::vector<float> array_, other_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// Small whole numbers, whose sums over ranks are exact in every order.
@@ -89,4 +89,4 @@ const CommOperation& find_comm_operation(std::string_view name) {
               nearest(std::string(name), known));
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

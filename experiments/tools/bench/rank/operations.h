@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// An operation on an array of `count` fp32 elements. A rank's part of the array is elements
 /// [rank, rank + 1) * count / ranks.
@@ -35,4 +35,4 @@ const std::vector<CommOperation>& comm_operations();
 /// Throws Error that tells the most similar name if there is none of this name.
 const CommOperation& find_comm_operation(std::string_view name);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

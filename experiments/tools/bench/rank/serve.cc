@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 #include "core/base/json_line.h"
 #include "core/base/local_socket.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// How often a rank looks for failures in what it does beside, and how long it waits for its bench,
@@ -58,7 +58,7 @@ bool serve(const BenchLine& line, int rank, BenchRank& served) {
     }
     return true;
   } catch (const std::exception& error) {
-    line.say({{"error", explain(error)}});
+    line.say({{"error", error_text(error)}});
     return false;
   }
 }
@@ -79,4 +79,4 @@ bool serve(const std::string& bench, int rank, BenchRank& served) {
   return serve({hear, [&](const nlohmann::json& value) { line.send(value); }}, rank, served);
 }
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

@@ -29,7 +29,7 @@
 
 #include "experiments/tools/bench/rank/operations.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 
 /// One rank of a group that is measured. All functions may block until the other ranks come.
 class BenchRank {
@@ -83,4 +83,4 @@ bool serve(const BenchLine& line, int rank, BenchRank& served);
 /// the word that the program was given. Throws Error if there is no bench.
 bool serve(const std::string& bench, int rank, BenchRank& served);
 
-}  // namespace ringside
+}  // namespace ringside::tools::bench

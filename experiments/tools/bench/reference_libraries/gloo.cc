@@ -19,7 +19,7 @@
 #include "core/base/error.h"
 #include "experiments/tools/bench/rank/host_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 class GlooRank : public HostRank {
@@ -90,7 +90,7 @@ class GlooRank : public HostRank {
 };
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench
 
 int main(int argc, char** argv) {
   if (argc != 5) {
@@ -99,8 +99,8 @@ int main(int argc, char** argv) {
   }
   try {
     const int rank = std::stoi(argv[2]), ranks = std::stoi(argv[3]);
-    ringside::GlooRank served(rank, ranks, argv[4]);
-    return ringside::serve(std::string(argv[1]), rank, served) ? 0 : 1;
+    ringside::tools::bench::GlooRank served(rank, ranks, argv[4]);
+    return ringside::tools::bench::serve(std::string(argv[1]), rank, served) ? 0 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

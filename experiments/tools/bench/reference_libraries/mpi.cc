@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "experiments/tools/bench/rank/host_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
 /// An error of MPI ends all its ranks: that is what MPI does by default.
@@ -48,7 +48,7 @@ bool run(const std::string& bench) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench
 
 int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   bool good = false;
   try {
-    good = ringside::run(argv[1]);
+    good = ringside::tools::bench::run(argv[1]);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
   }

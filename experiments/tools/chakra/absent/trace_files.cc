@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 
 void write_files(const Run&, const std::filesystem::path&, const std::string&) {
   throw Error(
@@ -10,4 +10,4 @@ void write_files(const Run&, const std::filesystem::path&, const std::string&) {
       "libprotobuf-dev and protobuf-compiler, and build anew");
 }
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

@@ -11,7 +11,7 @@
 #include "core/base/whole_file.h"
 #include "et_def.pb.h"
 
-namespace ringside::chakra {
+namespace ringside::tools::chakra {
 namespace {
 
 proto::CollectiveCommType type_of(const std::string& operation) {
@@ -29,14 +29,14 @@ proto::CollectiveCommType type_of(const std::string& operation) {
 /// The number of a group in files; 0 is kept for all ranks.
 int number_of(std::size_t group) { return static_cast<int>(group) + 1; }
 
-/// What a reader takes for the size of a collective.
+/// The size of a collective as readers of traces expect it.
 std::int64_t size_of(const Node& node, const Run& run) {
   if (node.operation != "all_gather") return node.bytes;
   const auto ranks = run.groups[static_cast<std::size_t>(node.group)].ranks.size();
   return node.bytes / static_cast<std::int64_t>(ranks);
 }
 
-/// The dtypes of attributes are those that Chakra's readers ask for.
+/// The dtypes of attributes are those that Chakra's readers expect.
 proto::Node message_of(const Node& node, const Run& run) {
   proto::Node out;
   out.set_id(static_cast<std::uint64_t>(node.id));
@@ -86,4 +86,4 @@ void write_files(const Run& run, const std::filesystem::path& folder, const std:
   write_whole(files, fmt::format("{}.groups.json", name), groups.dump(2) + "\n");
 }
 
-}  // namespace ringside::chakra
+}  // namespace ringside::tools::chakra

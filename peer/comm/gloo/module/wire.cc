@@ -24,10 +24,10 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::hours forever{100};
 constexpr milliseconds look_each{100};
-/// So many looks without a wait, and the watching thread sleeps until the next one.
+/// After this many looks without a wait, the watching thread sleeps until the next wait.
 constexpr int idle_looks = 10;
 
-/// Addresses are bytes of any value, and not every store keeps these.
+/// Addresses have bytes of any value, which not every store keeps.
 std::string as_hex(const std::vector<char>& bytes) {
   std::string out;
   for (const char byte : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(byte));
@@ -63,15 +63,16 @@ Error broken(int peer, const std::exception& cause) {
   return Error("Gloo: the connection to rank {} broke: {}", peer, in_one_line(cause));
 }
 
-/// Each end of a connection listens on a port of its own, and takes whoever comes first.
+/// Each end of a connection listens on a port of its own, and accepts the first process that
+/// connects.
 Error not_made(int peer, const std::string& cause) {
   return Error(
-      "Gloo: there is no connection to rank {}: {}; if rank {} has not ended, somebody else has "
+      "Gloo: there is no connection to rank {}: {}; if rank {} has not ended, another process has "
       "connected in its place: let jobs with Gloo run on a network that you trust",
       peer, cause, peer);
 }
 
-/// A word that nobody guesses.
+/// A random word that cannot be guessed.
 std::string draw_word() {
   std::random_device bits;
   std::string out;
@@ -79,7 +80,7 @@ std::string draw_word() {
   return out;
 }
 
-/// No transfer has this slot: its lane is none.
+/// The slot of proofs; no transfer has it, because no lane has this number.
 constexpr std::uint64_t slot_of_proof = 0xFF;
 
 }  // namespace
@@ -328,7 +329,7 @@ void GlooWire::cut() {
     const auto buffer = way->createUnboundBuffer(&none, sizeof none);
     try {
       buffer->waitRecv(nullptr, milliseconds(1));
-    } catch (const std::exception&) {  // what is wanted
+    } catch (const std::exception&) {  // the timeout is the purpose
     }
   }
 }

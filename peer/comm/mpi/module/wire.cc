@@ -19,8 +19,8 @@ namespace {
 
 /// The most bytes of one message of MPI.
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
-/// A wait tests so often, yields between tests for so long, and then naps between them: a message
-/// of some hundred KB should arrive before the first nap.
+/// A wait tests `spins` times, then yields between tests for `yield_s`, then naps between tests: a
+/// message of some hundred KB should arrive before the first nap.
 constexpr int spins = 20;
 constexpr double yield_s = 2e-3;
 constexpr long nap_ns = 50'000;
@@ -58,8 +58,8 @@ class MpiTransfer : public Transfer {
  public:
   /// A message.
   explicit MpiTransfer(int peer) : peer_(peer) {}
-  /// A collective. MPI lets nobody cancel such a one: if it is dropped before it is over, it stays
-  /// as it is, and `stays` becomes true.
+  /// A collective. MPI cannot cancel collectives: if the transfer is dropped before it is over, the
+  /// request stays under way, and `stays` becomes true.
   explicit MpiTransfer(std::atomic<bool>& stays) : stays_(&stays) {}
   ~MpiTransfer() override {
     for (MPI_Request& request : requests_) {
@@ -176,7 +176,7 @@ MpiWire::MpiWire(const MpiRequest& request) {
 }
 
 MpiWire::~MpiWire() {
-  if (sum_stays_) return;  // and needs all that it was begun with
+  if (sum_stays_) return;  // and needs its operation and communicator
   for (HalfSum* one : {&bf16_, &f16_}) {
     if (one->op != MPI_OP_NULL) MPI_Op_free(&one->op);
     if (one->type != MPI_DATATYPE_NULL) MPI_Type_free(&one->type);

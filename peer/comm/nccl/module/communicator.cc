@@ -1,4 +1,4 @@
-// Enqueues operations of NCCL, and looks for those that failed or are late.
+// The operations of NcclCommunicator, and the search for those that failed or are late.
 #include "peer/comm/nccl/module/communicator.h"
 
 #include <fmt/format.h>
@@ -39,8 +39,8 @@ std::string call_the_roll(Store& store, const Group& group, const std::vector<Re
       return {};
     }
   };
-  // All are asked before the first answer is waited for: a store in another process needs a moment
-  // for every answer, and nobody may seem silent because a rank before them is.
+  // Ask for all keys before waiting for the first answer: a store in another process needs a moment
+  // for every answer, and a rank must not count as silent because a rank before it is.
   for (int r = 0; r < group.size; ++r)
     if (r != group.rank) ask(r, 0);
   for (int r = 0; r < group.size; ++r) {

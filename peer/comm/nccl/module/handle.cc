@@ -1,4 +1,4 @@
-// Calls that NCCL leaves in progress, and how its communicators begin and end.
+// Calls that NCCL leaves in progress, and the begin and the end of its communicators.
 #include "peer/comm/nccl/module/handle.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Enqueues each operation on the lane's stream, between two marks, and watches for its end.
+// Operations on the lane's stream, each between two marks, and the watch for their ends.
 #include "peer/comm/nccl/module/lane.h"
 
 #include "core/base/error.h"

@@ -1,4 +1,4 @@
-// A stream beside compute, with its NCCL communicator and the operations under way on it.
+// Lane: a stream for communication, with its NCCL communicator and the operations under way on it.
 #pragma once
 
 #include <cuda_runtime.h>

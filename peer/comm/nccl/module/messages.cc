@@ -1,4 +1,5 @@
-// Messages wait for their two ranks to be connected, and for their turn.
+// The queue of messages that wait until their two ranks are connected and earlier messages are
+// launched.
 #include "peer/comm/nccl/module/messages.h"
 
 #include <algorithm>

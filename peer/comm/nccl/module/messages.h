@@ -1,4 +1,4 @@
-// Messages between pairs of ranks, beside collectives.
+// Messages between pairs of ranks, which do not delay collectives.
 #pragma once
 
 #include <deque>

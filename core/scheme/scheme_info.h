@@ -1,4 +1,4 @@
-// SchemeInfo: the registry's description of a scheme.
+// SchemeInfo: all that the planner and the ranks of a run know of a scheme.
 #pragma once
 
 #include <functional>
@@ -75,10 +75,10 @@ struct SchemeInfo {
 };
 
 /// The promise of a run of the scheme with its default options.
-inline Promise default_promise(const SchemeInfo& row) { return row.promise(row.defaults); }
+inline Promise default_promise(const SchemeInfo& info) { return info.promise(info.defaults); }
 
-/// A row for a scheme whose options are all valid, which has no servers, and which promises the
+/// The info of a scheme whose options are all valid, which has no servers, and which promises the
 /// same run as `single`.
-SchemeInfo plain_row(std::string_view name, std::string_view summary, Options defaults);
+SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -46,7 +46,7 @@ TEST(LimitHint, NamesNoLimitThatIsNotSet) {
 TEST(Explain, AThreadThatCannotBeStartedMayMeetTheLimitOfMemory) {
   const testing::MemoryLimit limit;
   const std::system_error refused(std::make_error_code(std::errc::resource_unavailable_try_again));
-  const std::string text = explain(refused);
+  const std::string text = error_text(refused);
   EXPECT_EQ(text.find("a thread could not be started: Resource temporarily unavailable; its stack "
                       "may not fit; " +
                       limit.text() +
@@ -56,7 +56,7 @@ TEST(Explain, AThreadThatCannotBeStartedMayMeetTheLimitOfMemory) {
 }
 
 TEST(Explain, MissingMemoryIsSaidInWords) {
-  EXPECT_EQ(explain(std::bad_alloc()).find("there is no memory left"), 0u);
+  EXPECT_EQ(error_text(std::bad_alloc()).find("there is no memory left"), 0u);
 }
 
 }  // namespace

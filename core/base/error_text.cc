@@ -1,4 +1,4 @@
-#include "core/base/explain.h"
+#include "core/base/error_text.h"
 
 #include <sys/resource.h>
 
@@ -59,7 +59,7 @@ std::string limit_hint(const std::string& cause, int signal) {
   return {};
 }
 
-std::string explain(const std::exception& error) {
+std::string error_text(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error))
     return fmt::format("there is no memory left{}; use a smaller model or batch, or fewer ranks",
                        memory_limit_hint());

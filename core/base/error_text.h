@@ -8,7 +8,7 @@ namespace ringside {
 
 /// Returns error.what(), or clearer words if there was no memory or no thread. If the system
 /// refused something, the text also names the limit that is the likely cause.
-std::string explain(const std::exception& error);
+std::string error_text(const std::exception& error);
 
 /// Names the limit of this process that probably led to a failure, for instance "; memory is
 /// limited to 512 MB (ulimit -v)"; empty if no limit fits. `cause` is the text of the failure,

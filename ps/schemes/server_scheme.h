@@ -1,0 +1,45 @@
+// The part of a scheme's info that all schemes with servers share.
+#pragma once
+
+#include "core/base/error.h"
+#include "core/plan/device_traits.h"
+#include "core/scheme/scheme_info.h"
+#include "ps/schemes/server_options.h"
+
+namespace ringside::ps {
+
+/// The info of a scheme with servers, whose options are `Own`.
+template <class Own, class Make, class Serve, class Minimum>
+SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make make, Serve serve,
+                         Minimum minimum) {
+  auto r = plain_scheme(name, summary, Own{});
+  r.check = [name](const Options& options, const RunPlan& plan) {
+    const Own& o = options.as<Own>();
+    check(o, plan);
+    if (o.transport == TransportKind::shm && !device_traits(plan.device.kind).shares_memory)
+      throw Error(
+          "scheme.{}.transport = \"shm\": ranks on device {} cannot map each other's memory; "
+          "choose "
+          "auto, ipc or tcp",
+          name, plan.device.kind);
+  };
+  r.servers = [](const Options& options, int world) {
+    const Own& o = options.as<Own>();
+    const ServerCounts counts = count_servers(o, world);
+    return Servers{static_cast<int>(counts.all), static_cast<int>(counts.colocated), counts.group,
+                   o.server_device == ServerDevice::same ? "" : "cpu"};
+  };
+  r.make = [make](const RankContext& context, const Options& options) {
+    return make(context, options.as<Own>());
+  };
+  r.serve = [serve](const RankContext& context, const Options& options, Model& model,
+                    const Loader& loader) {
+    return serve(context, options.as<Own>(), model, loader);
+  };
+  r.minimum_bytes = [minimum](const Options& options, const StepShape& shape) {
+    return minimum(shape, options.as<Own>());
+  };
+  return r;
+}
+
+}  // namespace ringside::ps
