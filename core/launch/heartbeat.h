@@ -3,8 +3,8 @@
 
 #include <thread>
 
+#include "core/base/json_line.h"
 #include "core/base/waiting_time.h"
-#include "core/launch/json_line.h"
 
 namespace ringside {
 

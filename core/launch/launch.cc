@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
+#include "core/launch/store_server.h"
 
 namespace ringside {
 namespace {
@@ -66,7 +67,7 @@ class Launch : private RankEvents {
       listen();
     }
     if (!complaints_.empty()) fail(complaints_.begin()->second);
-    for (const auto& [key, value] : values_)
+    for (const auto& [key, value] : store_.values())
       if (key.starts_with(kept_key)) result_.kept.emplace(key.substr(kept_key.size()), value);
     return std::move(result_);
   }
@@ -132,7 +133,7 @@ class Launch : private RankEvents {
     if ((end.killed_but_by(SIGTERM) || end.lost) && can_go_on_without(rank)) {
       const int worker = plan_.ranks[rank].worker;
       result_.lost[worker] = why;
-      set(lost_key(worker), why);
+      store_.set(lost_key(worker), why);
       return;
     }
     if (!killed && !complaints_.empty()) return;  // the rank has complained, or another one has
@@ -159,16 +160,8 @@ class Launch : private RankEvents {
   void line(int rank, const nlohmann::json& value) override {
     const auto r = static_cast<std::size_t>(rank);
     if (!running_.at(r)) return;
-    if (value.contains("set")) {
-      const auto [key, text] = value["set"].get<std::pair<std::string, std::string>>();
-      set(key, text);
-      if (sidecar_) sidecar_->note_set(key);
-    } else if (value.contains("get")) {
-      const auto key = value["get"].get<std::string>();
-      if (values_.contains(key))
-        answer(r, key);
-      else
-        waiting_[key].push_back(r);
+    if (store_.hear(rank, value)) {
+      if (sidecar_ && value.contains("set")) sidecar_->note_set(value["set"][0]);
     } else if (value.contains("progress")) {
       if (auto step = value["progress"].find("step"); step != value["progress"].end())
         last_step_[r] = fmt::format(" after step {}", step->get<std::int64_t>());
@@ -188,15 +181,6 @@ class Launch : private RankEvents {
   void ended(int rank, const RankEnd& end) override {
     if (!running_.at(static_cast<std::size_t>(rank))) return;
     ends_.emplace_back(static_cast<std::size_t>(rank), end);
-  }
-
-  void set(const std::string& key, const std::string& text) {
-    values_[key] = text;
-    for (std::size_t waiting : waiting_[key]) answer(waiting, key);
-    waiting_.erase(key);
-  }
-  void answer(std::size_t rank, const std::string& key) {
-    hosts_[rank]->send(static_cast<int>(rank), {{"value", {key, values_[key]}}});
   }
 
   void told(const nlohmann::json& value) override {
@@ -224,8 +208,9 @@ class Launch : private RankEvents {
   RunSidecar* sidecar_;
   std::vector<bool> running_;
   std::vector<std::string> last_step_;
-  std::map<std::string, std::string> values_;
-  std::map<std::string, std::vector<std::size_t>> waiting_;
+  StoreServer store_{[this](int rank, const nlohmann::json& value) {
+    hosts_[static_cast<std::size_t>(rank)]->send(rank, value);
+  }};
   std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> complained_, ending_;
   std::vector<std::pair<std::size_t, RankEnd>> ends_;

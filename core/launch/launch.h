@@ -16,6 +16,8 @@
 
 namespace ringside {
 
+class RankLink;
+
 /// The outcome of a run of processes.
 struct LaunchResult {
   /// The record of each rank, by rank; null for a rank that did not finish.
@@ -75,6 +77,8 @@ class LauncherLink {
   int rank() const;
   const RunPlan& plan() const;
   Store& store();
+  /// For messages beside those below.
+  RankLink& link();
   void report_progress(const nlohmann::json& progress);
   /// Sends a rank's last message: its record, or the reason of its failure.
   void finish(const nlohmann::json& record);

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
+#include "core/base/json_line.h"
 #include "core/comm/store.h"
-#include "core/launch/json_line.h"
 
 namespace ringside {
 

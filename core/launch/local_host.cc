@@ -13,8 +13,8 @@
 
 #include "core/base/error.h"
 #include "core/base/error_text.h"
+#include "core/base/json_line.h"
 #include "core/launch/child_process.h"
-#include "core/launch/json_line.h"
 #include "core/launch/other_program.h"
 
 namespace ringside {

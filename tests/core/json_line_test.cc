@@ -1,4 +1,4 @@
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

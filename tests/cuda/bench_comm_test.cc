@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "core/launch/rank_link.h"
+#include "experiments/tools/bench/connected_ranks.h"
 #include "experiments/tools/bench/own_ranks.h"
 #include "experiments/tools/bench/rank_group.h"
 #include "tests/cuda/fixture.h"
@@ -11,11 +13,6 @@
 
 namespace ringside::tools::bench {
 namespace {
-
-class Threads : public RankProcesses {
- public:
-  std::string cause_of_end(int) override { return "its thread has ended"; }
-};
 
 class CudaBench : public OnGpu {
  protected:
@@ -27,20 +24,23 @@ class CudaBench : public OnGpu {
 
 std::string CudaBench::measure_all(int ranks, int gpus) {
   cuda_on_host::set_device_count(gpus);
-  const auto shared = make_shared_ranks();
-  SharedStore store(*shared);
-  std::vector<int> sockets;
+  MemoryStore store;
+  std::vector<std::unique_ptr<JsonLine>> lines;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) throw Error("no pair of sockets");
-    sockets.push_back(ends[0]);
+    lines.push_back(std::make_unique<JsonLine>(ends[0]));
     threads.emplace_back([&, rank, socket = ends[1]] {
-      const auto own = make_own_rank("cuda", {Algorithm::native}, *shared, store, rank, ranks, 60);
-      EXPECT_TRUE(serve(socket, rank, *own));
+      const auto own = make_own_rank("cuda", {Algorithm::native}, store, rank, ranks, 60);
+      RankLink link(std::make_unique<JsonLine>(socket));
+      EXPECT_TRUE(serve({[&](double timeout_s) { return link.hear(timeout_s); },
+                         [&](const nlohmann::json& value) { link.send(value); }},
+                        rank, *own));
     });
   }
-  RankGroup group("bench comm: nccl", sockets, std::make_unique<Threads>(), {});
+  RankGroup group("bench comm: nccl", std::make_unique<ConnectedRanks>(std::move(lines)), ranks,
+                  {});
   for (const CommOperation& operation : comm_operations()) {
     group.prepare(operation.name, count_of(operation, 4 * 300, ranks));
     for (const double us : group.turn("native", 2)) EXPECT_GT(us, 0) << operation.name;
@@ -59,10 +59,9 @@ TEST_F(CudaBench, RanksShareGpusWhereThereAreFewer) {
 
 TEST_F(CudaBench, AMachineWithoutGpusSaysSo) {
   cuda_on_host::set_device_count(0);
-  const auto shared = make_shared_ranks();
-  SharedStore store(*shared);
+  MemoryStore store;
   EXPECT_NE(testing::complaint([&] {
-              make_own_rank("cuda", {Algorithm::native}, *shared, store, 1, 2, 60);
+              make_own_rank("cuda", {Algorithm::native}, store, 1, 2, 60);
             }).find("GPU"),
             std::string::npos);
 }

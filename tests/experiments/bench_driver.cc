@@ -1,5 +1,5 @@
-// A library that does not exist, for tests of `ringside bench comm --beside`: its ranks compute the
-// expected results, and fail in the way that the first argument names.
+// A library that does not exist, for tests of `ringside bench comm --beside`: its ranks know what
+// the results have to be, and fail in the way that the first argument says.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,20 +11,17 @@
 
 #include "experiments/tools/bench/rank/host_rank.h"
 
-namespace ringside {
+namespace ringside::tools::bench {
 namespace {
 
-class MadeUp : public tools::bench::HostRank {
+class MadeUp : public HostRank {
  public:
   MadeUp(int rank, int ranks, std::string mode, std::string folder)
-      : tools::bench::HostRank(rank, ranks),
-        ranks_(ranks),
-        mode_(std::move(mode)),
-        folder_(std::move(folder)) {}
+      : HostRank(rank, ranks), ranks_(ranks), mode_(std::move(mode)), folder_(std::move(folder)) {}
 
-  void prepare(const tools::bench::CommOperation& operation, std::int64_t count) override {
+  void prepare(const CommOperation& operation, std::int64_t count) override {
     if (mode_ == "litters" && prepared_++ == 1) litter();
-    tools::bench::HostRank::prepare(operation, count);
+    HostRank::prepare(operation, count);
   }
   void meet() override {}
   void call(const std::string&) override {
@@ -39,7 +36,7 @@ class MadeUp : public tools::bench::HostRank {
   }
 
  private:
-  /// Leaves a file and a process that is never waited for, prints where, and never returns.
+  /// Leaves a file and a process that nobody waits for, says where, and never comes back.
   void litter() const {
     std::ofstream(folder_ + "/litter") << "litter";
     if (rank() == 0 && fork() == 0) {
@@ -56,7 +53,7 @@ class MadeUp : public tools::bench::HostRank {
 };
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::tools::bench
 
 /// MODE SOCKET RANK RANKS FOLDER
 int main(int argc, char** argv) {
@@ -67,9 +64,6 @@ int main(int argc, char** argv) {
     return 3;
   }
   const int rank = std::stoi(argv[3]), ranks = std::stoi(argv[4]);
-  ringside::MadeUp served(rank, ranks, mode, argv[5]);
-  return ringside::tools::bench::serve(ringside::tools::bench::connect_to_bench(argv[2]), rank,
-                                       served)
-             ? 0
-             : 1;
+  ringside::tools::bench::MadeUp served(rank, ranks, mode, argv[5]);
+  return ringside::tools::bench::serve(std::string(argv[2]), rank, served) ? 0 : 1;
 }

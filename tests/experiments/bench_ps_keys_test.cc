@@ -176,7 +176,7 @@ TEST_F(PsJobs, BeginBesideManyConnectionsThatSayNothing) {
   for (const int socket : idle) close(socket);
 }
 
-TEST_F(PsJobs, DropProcessesWithoutATicketAndCutOffNonsense) {
+TEST_F(PsJobs, CutOffWhoSendsNonsense) {
   set("DMLC_NUM_WORKER", "1");
   testing::Program scheduler = start_as("scheduler", {"--sizes", "8", "--rounds", "1"});
   ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
@@ -186,19 +186,14 @@ TEST_F(PsJobs, DropProcessesWithoutATicketAndCutOffNonsense) {
   testing::Program server = start_as("server");
   const auto place = nlohmann::json::parse(hear_line(worker));
   EXPECT_EQ(place.at("rank"), 0);
-  EXPECT_THAT(answer_to("{\"ticket\": \"0\"}\n"), HasSubstr("no ticket of this job"));
-  const int second = connect_to_scheduler();
-  say(second, "{\"ticket\": " + place.at("ticket").dump() + "}\n");
-  EXPECT_THAT(hear_line(second), HasSubstr("welcome"));
-  say(second, "hello 0\n");
-  EXPECT_THAT(hear_line(second), HasSubstr("array "));
+  say(worker, "{\"hello\": 0}\n");
+  EXPECT_THAT(hear_line(worker), HasSubstr("array"));
   say(worker, "{\"set\": 5}\n");
   EXPECT_TRUE(scheduler.wait_for_error("worker 0 is cut off"));
   close(worker);
-  close(second);
   const testing::Ended ended = scheduler.wait();
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("no ticket of this job"), HasSubstr("worker 0 ended")));
+  EXPECT_THAT(ended.err, HasSubstr("worker 0 ended"));
 }
 
 TEST_F(PsJobs, RefuseAnotherUser) {
@@ -220,15 +215,6 @@ TEST_F(PsJobs, RefuseAnotherUser) {
   waitpid(other, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(scheduler.wait_for_error("a connection of user 65534"));
-}
-
-TEST_F(BenchPs, SaysThatAStoreHasNoRoom) {
-  std::string sizes = "4KB";
-  for (int i = 2; i < 40; ++i) sizes += "," + std::to_string(4096 * i);
-  const testing::Ended ended =
-      run(bench({"--sizes", sizes, "--servers", "60", "--consistencies", "bsp,ssp,asp"}));
-  EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.err, HasSubstr("measure fewer at once"));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "core/launch/rank_link.h"
+#include "experiments/tools/bench/connected_ranks.h"
 #include "experiments/tools/bench/ps_rank.h"
 #include "experiments/tools/bench/ps_values.h"
 #include "experiments/tools/bench/rank_group.h"
@@ -77,31 +79,32 @@ class ErringTransport : public ps::Transport {
 /// The wrong elements that the ranks of the bench, as threads, count in six calls for `count`
 /// elements, if the third reply of a server to worker 0 is changed.
 std::int64_t wrong_with(const Change& change, int workers, int servers, std::int64_t count) {
-  const auto shared = make_shared_ranks();
   MemoryStore store;
   std::vector<std::thread> threads;
-  std::vector<int> sockets;
+  std::vector<std::unique_ptr<JsonLine>> lines;
   PsRoles roles{.workers = workers, .servers = servers, .timeout_s = 30};
   for (roles.rank = 0; roles.rank < workers + servers; ++roles.rank) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    sockets.push_back(ends[0]);
+    lines.push_back(std::make_unique<JsonLine>(ends[0]));
     threads.emplace_back([&, roles, socket = ends[1]] {
       const auto make = [&]() -> std::unique_ptr<ps::Transport> {
         if (roles.server() != 0) return ps::zmq_transport();
         return std::make_unique<ErringTransport>(change, 3);
       };
-      PsRank rank(roles, Links(nullptr, std::function(make)), store,
-                  Meeting(*shared, workers, roles.timeout_s));
-      serve(socket, roles.rank, rank);
+      std::optional<SpinBarrier> barrier;
+      if (roles.works()) barrier.emplace(store, roles.rank, workers, roles.timeout_s);
+      PsRank rank(roles, Links(nullptr, std::function(make)), store, std::move(barrier));
+      RankLink link(std::make_unique<JsonLine>(socket));
+      serve({[&](double timeout_s) { return link.hear(timeout_s); },
+             [&](const nlohmann::json& value) { link.send(value); }},
+            roles.rank, rank);
     });
   }
-  class Threads : public RankProcesses {
-    std::string cause_of_end(int) override { return "it returned"; }
-  };
   std::int64_t wrong = 0;
   try {
-    RankGroup group("bench ps", sockets, std::make_unique<Threads>(), {.timeout_s = 40});
+    RankGroup group("bench ps", std::make_unique<ConnectedRanks>(std::move(lines)),
+                    workers + servers, {.timeout_s = 40});
     group.prepare("ipc/bsp", count);
     EXPECT_EQ(group.turn("ipc/bsp", 6, RankGroup::From::first_begin).size(), 6u);
     wrong = group.count_wrong();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/shell_word.h"
 #include "core/base/utf8.h"
 #include "experiments/runner/hosts/mpi_launch_shim.h"
 #include "experiments/runner/hosts/mpi_names.h"
@@ -65,18 +66,27 @@ void MemberHost::tell(const nlohmann::json& value) {
     else
       begin_world(value["world"]);
   } else if (value.contains("text") && world_) {
-    const int command = value.at("command");
-    auto environment = without_launchers(program_.environment);
-    for (auto& own : variables_of_host(address_, world_->folder, environment))
-      environment.push_back(std::move(own));
-    try {
-      commands_.run(command, value["text"], world_->folder, std::move(environment));
-    } catch (const std::exception& error) {
-      news_.push_back({{"command", command}, {"output", utf8_text(error.what())}});
-      news_.push_back({{"command", command}, {"status", -1}});
-    }
+    run_command(value.at("command"), value["text"]);
   } else if (value.contains("end")) {
-    commands_.end(value["end"]);
+    if (const auto found = commands_.find(value["end"].get<int>()); found != commands_.end())
+      found->second->end();
+  }
+}
+
+void MemberHost::run_command(int command, const std::string& text) {
+  auto environment = without_launchers(program_.environment);
+  for (auto& own : variables_of_host(address_, world_->folder, environment))
+    environment.push_back(std::move(own));
+  const std::string in_folder =
+      fmt::format("cd {} && exec {}", ringside::quoted(world_->folder), text);
+  try {
+    commands_[command] = std::make_unique<SubprocessGroup>(
+        RankProgram{program_.file, {}, std::move(environment)},
+        std::vector<CommandLine>{{"/bin/sh", "-c", in_folder}}, world_->folder);
+  } catch (const std::exception& error) {
+    commands_.erase(command);
+    news_.push_back({{"command", command}, {"output", utf8_text(error.what())}});
+    news_.push_back({{"command", command}, {"status", -1}});
   }
 }
 
@@ -92,8 +102,8 @@ void MemberHost::begin_world(const nlohmann::json& world) {
 void MemberHost::end_world() {
   if (!world_) return;
   world_->stand_ins.clear();
-  commands_.end_all();
-  for (const HostCommands::News& news : commands_.read()) (void)news;
+  for (const auto& [number, command] : commands_) command->end();
+  commands_.clear();
   std::error_code error;
   fs::remove_all(world_->folder, error);
   world_.reset();
@@ -105,7 +115,7 @@ std::vector<int> MemberHost::files() const {
   for (const auto& [rank, awaited] : world_->awaited)
     out.push_back(awaited->stand_in ? awaited->stand_in->socket() : awaited->listener.file());
   for (const auto& [rank, stand_in] : world_->stand_ins) out.push_back(stand_in->socket());
-  for (const int file : commands_.files()) out.push_back(file);
+  for (const auto& [number, command] : commands_) out.push_back(command->file());
   return out;
 }
 
@@ -134,10 +144,13 @@ void MemberHost::read_world(RankEvents& events) {
     if (gone) news_.push_back({{"gone", one->first}});
     one = gone ? stand_ins.erase(one) : std::next(one);
   }
-  for (const HostCommands::News& news : commands_.read()) {
-    if (!news.output.empty())
-      news_.push_back({{"command", news.command}, {"output", utf8_text(news.output)}});
-    if (news.status) news_.push_back({{"command", news.command}, {"status", *news.status}});
+  for (auto one = commands_.begin(); one != commands_.end();) {
+    const auto& [number, command] = *one;
+    const bool ended = command->wait(0);
+    if (const std::string output = command->read(); !output.empty())
+      news_.push_back({{"command", number}, {"output", utf8_text(output)}});
+    if (ended) news_.push_back({{"command", number}, {"status", command->status().value_or(-1)}});
+    one = ended ? commands_.erase(one) : std::next(one);
   }
 }
 
@@ -151,7 +164,12 @@ bool MemberHost::meet(int rank, Awaited& awaited, RankEvents& events) {
     }
     if (!has_news(awaited.stand_in->socket())) return false;
     const auto values = awaited.stand_in->receive();
-    if (!values) throw Error("the process that MPI's launcher started for it ended at once");
+    if (!values) {  // the leader waits a moment for the cause, such as the end of MPI's launcher
+      news_.push_back({{"gone", rank}});
+      awaited.stand_in.reset();
+      if (awaited.file >= 0) close(std::exchange(awaited.file, -1));
+      return false;
+    }
     if (values->empty()) return false;
     start_member(rank, awaited, values->front().at("environment"));
     world_->stand_ins[rank] = std::move(awaited.stand_in);

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
+#include "core/base/local_socket.h"
 #include "core/launch/local_host.h"
-#include "experiments/runner/hosts/host_commands.h"
-#include "experiments/runner/hosts/local_socket.h"
+#include "core/launch/subprocess_group.h"
 
 namespace ringside::runner {
 
@@ -22,9 +22,10 @@ namespace ringside::runner {
 ///
 /// Messages of the leader (RankHost::tell): {"world": {"name", "folder", "stay"}} before ranks of a
 /// world are started (stay: no shim ends before the world does); {"command": number, "text"} and
-/// {"end": number}: commands of MPI's launcher; and {"world": null}, which removes all of the
-/// world. Messages to the leader: {"came": rank}, {"gone": rank} for a shim that ends before its
-/// rank, {"command", "output"}, {"command", "status"}, and {"left": true} when nothing is left.
+/// {"end": number}: commands of MPI's launcher, which run in a shell, in the folder; and {"world":
+/// null}, which removes all of the world. Messages to the leader: {"came": rank}, {"gone": rank}
+/// for a shim that ends before its rank, {"command", "output"}, {"command", "status"}, and {"left":
+/// true} when nothing is left.
 class MemberHost : public RankHost {
  public:
   /// `address` is the one of this process's ranks.
@@ -56,6 +57,7 @@ class MemberHost : public RankHost {
   class Ends;
 
   void begin_world(const nlohmann::json& world);
+  void run_command(int command, const std::string& text);
   void end_world();
   /// Continues with an awaited rank; returns whether the wait is over.
   bool meet(int rank, Awaited& awaited, RankEvents& events);
@@ -66,7 +68,7 @@ class MemberHost : public RankHost {
   std::string address_;
   LocalHost ranks_;
   std::optional<World> world_;
-  HostCommands commands_;
+  std::map<int, std::unique_ptr<SubprocessGroup>> commands_;
   std::vector<nlohmann::json> news_;            // for the leader
   std::vector<std::pair<int, RankEnd>> ended_;  // ranks that were never started
 };

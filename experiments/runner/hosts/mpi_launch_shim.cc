@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_line.h"
+#include "core/base/local_socket.h"
 #include "core/base/utf8.h"
-#include "core/launch/json_line.h"
-#include "experiments/runner/hosts/local_socket.h"
 #include "experiments/runner/hosts/mpi_names.h"
 
 namespace ringside::runner {

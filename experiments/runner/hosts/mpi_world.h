@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json_line.h"
+#include "core/base/local_socket.h"
 #include "core/base/seconds_now.h"
 #include "core/comm/inter_host_backend.h"
-#include "core/launch/json_line.h"
 #include "core/launch/rank_host.h"
 #include "core/launch/run_sidecar.h"
-#include "experiments/runner/hosts/local_socket.h"
 
 namespace ringside::runner {
 

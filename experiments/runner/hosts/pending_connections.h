@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
 #include "experiments/runner/hosts/refusals.h"
 #include "experiments/runner/hosts/rendezvous.h"
 

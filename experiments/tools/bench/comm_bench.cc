@@ -4,7 +4,6 @@
 
 #include "core/base/error.h"
 #include "experiments/tools/bench/comm_measured.h"
-#include "experiments/tools/bench/shared_ranks.h"
 #include "peer/comm/algorithms/algorithms.h"
 
 namespace ringside::tools::bench {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/comm/algorithm.h"
+#include "core/launch/local_host.h"
 #include "core/sim/cluster.h"
 #include "experiments/tools/bench/interleaving.h"
 #include "experiments/tools/bench/reference_libraries.h"
@@ -27,6 +28,7 @@ struct CommBench {
   std::vector<ReferenceLibrary> beside{};  // other libraries, measured beside the processes
   int rounds = 0;                          // turns of each; 0: as many as the size allows
   double timeout_s = 60;                   // deadline for a missing rank
+  RankProgram program{};                   // of the processes, as for start_ranks()
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
 
@@ -52,9 +54,8 @@ void check(const CommBench& bench);
 
 /// Measures all combinations and hands each row to `report` as soon as it is known. The algorithms
 /// and libraries of one size are interleaved in turns of a few calls, so that a disturbance of the
-/// machine affects all of them; the others sleep meanwhile. `bench` has passed check(). Must be
-/// called while this process has one thread. Throws Error as soon as a rank fails, and leaves no
-/// process and no file behind.
+/// machine affects all of them; the others sleep meanwhile. `bench` has passed check(). Throws
+/// Error as soon as a rank fails, and leaves no process and no file behind.
 void run_comm_bench(const CommBench& bench, const std::function<void(const CommRow&)>& report);
 
 /// A row with the keys of nccl-tests 2.19 (`-J`), and ours beside them.

@@ -17,7 +17,7 @@ CommRow measured(const CommOperation& operation, std::optional<Algorithm> algori
 using Report = std::function<void(const CommRow&)>;
 
 /// All operations, sizes, algorithms and libraries at one world, between processes of this host.
-/// The calling process, which must have one thread, starts them and tells them what to do.
+/// The calling process starts them and tells them what to do.
 void bench_processes(const CommBench& bench, int world, const Report& report);
 
 /// The same between simulated ranks: one call each, in virtual time.

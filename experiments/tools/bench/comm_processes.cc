@@ -1,12 +1,11 @@
 // Ranks that are processes of this host: ours, and those of other libraries.
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 
 #include "core/base/error.h"
 #include "core/device/cuda/cuda.h"
 #include "experiments/tools/bench/comm_measured.h"
-#include "experiments/tools/bench/forked_ranks.h"
+#include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/bench/own_ranks.h"
 #include "experiments/tools/bench/reference_libraries.h"
 #include "peer/comm/nccl/communicator.h"
@@ -14,13 +13,10 @@
 namespace ringside::tools::bench {
 namespace {
 
-/// Sets what NCCL needs in the process of a rank of several that share a GPU.
-void set_environment_of_gpu(int rank, int world) {
-  if (static_cast<int>(cuda::look_at_machine().gpus.size()) >= world) return;
-  for (const std::string& variable : peer::nccl_environment_of_shared_gpu(rank)) {
-    const std::size_t equals = variable.find('=');
-    setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
-  }
+/// What NCCL needs in the process of a rank of several that share a GPU.
+std::vector<std::string> environment_of_gpu(int rank, int world) {
+  if (static_cast<int>(cuda::look_at_machine().gpus.size()) >= world) return {};
+  return peer::nccl_environment_of_shared_gpu(rank);
 }
 
 struct CommContender : Contender {
@@ -35,19 +31,18 @@ class Contest {
     // A tenth longer than ranks wait for each other, since they know who is missing.
     const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
     own_name_ = bench.device == "cuda" ? "nccl" : "shm";
-    // Ours first: a process forked later would keep the sockets of the others open.
-    groups_.push_back(
-        fork_ranks({"bench comm: " + own_name_, world}, patience, [&](int socket, int rank) {
-          SharedStore store(*shared_);
-          // This process looks at the GPUs, not the bench: CUDA does not work in a fork of a
-          // process that has used it.
-          if (bench.device == "cuda") set_environment_of_gpu(rank, world);
-          const auto own = make_own_rank(bench.device, bench.algorithms, *shared_, store, rank,
-                                         world, bench.timeout_s);
-          serve(socket, rank, *own);
-        }));
+    nlohmann::json algorithms = nlohmann::json::array();
+    for (const Algorithm algorithm : bench.algorithms) algorithms.push_back(name_of(algorithm));
+    const nlohmann::json work = {{"comm", {{"device", bench.device}, {"algorithms", algorithms}}}};
+    std::vector<OwnProcess> processes;
+    for (int rank = 0; rank < world; ++rank)
+      processes.push_back({.work = work,
+                           .environment = bench.device == "cuda" ? environment_of_gpu(rank, world)
+                                                                 : std::vector<std::string>()});
+    groups_.push_back(start_ranks("bench comm: " + own_name_, bench.program, processes,
+                                  bench.timeout_s, patience));
     for (const ReferenceLibrary& library : bench.beside)
-      groups_.push_back(start_reference_library(library, world, patience));
+      groups_.push_back(start_reference_library(library, world, bench.program, patience));
   }
 
   /// The rows of one operation and size.
@@ -112,7 +107,6 @@ class Contest {
   const CommBench& bench_;
   int world_;
   std::string own_name_;
-  std::shared_ptr<SharedRanks> shared_ = make_shared_ranks();
   std::vector<std::unique_ptr<RankGroup>> groups_;  // ours, then the libraries
 };
 

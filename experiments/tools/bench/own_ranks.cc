@@ -44,11 +44,11 @@ WorkPtr begin(Communicator& comm, const CommOperation& operation, const Operands
   throw Error("bench comm: no communicator has {}", operation.name);
 }
 
-OwnRank::OwnRank(std::unique_ptr<Device> device, Communicators communicators, Meeting meeting,
+OwnRank::OwnRank(std::unique_ptr<Device> device, Communicators communicators, SpinBarrier barrier,
                  int rank, int ranks, std::string note)
     : device_(std::move(device)),
       communicators_(std::move(communicators)),
-      meeting_(meeting),
+      barrier_(std::move(barrier)),
       rank_(rank),
       ranks_(ranks),
       note_(std::move(note)) {}
@@ -108,9 +108,8 @@ void OwnRank::sum_alone() const {
 }
 
 std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
-                                       const std::vector<Algorithm>& algorithms,
-                                       SharedRanks& shared, Store& store, int rank, int ranks,
-                                       double timeout_s) {
+                                       const std::vector<Algorithm>& algorithms, Store& store,
+                                       int rank, int ranks, double timeout_s) {
   const bool on_gpu = device == "cuda";
   std::unique_ptr<Device> made;
   std::string note;
@@ -131,7 +130,8 @@ std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
     communicators.emplace_back(name, connect(*made, store, group, timeout_s));
   }
   return std::make_unique<OwnRank>(std::move(made), std::move(communicators),
-                                   Meeting(shared, ranks, timeout_s), rank, ranks, std::move(note));
+                                   SpinBarrier(store, rank, ranks, timeout_s), rank, ranks,
+                                   std::move(note));
 }
 
 }  // namespace ringside::tools::bench

@@ -8,7 +8,7 @@
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
 #include "experiments/tools/bench/rank/serve.h"
-#include "experiments/tools/bench/shared_ranks.h"
+#include "experiments/tools/bench/spin_barrier.h"
 
 namespace ringside::tools::bench {
 
@@ -32,12 +32,12 @@ class OwnRank : public CommRank {
  public:
   /// `communicators` have the device's memory, and a name each.
   using Communicators = std::vector<std::pair<std::string, std::unique_ptr<Communicator>>>;
-  OwnRank(std::unique_ptr<Device> device, Communicators communicators, Meeting meeting, int rank,
-          int ranks, std::string note = {});
+  OwnRank(std::unique_ptr<Device> device, Communicators communicators, SpinBarrier barrier,
+          int rank, int ranks, std::string note = {});
 
   void prepare(const CommOperation& operation, std::int64_t count) override;
   void fill() override;
-  void meet() override { meeting_.meet(); }
+  void meet() override { barrier_.meet(); }
   /// On a GPU: returns when the GPU has the result, so the time includes the launch.
   void call(const std::string& way) override;
   std::int64_t count_wrong() override;
@@ -48,7 +48,7 @@ class OwnRank : public CommRank {
 
   std::unique_ptr<Device> device_;
   Communicators communicators_;
-  Meeting meeting_;
+  SpinBarrier barrier_;
   int rank_, ranks_;
   std::string note_;
   const CommOperation* operation_ = nullptr;
@@ -60,8 +60,7 @@ class OwnRank : public CommRank {
 /// through NCCL. Ranks take the GPUs in turn; where there are fewer than ranks, each process needs
 /// peer::nccl_environment_of_shared_gpu() before. Throws Error that says what is missing.
 std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
-                                       const std::vector<Algorithm>& algorithms,
-                                       SharedRanks& shared, Store& store, int rank, int ranks,
-                                       double timeout_s);
+                                       const std::vector<Algorithm>& algorithms, Store& store,
+                                       int rank, int ranks, double timeout_s);
 
 }  // namespace ringside::tools::bench

@@ -1,47 +1,37 @@
 #include "experiments/tools/bench/ps_bench.h"
 
 #include "core/base/error.h"
-#include "experiments/runner/registry/registry.h"
-#include "experiments/tools/bench/forked_ranks.h"
+#include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/bench/ps_bounds.h"
 #include "experiments/tools/bench/ps_contest.h"
-#include "experiments/tools/bench/ps_rank.h"
+#include "experiments/tools/bench/ps_way.h"
 
 namespace ringside::tools::bench {
 namespace {
 
 constexpr std::int64_t element = sizeof(float);
 constexpr std::int64_t least_partition = 1 << 10, most_partition = 1 << 30;
-/// What the ranks of one way and size leave in their store, beside an endpoint of each server: the
-/// run's token, and its secret or the place of its shared memory.
-constexpr std::int64_t entries_beside_endpoints = 2;
-
 /// The processes of one number of workers and servers.
 void bench_one(const PsBench& bench, int workers, int servers,
                const std::function<void(const PsRow&)>& report) {
-  PsRoles roles{.workers = workers,
-                .servers = servers,
-                .placement = bench.placement,
-                .threads = bench.threads,
-                .timeout_s = bench.timeout_s,
-                .partition_bytes = bench.partition_bytes,
-                .reach = {.keys = bench.keys}};
-  ForkedRanks forked{.name = "bench ps",
-                     .world = roles.ranks(),
-                     .ranks = names_of_ranks(roles),
-                     .own_cores = false};  // as in a run, whose ranks have threads for messages
-  const auto shared = make_shared_ranks();
+  const nlohmann::json work = {{"ps",
+                                {{"workers", workers},
+                                 {"servers", servers},
+                                 {"placement", name_of(bench.placement)},
+                                 {"threads", bench.threads},
+                                 {"partition_bytes", bench.partition_bytes},
+                                 {"keys", bench.keys}}}};
+  std::vector<OwnProcess> processes;
+  for (const std::string& name :
+       names_of_ranks({.workers = workers, .servers = servers, .placement = bench.placement}))
+    processes.push_back({.work = work, .name = name});
   // A tenth longer than ranks wait for each other, since they know who is missing.
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
-  const auto ranks = fork_ranks(forked, patience, [&](int socket, int rank) {
-    roles.rank = rank;
-    SharedStore store(*shared);
-    PsRank own(roles, runner::find_device("cpu").links, store,
-               Meeting(*shared, workers, bench.timeout_s));
-    ringside::tools::bench::serve(socket, rank, own);
-  });
-  const auto bounds = fork_bounds(patience);
+  const auto ranks = start_ranks("bench ps", bench.program, processes, bench.timeout_s, patience);
+  const auto bounds = start_bounds(bench.program, bench.timeout_s, patience);
   run_ps_contest(bench, workers, servers, *ranks, *bounds, report);
+  bounds->close();
+  ranks->close();
 }
 
 }  // namespace
@@ -64,14 +54,6 @@ void check(const PsBench& bench) {
   for (const int workers : bench.workers) check_number("--workers", workers);
   for (const int servers : bench.servers) {
     check_number("--servers", servers);
-    const auto connections =
-        std::ssize(bench.sizes) * std::ssize(bench.transports) * std::ssize(bench.consistencies);
-    if (connections * (servers + entries_beside_endpoints) > most_entries)
-      throw Error(
-          "{} sizes, {} transports and {} consistencies with {} servers: more than the {} entries "
-          "that the ranks' store has; measure fewer at once",
-          bench.sizes.size(), bench.transports.size(), bench.consistencies.size(), servers,
-          most_entries);
     for (const int workers : bench.workers) {
       if (bench.placement == ps::Placement::colocated && servers > workers)
         throw Error(

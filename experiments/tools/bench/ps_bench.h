@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/local_host.h"
 #include "experiments/tools/bench/interleaving.h"
 #include "experiments/tools/bench/rank_group.h"
 #include "ps/protocol/partition.h"
@@ -28,6 +29,7 @@ struct PsBench {
   std::string keys{};     // transport tcp: the folder of keys; empty: none, and no encryption
   bool one_host = true;   // whether the ranks have one clock
   double timeout_s = 60;  // deadline for a missing rank
+  RankProgram program{};  // as for start_ranks()
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
 
@@ -53,9 +55,8 @@ void check(const PsBench& bench);
 
 /// Measures all combinations. All ways and bounds of one size take turns of a few calls; the sizes
 /// come in random order. Hands the rows of each number of workers and servers to `report`, in the
-/// order of `sizes`, when all are known. `bench` has passed check(). Must be called while this
-/// process has one thread. Throws Error that names the rank as soon as one fails, and leaves no
-/// process and no file behind.
+/// order of `sizes`, when all are known. `bench` has passed check(). Throws Error that names the
+/// rank as soon as one fails, and leaves no process and no file behind.
 void run_ps_bench(const PsBench& bench, const std::function<void(const PsRow&)>& report);
 
 /// A row with the keys of nccl-tests 2.19 (`-J`), and ours beside them.

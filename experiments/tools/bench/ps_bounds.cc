@@ -14,16 +14,15 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "experiments/tools/bench/forked_ranks.h"
+#include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/bench/ps_values.h"
-#include "experiments/tools/bench/rank/serve.h"
-#include "experiments/tools/bench/shared_ranks.h"
 #include "ps/transport/zmq/round_trips.h"
 
 namespace ringside::tools::bench {
 namespace {
 
 constexpr int processes = 2;
+constexpr const char* zmq_key = "bench/zmq";
 constexpr std::size_t call_bytes = 256 << 10;
 
 [[noreturn]] void fail(const char* what) { throw Error("{}: {}", what, std::strerror(errno)); }
@@ -104,30 +103,18 @@ void echo(int socket, std::size_t bytes, std::span<std::byte> buffer, int flags)
   }
 }
 
-void send_line(int socket, const std::string& line) {
-  const std::string text = line + '\n';
-  if (send(socket, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
-    fail("send");
-}
-
-std::string receive_line(int socket) {
-  std::string line;
-  for (char letter = 0;; line += letter) {
-    const ssize_t n = recv(socket, &letter, 1, 0);
-    if (n < 0) fail("recv");
-    if (n == 0) throw Error("the other process has closed its socket");
-    if (letter == '\n') return line;
-  }
-}
-
 class BoundRank : public BenchRank {
  public:
-  BoundRank(int rank, const Ends& tcp, const Ends& local, Meeting meeting, double timeout_s)
-      : rank_(rank), tcp_(tcp[rank]), unix_(local[rank]), meeting_(meeting), zmq_(timeout_s) {
+  BoundRank(int rank, int tcp, int unix_socket, Store& store, double timeout_s)
+      : rank_(rank),
+        tcp_(tcp),
+        unix_(unix_socket),
+        barrier_(store, rank, processes, timeout_s),
+        zmq_(timeout_s) {
     if (rank_ == 1)
-      send_line(unix_, zmq_.listen());
+      store.set(zmq_key, zmq_.listen());
     else
-      zmq_.connect(receive_line(unix_));
+      zmq_.connect(store.get(zmq_key, timeout_s));
   }
 
   void make_arrays(const std::string&, std::int64_t count) override {
@@ -143,7 +130,7 @@ class BoundRank : public BenchRank {
     wrong_ += count_differences();
     fill_gradient(std::span(from_).subspan(begin_, end_ - begin_), rank_, round_++);
   }
-  void meet() override { meeting_.meet(); }
+  void meet() override { barrier_.meet(); }
   void call(const std::string& way) override {
     if (way == "zmq") {
       if (rank_ == 0)
@@ -181,7 +168,7 @@ class BoundRank : public BenchRank {
   }
 
   int rank_, tcp_, unix_;
-  Meeting meeting_;
+  SpinBarrier barrier_;
   ps::EchoEnd zmq_;
   std::vector<float> from_, between_, to_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(call_bytes);
@@ -196,15 +183,19 @@ const std::vector<std::string>& ps_bounds() {
   return ways;
 }
 
-std::unique_ptr<RankGroup> fork_bounds(Patience patience) {
-  const auto shared = make_shared_ranks();
+std::unique_ptr<RankGroup> start_bounds(const RankProgram& program, double timeout_s,
+                                        Patience patience) {
   const Ends tcp = connect_tcp(), local = connect_unix();
-  const double timeout_s = patience.timeout_s;
-  return fork_ranks(
-      {"bench ps: bounds", processes}, std::move(patience), [&](int socket, int rank) {
-        BoundRank bound(rank, tcp, local, Meeting(*shared, processes, timeout_s), timeout_s);
-        serve(socket, rank, bound);
-      });
+  std::vector<OwnProcess> ranks;
+  for (const int rank : {0, 1})
+    ranks.push_back({.work = {{"bounds", {{"tcp", tcp[rank]}, {"unix", local[rank]}}}},
+                     .files = {tcp[rank], local[rank]}});
+  return start_ranks("bench ps: bounds", program, ranks, timeout_s, std::move(patience));
+}
+
+std::unique_ptr<BenchRank> make_bound_rank(int rank, int tcp, int unix_socket, Store& store,
+                                           double timeout_s) {
+  return std::make_unique<BoundRank>(rank, tcp, unix_socket, store, timeout_s);
 }
 
 }  // namespace ringside::tools::bench

@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/local_host.h"
+#include "experiments/tools/bench/rank/serve.h"
 #include "experiments/tools/bench/rank_group.h"
+#include "experiments/tools/bench/spin_barrier.h"
 
 namespace ringside::tools::bench {
 
@@ -20,8 +23,13 @@ namespace ringside::tools::bench {
 /// zmq: the same bytes over TCP there and back by ZeroMQ alone (ps/transport/zmq/round_trips.h).
 const std::vector<std::string>& ps_bounds();
 
-/// The two processes, which must be forked while this process has one thread. The copied array is
-/// rewritten before every call. Throws Error.
-std::unique_ptr<RankGroup> fork_bounds(Patience patience);
+/// Starts the two processes; blocks until they are ready. The copied array is rewritten before
+/// every call. The arguments are as for start_ranks(). Throws Error.
+std::unique_ptr<RankGroup> start_bounds(const RankProgram& program, double timeout_s,
+                                        Patience patience);
+
+/// One of the two, with its ends of the connections of both.
+std::unique_ptr<BenchRank> make_bound_rank(int rank, int tcp, int unix_socket, Store& store,
+                                           double timeout_s);
 
 }  // namespace ringside::tools::bench

@@ -90,8 +90,6 @@ void run_ps_contest(const PsBench& bench, int workers, int servers, RankGroup& r
   std::vector<std::vector<PsRow>> rows(order.size());
   for (const std::size_t i : order)
     rows[i] = measure(bench, workers, servers, bench.sizes[i], ranks, bounds);
-  bounds.close();  // may have been forked later: then they keep the sockets of the others open
-  ranks.close();
   for (const auto& of_size : rows)
     for (const PsRow& row : of_size) report(row);
 }

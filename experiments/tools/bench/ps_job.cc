@@ -1,28 +1,27 @@
 // The scheduler of a job.
 #include "experiments/tools/bench/ps_job.h"
 
+#include <fmt/ranges.h>
+
 #include <utility>
 
 #include "core/base/error.h"
+#include "experiments/tools/bench/connected_ranks.h"
 #include "experiments/tools/bench/ps_bounds.h"
 #include "experiments/tools/bench/ps_contest.h"
 #include "experiments/tools/bench/ps_job_gathering.h"
-#include "experiments/tools/bench/ps_job_store.h"
 #include "experiments/tools/bench/ps_way.h"
-#include "experiments/tools/bench/shared_ranks.h"
 #include "ps/transport/zmq/keys.h"
 
 namespace ringside::tools::bench {
 namespace {
 
-/// Processes that somebody else has started, and has to look after.
-class OthersProcesses : public RankProcesses {
- public:
-  std::string cause_of_end(int) override { return "its connection is closed"; }
-};
+/// What the ranks of a job may leave in its store. Every size, way and server of a bench takes a
+/// few dozen bytes.
+constexpr StoreLimits limits_of_jobs{.bytes = 64 << 20, .questions = 1 << 20};
 
 int most_streams(const PsJob& job) {
-  return 2 * (job.workers + job.servers) + static_cast<int>(runner::most_unknown);
+  return job.workers + job.servers + static_cast<int>(runner::most_unknown);
 }
 
 }  // namespace
@@ -64,19 +63,22 @@ std::int64_t open_files_of_scheduler(const PsJob& job) {
 
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
-  const auto bounds = fork_bounds(patience);
+  const auto bounds = start_bounds(bench.program, bench.timeout_s, patience);
   const auto listener = runner::listen_for_job(meeting_of(job), job.reach.address, job.workers,
                                                most_streams(job), bench.timeout_s);
   reports.on_listening(listener->port());
   Gathering gathering(job, bench, *listener, reports);
   const std::vector<std::string> names =
       names_of_ranks({.workers = job.workers, .servers = job.servers});
-  JobStore store(gathering.gather(), names, reports.on_refused);
-  RankGroup ranks("bench ps", gathering.connect_ranks(store), std::make_unique<OthersProcesses>(),
-                  patience, names);
+  auto lines = gathering.gather();
   listener->close();
+  RankGroup ranks("bench ps",
+                  std::make_unique<ConnectedRanks>(std::move(lines), names, reports.on_refused),
+                  job.workers + job.servers, patience, names, limits_of_jobs);
   run_ps_contest(bench, job.workers, job.servers, ranks, *bounds, reports.on_row);
-  store.end({bench.timeout_s, bench.interrupted});
+  bounds->close();
+  if (const auto left = ranks.close(bench.timeout_s); !left.empty())
+    reports.on_refused(fmt::format("{} did not hear that the job is over", fmt::join(left, ", ")));
 }
 
 }  // namespace ringside::tools::bench

@@ -52,9 +52,9 @@ struct PsJobReports {
 
 /// Leads a job: waits for its workers and servers, measures them as run_ps_bench() does, and lets
 /// them end. They end too if this throws. With keys, both ends of every connection prove that they
-/// have theirs; without, only processes of this user are taken in. Must be called while this
-/// process has one thread; `bench` has passed check(), with the job's numbers of workers and
-/// servers. Throws Error that names a process that is missing, fails or ends.
+/// have theirs; without, only processes of this user are taken in. `bench` has passed check(), with
+/// the job's numbers of workers and servers. Throws Error that names a process that is missing,
+/// fails or ends.
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports);
 
 /// Joins a job as a worker or a server, and does what its scheduler says until the scheduler ends

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,16 +11,11 @@
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 #include "experiments/tools/bench/ps_way.h"
-#include "ps/protocol/rendezvous.h"
 
 namespace ringside::tools::bench {
 namespace {
 
 constexpr double nap_s = 0.05;
-
-std::string draw_ticket() {
-  return ps::draw_token() + ps::draw_token() + ps::draw_token() + ps::draw_token();
-}
 
 }  // namespace
 
@@ -28,7 +24,6 @@ Gathering::Gathering(const PsJob& job, const PsBench& bench, ps::StreamListener&
     : job_(job), bench_(bench), listener_(listener), refusals_(reports.on_refused) {
   names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
   joined_.resize(names_.size());
-  for (std::size_t rank = 0; rank < names_.size(); ++rank) tickets_.push_back(draw_ticket());
 }
 
 std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
@@ -44,8 +39,7 @@ std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
     joined_[rank].line->send({{"rank", rank},
                               {"threads", bench_.threads},
                               {"timeout_s", bench_.timeout_s},
-                              {"partition_bytes", bench_.partition_bytes},
-                              {"ticket", tickets_[rank]}});
+                              {"partition_bytes", bench_.partition_bytes}});
     lines.push_back(std::move(joined_[rank].line));
   }
   return lines;
@@ -133,44 +127,6 @@ std::size_t Gathering::place_for(PsRole role, int asked) const {
   for (std::size_t rank = works ? 0 : w; rank < (works ? w : joined_.size()); ++rank)
     if (!joined_[rank].line) return rank;
   throw Error("the job has all its {}s", name_of(role));
-}
-
-std::vector<int> Gathering::connect_ranks(const JobStore& store) {
-  runner::PendingConnections newcomers(listener_, refusals_);
-  WaitingTime waited(seconds_now(), nap_s);
-  while (!missing().empty()) {
-    check_connecting(store, waited.seconds(seconds_now()));
-    for (runner::AcceptedConnection& newcomer :
-         newcomers.hear(runner::poll_files(newcomers.files())))
-      admit_second(newcomers, newcomer);
-  }
-  std::vector<int> sockets;
-  for (const Process& process : joined_) {
-    process.line->send({{"welcome", true}});
-    sockets.push_back(process.line->release_socket());
-  }
-  return sockets;
-}
-
-void Gathering::check_connecting(const JobStore& store, double waited_s) const {
-  if (bench_.interrupted()) throw Error("interrupted");
-  if (const auto gone = store.gone(); !gone.empty())
-    throw Error("bench ps: {} ended before the bench began", fmt::join(gone, ", "));
-  if (waited_s <= bench_.timeout_s) return;
-  throw Error("bench ps: {} did not connect a second time to {}:{} within {} s (--timeout)",
-              fmt::join(missing(), ", "), job_.address, listener_.port(), bench_.timeout_s);
-}
-
-void Gathering::admit_second(const runner::PendingConnections& newcomers,
-                             runner::AcceptedConnection& newcomer) {
-  const auto ticket = newcomer.said->value("ticket", nlohmann::json());
-  for (std::size_t rank = 0; rank < joined_.size(); ++rank)
-    if (!joined_[rank].line && ticket == tickets_[rank] &&
-        newcomer.holder == joined_[rank].holder) {
-      joined_[rank].line = std::move(newcomer.line);
-      return;
-    }
-  newcomers.refuse(newcomer, "it has no ticket of this job");
 }
 
 }  // namespace ringside::tools::bench

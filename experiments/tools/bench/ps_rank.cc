@@ -34,11 +34,11 @@ class PartOfStore : public Store {
 
 }  // namespace
 
-PsRank::PsRank(const PsRoles& roles, Links links, Store& store, std::optional<Meeting> meeting)
+PsRank::PsRank(const PsRoles& roles, Links links, Store& store, std::optional<SpinBarrier> barrier)
     : roles_(roles),
       links_(std::move(links)),
       store_(store),
-      meeting_(std::move(meeting)),
+      barrier_(std::move(barrier)),
       device_(make_cpu_device(roles.threads)) {}
 
 void PsRank::make_arrays(const std::string& operation, std::int64_t count) {
@@ -69,8 +69,8 @@ void PsRank::begin_turn(const std::string& way) {
 }
 
 void PsRank::meet() {
-  if (meeting_)
-    meeting_->meet();
+  if (barrier_)
+    barrier_->meet();
   else
     current_->meet();
 }

@@ -8,7 +8,7 @@
 
 #include "experiments/tools/bench/ps_way.h"
 #include "experiments/tools/bench/rank/serve.h"
-#include "experiments/tools/bench/shared_ranks.h"
+#include "experiments/tools/bench/spin_barrier.h"
 
 namespace ringside::tools::bench {
 
@@ -16,8 +16,8 @@ namespace ringside::tools::bench {
 /// named by its ways: "ipc/bsp,tcp/bsp".
 class PsRank : public BenchRank {
  public:
-  /// Workers meet at `meeting`, or, without one, where server 0 sums. `store` outlives the rank.
-  PsRank(const PsRoles& roles, Links links, Store& store, std::optional<Meeting> meeting);
+  /// Workers meet at `barrier`, or, without one, where server 0 sums. `store` outlives the rank.
+  PsRank(const PsRoles& roles, Links links, Store& store, std::optional<SpinBarrier> barrier);
 
   void make_arrays(const std::string& operation, std::int64_t count) override;
   bool is_timed() const override { return roles_.works(); }
@@ -32,7 +32,7 @@ class PsRank : public BenchRank {
   PsRoles roles_;
   Links links_;
   Store& store_;
-  std::optional<Meeting> meeting_;
+  std::optional<SpinBarrier> barrier_;
   std::unique_ptr<Device> device_;
   std::map<std::string, std::unique_ptr<PsWay>> ways_;
   PsWay* current_ = nullptr;

@@ -2,81 +2,57 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
 #include <limits>
-#include <numeric>
-#include <sstream>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
+#include "core/launch/process_end.h"
 
 namespace ringside::tools::bench {
 namespace {
 
 constexpr int group_poll_ms = 100;
-constexpr std::size_t longest_line = 4 << 20;  // the times of a hundred thousand calls
-
-std::string first_word(const std::string& line) { return line.substr(0, line.find(' ')); }
-std::string after_first_word(const std::string& line) {
-  const std::size_t space = line.find(' ');
-  return space == std::string::npos ? "" : line.substr(space + 1);
-}
+/// How long a rank whose line has ended may take to end, so that its end can be explained.
+constexpr double explained_end_s = 2;
 
 }  // namespace
 
-RankGroup::RankGroup(std::string name, std::vector<int> sockets,
-                     std::unique_ptr<RankProcesses> processes, Patience patience,
-                     std::vector<std::string> ranks)
+RankGroup::RankGroup(std::string name, std::unique_ptr<RankHost> host, int world, Patience patience,
+                     std::vector<std::string> ranks, StoreLimits limits)
     : name_(std::move(name)),
-      ranks_(std::move(ranks)),
-      processes_(std::move(processes)),
       patience_(std::move(patience)),
-      sockets_(std::move(sockets)),
-      received_(sockets_.size()) {
-  for (std::size_t r = ranks_.size(); r < sockets_.size(); ++r)
-    ranks_.push_back(fmt::format("rank {}", r));
-  try {
-    order_by_rank();
-  } catch (...) {
-    close_sockets();
-    throw;
+      ranks_(static_cast<std::size_t>(world)),
+      store_([this](int rank, const nlohmann::json& value) { host_->send(rank, value); }, limits),
+      host_(std::move(host)) {
+  for (int r = std::ssize(ranks) < world ? static_cast<int>(ranks.size()) : world; r < world; ++r)
+    ranks.push_back(fmt::format("rank {}", r));
+  for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].name = ranks[r];
+  name_ranks(ranks);
+}
+
+/// Ranks that have connected come in any order.
+void RankGroup::name_ranks(const std::vector<std::string>& names) {
+  const auto numbers = answers("start", "hello");
+  std::vector<bool> taken(ranks_.size());
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const std::size_t rank =
+        numbers[i].is_number_unsigned() ? numbers[i].get<std::size_t>() : ranks_.size();
+    if (rank >= ranks_.size() || taken[rank])
+      throw Error("{}: {} ranks, of which one says 'hello {}'", name_, ranks_.size(),
+                  numbers[i].dump());
+    taken[rank] = true;
+    ranks_[i].name = names[rank];
   }
-}
-
-RankGroup::~RankGroup() { close_sockets(); }
-
-void RankGroup::close_sockets() {
-  for (const int socket : std::exchange(sockets_, {})) ::close(socket);
-}
-
-void RankGroup::close() {
-  close_sockets();
-  processes_->wait_for_end();
-}
-
-void RankGroup::order_by_rank() {
-  const auto ranks = answers("start", "hello");
-  std::vector<int> by_rank(sockets_.size(), -1);
-  for (std::size_t i = 0; i < sockets_.size(); ++i) {
-    std::istringstream words(ranks[i]);
-    std::size_t rank = sockets_.size();
-    if (!(words >> rank) || rank >= sockets_.size() || by_rank[rank] >= 0)
-      throw Error("{}: {} ranks, of which one says 'hello {}'", name_, sockets_.size(), ranks[i]);
-    by_rank[rank] = sockets_[i];
-    if (note_.empty()) std::getline(words >> std::ws, note_);
-  }
-  sockets_ = by_rank;
 }
 
 void RankGroup::prepare(std::string_view operation, std::int64_t count) {
-  ask(fmt::format("array {} {}", operation, count), "ready");
+  ask({{"array", operation}, {"count", count}}, fmt::format("array {} {}", operation, count),
+      "ready");
 }
 
 std::vector<double> RankGroup::turn(const std::string& way, int calls, From from) {
@@ -84,13 +60,14 @@ std::vector<double> RankGroup::turn(const std::string& way, int calls, From from
   const bool first = from == From::first_begin;
   std::vector<double> begins(n, first ? std::numeric_limits<double>::infinity() : 0), ends(n),
       us(n);
-  for (const std::string& times : ask(fmt::format("turn {} {}", way, calls), "times")) {
+  for (const nlohmann::json& said :
+       ask({{"turn", way}, {"calls", calls}}, fmt::format("turn {} {}", way, calls), "times")) {
+    const auto times = said.get<std::vector<double>>();
     if (times.empty()) continue;  // of a rank that only serves
-    std::istringstream words(times);
     for (std::size_t call = 0; call < n; ++call) {
-      double begin = 0, end = 0;
-      if (!(words >> begin >> end) || end < begin)
-        throw Error("{}: 'times {}' are not those of {} calls", name_, times, calls);
+      if (times.size() != 2 * n || times[2 * call + 1] < times[2 * call])
+        throw Error("{}: 'times {}' are not those of {} calls", name_, said.dump(), calls);
+      const double begin = times[2 * call], end = times[2 * call + 1];
       if (from == From::own_begin) {
         us[call] = std::max(us[call], (end - begin) * 1e6);
         continue;
@@ -106,94 +83,101 @@ std::vector<double> RankGroup::turn(const std::string& way, int calls, From from
 
 std::int64_t RankGroup::count_wrong() {
   std::int64_t sum = 0;
-  for (const std::string& text : ask("check", "wrong")) {
-    std::istringstream words(text);
-    std::int64_t wrong = 0;
-    if (!(words >> wrong)) throw Error("{}: 'wrong {}' is no number", name_, text);
-    sum += wrong;
-  }
+  for (const nlohmann::json& wrong : ask({{"check", true}}, "check", "wrong"))
+    sum += wrong.get<std::int64_t>();
   return sum;
 }
 
-std::vector<std::string> RankGroup::ask(const std::string& command, const std::string& expected) {
-  const std::string line = command + "\n";
-  for (const int socket : sockets_)  // a rank that has ended shows when the answers are read
-    (void)!send(socket, line.data(), line.size(), MSG_NOSIGNAL);
-  return answers(command, expected);
+std::vector<std::string> RankGroup::close(double timeout_s) {
+  send_all({{"over", true}});
+  std::vector<std::string> left;
+  for (const double end = seconds_now() + timeout_s;;) {
+    left.clear();
+    for (const Rank& rank : ranks_)
+      if (!rank.end) left.push_back(rank.name);
+    if (left.empty() || seconds_now() > end || patience_.interrupted()) return left;
+    listen();
+  }
 }
 
-std::vector<std::string> RankGroup::answers(const std::string& command,
-                                            const std::string& expected) {
-  std::vector<std::string> out(sockets_.size());
-  std::vector<bool> answered(sockets_.size());
+void RankGroup::send_all(const nlohmann::json& command) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) host_->send(static_cast<int>(r), command);
+}
+
+std::vector<nlohmann::json> RankGroup::ask(const nlohmann::json& command, const std::string& said,
+                                           const std::string& expected) {
+  send_all(command);  // a rank that has ended shows when the answers are read
+  return answers(said, expected);
+}
+
+std::vector<nlohmann::json> RankGroup::answers(const std::string& said,
+                                               const std::string& expected) {
   WaitingTime waited(seconds_now(), 1e-3 * group_poll_ms);
-  for (std::size_t left = sockets_.size(); left > 0;) {
-    std::vector<pollfd> polled;
-    for (std::size_t r = 0; r < sockets_.size(); ++r)
-      // Whoever has answered may still be needed by the others.
-      polled.push_back({sockets_[r], static_cast<short>(answered[r] ? POLLRDHUP : POLLIN), 0});
-    if (poll(polled.data(), polled.size(), group_poll_ms) == 0) processes_->look();
+  const auto answered = [](const Rank& rank) { return rank.answer.has_value(); };
+  for (;;) {
+    judge(said);
+    if (std::all_of(ranks_.begin(), ranks_.end(), answered)) break;
+    if (waited.seconds(seconds_now()) > patience_.timeout_s) give_up(said);
+    listen();
     if (patience_.interrupted()) throw Error("interrupted");
-    std::string complaint;
-    for (std::size_t r = 0; r < sockets_.size(); ++r) {
-      bool ended = false;
-      if (polled[r].revents == 0) continue;
-      if (answered[r]) {
-        std::string last;
-        if (receive(r, last, ended) && first_word(last) == "error") {
-          complaint = fmt::format("{}: {}", ranks_[r], after_first_word(last));
-          continue;
-        }
-        ended = true;
-      }
-      if (ended || !receive(r, out[r], ended)) {
-        // An end is the cause of what other ranks complain about.
-        if (ended)
-          throw Error("{}: {} ended during '{}': {}", name_, ranks_[r], command,
-                      processes_->cause_of_end(static_cast<int>(r)));
-        continue;
-      }
-      answered[r] = true;
-      --left;
-      if (const std::string word = first_word(out[r]); complaint.empty() && word != expected)
-        complaint = word == "error"
-                        ? fmt::format("{}: {}", ranks_[r], after_first_word(out[r]))
-                        : fmt::format("{} answers '{}' to '{}'", ranks_[r], out[r], command);
-      out[r] = after_first_word(out[r]);
-    }
-    if (!complaint.empty()) throw Error("{}: {}", name_, complaint);
-    if (left > 0 && waited.seconds(seconds_now()) > patience_.timeout_s) give_up(command, answered);
+  }
+  std::vector<nlohmann::json> out;
+  for (Rank& rank : ranks_) {
+    const nlohmann::json answer = *std::exchange(rank.answer, {});
+    if (!answer.contains(expected))
+      throw Error("{}: {} answers '{}' to '{}'", name_, rank.name, answer.dump(), said);
+    out.push_back(answer[expected]);
   }
   return out;
 }
 
-bool RankGroup::receive(std::size_t r, std::string& line, bool& ended) {
-  std::string& text = received_[r];
-  std::size_t end = text.find('\n');
-  if (end == std::string::npos) {
-    char bytes[4096];
-    const ssize_t n = recv(sockets_[r], bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    ended = n <= 0;
-    if (ended) return false;
-    text.append(bytes, static_cast<std::size_t>(n));
-    end = text.find('\n');
-    if (end == std::string::npos && text.size() > longest_line)
-      throw Error("{}: {} sends a line of more than {} bytes", name_, ranks_[r], longest_line);
-    if (end == std::string::npos) return false;
-  }
-  line = text.substr(0, end);
-  text.erase(0, end + 1);
-  return true;
+void RankGroup::listen() {
+  wait_for_news({host_.get()}, {}, group_poll_ms);
+  host_->read(*this);
 }
 
-void RankGroup::give_up(const std::string& command, const std::vector<bool>& answered) const {
+void RankGroup::judge(const std::string& said) {
+  const auto complaint = std::find_if(ranks_.begin(), ranks_.end(),
+                                      [](const Rank& rank) { return !rank.complaint.empty(); });
+  const auto ended = [](const Rank& rank) { return rank.end && rank.complaint.empty(); };
+  // An end is the cause of what other ranks complain about.
+  for (const double end = seconds_now() + explained_end_s;
+       complaint != ranks_.end() && host_->expects_end() && seconds_now() < end;)
+    listen();
+  for (const Rank& rank : ranks_)
+    if (ended(rank))
+      throw Error(
+          "{}: {} ended during '{}': {}", name_, rank.name, said,
+          rank.end->status ? words_for_end(*rank.end->status) + rank.end->memory : rank.end->cause);
+  if (complaint != ranks_.end())
+    throw Error("{}: {}: {}", name_, complaint->name, complaint->complaint);
+}
+
+void RankGroup::line(int rank, const nlohmann::json& value) {
+  if (store_.hear(rank, value)) return;
+  Rank& self = ranks_.at(static_cast<std::size_t>(rank));
+  if (value.contains("error"))
+    self.complaint = value["error"].get<std::string>();
+  else
+    self.answer = value;
+  if (note_.empty() && value.contains("note")) note_ = value["note"].get<std::string>();
+}
+
+void RankGroup::output(int, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+void RankGroup::ended(int rank, const RankEnd& end) {
+  ranks_.at(static_cast<std::size_t>(rank)).end = end;
+}
+
+void RankGroup::give_up(const std::string& said) const {
   std::vector<std::string> missing;
-  for (std::size_t r = 0; r < answered.size(); ++r)
-    if (!answered[r]) missing.push_back(ranks_[r]);
+  for (const Rank& rank : ranks_)
+    if (!rank.answer) missing.push_back(rank.name);
   throw Error(
       "{}: no answer to '{}' within {} s from {}, which hang, or need more time (--timeout)", name_,
-      command, patience_.timeout_s, fmt::join(missing, ", "));
+      said, patience_.timeout_s, fmt::join(missing, ", "));
 }
 
 }  // namespace ringside::tools::bench

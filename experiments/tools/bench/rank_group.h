@@ -4,13 +4,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/launch/rank_host.h"
+#include "core/launch/store_server.h"
 #include "experiments/tools/bench/rank/operations.h"
 
 namespace ringside::tools::bench {
+
+/// The most ranks of one bench on this host.
+inline constexpr int most_processes = 64;
 
 /// The deadlines of the bench for its ranks.
 struct Patience {
@@ -18,32 +25,19 @@ struct Patience {
   std::function<bool()> interrupted = [] { return false; };
 };
 
-/// The processes of the ranks. The destructor ends those that still run; none is left behind.
-class RankProcesses {
+/// Sends commands to all ranks of a group, by the messages of experiments/tools/bench/rank/serve.h,
+/// and serves their store while it waits for answers. Every function blocks until all ranks have
+/// answered. Throws Error that names group and rank as soon as a rank says that it failed or ends,
+/// or when the time is over; no function may be called after that.
+class RankGroup : private RankEvents {
  public:
-  virtual ~RankProcesses() = default;
-  /// Called ten times a second while the bench waits; does not block.
-  virtual void look() {}
-  /// The cause of the end of this rank's process, whose connection has ended; waits at most 5 s.
-  virtual std::string cause_of_end(int rank) = 0;
-  /// Waits until the processes have ended by themselves, as they do without connections; two
-  /// seconds at most.
-  virtual void wait_for_end() {}
-};
-
-/// Sends commands to all ranks of a group, by the protocol of experiments/tools/bench/rank/serve.h.
-/// Every function blocks until all ranks have answered. Throws Error that names group and rank as
-/// soon as a rank says that it failed or ends, or when the time is over; no function may be called
-/// after that.
-class RankGroup {
- public:
-  /// Owns `sockets`, each of which leads to the rank that says so in its first line. Errors begin
-  /// with `name`, which says the bench and the library ("bench comm: gloo"), and call the ranks by
-  /// `ranks`; if it is empty, "rank 0" and so on.
-  RankGroup(std::string name, std::vector<int> sockets, std::unique_ptr<RankProcesses> processes,
-            Patience patience, std::vector<std::string> ranks = {});
-  /// Ends the ranks, by force if close() has not been called.
-  ~RankGroup();
+  /// The `world` ranks of `host` have been started. Errors begin with `name`, which says the bench
+  /// and the library ("bench comm: gloo"), and call the ranks by `ranks`; if it is empty, "rank 0"
+  /// and so on.
+  RankGroup(std::string name, std::unique_ptr<RankHost> host, int world, Patience patience,
+            std::vector<std::string> ranks = {}, StoreLimits limits = {});
+  /// Ends the ranks with their host, by force if close() has not been called.
+  ~RankGroup() override = default;
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
@@ -53,30 +47,45 @@ class RankGroup {
   /// any rank from its own begin.
   enum class From : std::uint8_t { last_begin, first_begin, own_begin };
   std::vector<double> turn(const std::string& way, int calls, From from = From::last_begin);
-  /// The note of the first rank that has one (see serve.h); empty if none has.
+  /// The note of a rank that has one (see serve.h); empty if none has.
   const std::string& note() const { return note_; }
   /// The number of wrong elements after the last call, of all ranks together.
   std::int64_t count_wrong();
-  /// Lets the ranks end in good order.
-  void close();
+  /// Lets the ranks end in good order. Blocks until they have ended, at most `timeout_s`; returns
+  /// the names of those that have not.
+  std::vector<std::string> close(double timeout_s = 2);
 
  private:
-  /// The answers by rank, without their first word, which is `expected`.
-  std::vector<std::string> ask(const std::string& command, const std::string& expected);
-  std::vector<std::string> answers(const std::string& command, const std::string& expected);
-  /// The next line of rank r, if it has come; `ended` if none will.
-  bool receive(std::size_t r, std::string& line, bool& ended);
-  [[noreturn]] void give_up(const std::string& command, const std::vector<bool>& answered) const;
-  void order_by_rank();
-  void close_sockets();
+  struct Rank {
+    std::string name;
+    std::optional<nlohmann::json> answer{};
+    std::string complaint{};
+    std::optional<RankEnd> end{};
+  };
+
+  void line(int rank, const nlohmann::json& value) override;
+  void output(int rank, const std::string& text) override;
+  void ended(int rank, const RankEnd& end) override;
+
+  void send_all(const nlohmann::json& command);
+  /// The answers of all ranks to a command: each one's member `expected`. `said` is the command in
+  /// errors.
+  std::vector<nlohmann::json> ask(const nlohmann::json& command, const std::string& said,
+                                  const std::string& expected);
+  std::vector<nlohmann::json> answers(const std::string& said, const std::string& expected);
+  /// Passes on what the ranks have said; waits for a moment if they say nothing.
+  void listen();
+  /// Throws Error if a rank has ended or says that it failed.
+  void judge(const std::string& said);
+  [[noreturn]] void give_up(const std::string& said) const;
+  void name_ranks(const std::vector<std::string>& names);
 
   std::string name_;
   std::string note_;
-  std::vector<std::string> ranks_;
-  std::unique_ptr<RankProcesses> processes_;
   Patience patience_;
-  std::vector<int> sockets_;
-  std::vector<std::string> received_;  // parts of lines
+  std::vector<Rank> ranks_;
+  StoreServer store_;
+  std::unique_ptr<RankHost> host_;
 };
 
 }  // namespace ringside::tools::bench

@@ -1,30 +1,31 @@
 #include "experiments/tools/bench/reference_libraries.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/local_socket.h"
 #include "core/base/module.h"
 #include "core/base/nearest.h"
 #include "core/base/processor.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
+#include "experiments/tools/bench/connected_ranks.h"
+#include "ps/protocol/rendezvous.h"
 
 namespace ringside::tools::bench {
 namespace {
 
 constexpr const char* installed = "installed";
+constexpr double accept_nap_s = 0.02, last_words_s = 2;
+constexpr std::size_t longest_line = 4 << 20;  // the times of a hundred thousand calls
 
 /// A library for which this build may have a driver.
 struct Known {
@@ -147,63 +148,26 @@ ReferenceLibrary driver_of_ones_own(const std::string& text) {
           }};
 }
 
-/// A socket whose name is of the system's choice and no file's.
-class Listener {
+/// Ranks of a library, under a keeper of their programs.
+class LibraryRanks : public ConnectedRanks {
  public:
-  Listener() : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    auto* where = reinterpret_cast<sockaddr*>(&address);
-    socklen_t length = sizeof address.sun_family;
-    const bool bound = socket_ >= 0 && bind(socket_, where, length) == 0;
-    length = sizeof address;
-    if (!bound || listen(socket_, SOMAXCONN) != 0 || getsockname(socket_, where, &length) != 0) {
-      const int cause = errno;
-      if (socket_ >= 0) close(socket_);
-      throw Error("bench comm: no socket for the ranks of other libraries: {}",
-                  std::strerror(cause));
-    }
-    name_.assign(address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1);
+  LibraryRanks(std::vector<std::unique_ptr<JsonLine>> lines,
+               std::unique_ptr<SubprocessGroup> programs)
+      : ConnectedRanks(std::move(lines)), programs_(std::move(programs)) {}
+  ~LibraryRanks() override {
+    if (!connected()) programs_->wait(last_words_s);  // once all have ended well, they end too
   }
-  ~Listener() { close(socket_); }
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
 
-  const std::string& name() const { return name_; }
-  /// The next rank; -1 if none comes within `milliseconds`. Programs of other users do not count.
-  int accept(int milliseconds) const {
-    pollfd polled{socket_, POLLIN, 0};
-    poll(&polled, 1, milliseconds);
-    const int rank = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    ucred who{};
-    socklen_t length = sizeof who;
-    if (rank < 0) return -1;
-    if (getsockopt(rank, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.uid == geteuid())
-      return rank;
-    close(rank);
-    return -1;
+  void read(RankEvents& events) override {
+    programs_->read();
+    ConnectedRanks::read(events);
   }
+
+ protected:
+  std::string cause_of_end() override { return programs_->cause_of_end(); }
 
  private:
-  int socket_;
-  std::string name_;
-};
-
-class LibraryProcesses : public RankProcesses {
- public:
-  LibraryProcesses(const std::vector<CommandLine>& programs, const std::filesystem::path& folder)
-      : programs_(programs, folder) {}
-
-  void look() override { programs_.listen(); }
-  std::string cause_of_end(int) override {
-    programs_.wait(5);  // a keeper hears first which rank has ended, and then ends the others
-    return programs_.last_words();
-  }
-  void wait_for_end() override { programs_.wait(2); }
-  bool ended() { return programs_.wait(0); }
-
- private:
-  SubprocessGroup programs_;
+  std::unique_ptr<SubprocessGroup> programs_;
 };
 
 std::filesystem::path new_folder() {
@@ -239,33 +203,30 @@ std::vector<ReferenceLibrary> find_reference_libraries(const std::vector<std::st
 }
 
 std::unique_ptr<RankGroup> start_reference_library(const ReferenceLibrary& library, int world,
-                                                   Patience patience) {
-  const Listener listener;
+                                                   const RankProgram& program, Patience patience) {
+  const std::string socket = "ringside-bench-" + ps::draw_token();
+  LocalListener listener(socket);
   const std::filesystem::path folder = new_folder();
-  auto processes = std::make_unique<LibraryProcesses>(
-      library.programs(listener.name(), world, folder.string()), folder);
-  std::vector<int> sockets;
-  const auto stop_if = [&](bool bad, const std::string& why) {
-    if (!bad) return;
-    for (const int socket : sockets) close(socket);
-    throw Error("{}", why);
-  };
-  WaitingTime waited(seconds_now(), 0.2);
-  while (std::ssize(sockets) < world) {
-    if (const int rank = listener.accept(100); rank >= 0) {
-      sockets.push_back(rank);
+  auto programs = std::make_unique<SubprocessGroup>(
+      program, library.programs(socket, world, folder.string()), folder);
+  std::vector<std::unique_ptr<JsonLine>> lines;
+  WaitingTime waited(seconds_now(), 2 * accept_nap_s);
+  while (std::ssize(lines) < world) {
+    if (const auto rank = listener.accept()) {
+      lines.push_back(std::make_unique<JsonLine>(*rank, longest_line));
       continue;
     }
-    stop_if(patience.interrupted(), "interrupted");
-    if (processes->ended())
-      stop_if(true, fmt::format("bench comm: {} does not start: {}", library.name,
-                                processes->cause_of_end(0)));
-    stop_if(waited.seconds(seconds_now()) > patience.timeout_s,
-            fmt::format("bench comm: {}: {} of {} ranks have come within {} s (--timeout)",
-                        library.name, sockets.size(), world, patience.timeout_s));
+    if (patience.interrupted()) throw Error("interrupted");
+    if (programs->wait(accept_nap_s))
+      throw Error("bench comm: {} does not start: {}", library.name, programs->cause_of_end());
+    if (waited.seconds(seconds_now()) > patience.timeout_s)
+      throw Error("bench comm: {}: {} of {} ranks have come within {} s (--timeout)", library.name,
+                  lines.size(), world, patience.timeout_s);
   }
-  return std::make_unique<RankGroup>("bench comm: " + library.name, std::move(sockets),
-                                     std::move(processes), std::move(patience));
+  return std::make_unique<RankGroup>(
+      "bench comm: " + library.name,
+      std::make_unique<LibraryRanks>(std::move(lines), std::move(programs)), world,
+      std::move(patience));
 }
 
 }  // namespace ringside::tools::bench

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/subprocess_group.h"
 #include "experiments/tools/bench/rank_group.h"
-#include "experiments/tools/bench/subprocess_group.h"
 
 namespace ringside::tools::bench {
 
 struct ReferenceLibrary {
   std::string name;
   std::vector<std::string> operations;  // empty: all
-  /// The programs that run `world` ranks, each of which calls connect_to_bench(socket). `folder` is
+  /// The programs that run `world` ranks, each of which calls serve(socket, ...). `folder` is
   /// theirs: it is in memory where the system has such a folder, and is removed after their end.
   std::function<std::vector<CommandLine>(const std::string& socket, int world,
                                          const std::string& folder)>
@@ -29,8 +29,9 @@ struct ReferenceLibrary {
 /// install if a library is not there.
 std::vector<ReferenceLibrary> find_reference_libraries(const std::vector<std::string>& names);
 
-/// Starts the ranks and blocks until they are connected. Throws Error.
+/// Starts the ranks, and blocks until they are connected. `program` is as for SubprocessGroup.
+/// Throws Error.
 std::unique_ptr<RankGroup> start_reference_library(const ReferenceLibrary& library, int world,
-                                                   Patience patience);
+                                                   const RankProgram& program, Patience patience);
 
 }  // namespace ringside::tools::bench

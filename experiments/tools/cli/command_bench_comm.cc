@@ -98,6 +98,7 @@ bench::CommBench comm_bench_of(const BenchCommArguments& arguments, const Proces
   bench.beside = bench::find_reference_libraries(arguments.beside);
   bench.rounds = static_cast<int>(arguments.bench.rounds);
   bench.timeout_s = arguments.bench.timeout_s;
+  bench.program = {process.program, {"bench-rank"}, process.environment};
   bench.interrupted = process.interrupted;
   return bench;
 }

@@ -24,6 +24,8 @@ Execute rank_command(CommandOptions& options);
 Execute stand_in_command(CommandOptions& options);  // in command_mpi_launch_shim.cc
 Execute on_command(CommandOptions& options);        // there too
 Execute feed_command(CommandOptions& options);
+Execute bench_rank_command(CommandOptions& options);
+Execute keep_command(CommandOptions& options);  // in command_bench_rank.cc
 
 namespace {
 
@@ -56,6 +58,8 @@ constexpr CommandInfo all_commands[] = {
     {"stand-in", "", stand_in_command},
     {"on", "", on_command},
     {"feed", "", feed_command},
+    {"bench-rank", "", bench_rank_command},
+    {"keep", "", keep_command},
 };
 
 }  // namespace

@@ -1,23 +1,30 @@
-// A rank's end of `ringside bench`, which tells its ranks by lines of text when to do what:
+// A rank's end of `ringside bench`, which tells its ranks by lines of JSON when to do what:
 //
-//     the rank            the bench
-//     hello RANK NOTE                           at first; the note, which may be empty, says what a
-//                                               reader of the figures has to know of the rank
-//                         array OPERATION COUNT
-//     ready
-//                         turn WAY CALLS
-//     times B E B E ...                         begin and end of every call, seconds since the
-//                                               host's start; none from a rank that only serves
-//                         check
-//     wrong N                                   elements of the last call's result
-//     error TEXT                                instead of an answer, or unasked from a rank that
-//                                               only serves; the rank then ends
+//     the rank                    the bench
+//     {"hello": RANK, "note": TEXT}
+//                                 at first; the note, which may be empty, says what a reader of the
+//                                 figures has to know of the rank
+//                                 {"array": OPERATION, "count": COUNT}
+//     {"ready": true}
+//                                 {"turn": WAY, "calls": CALLS}
+//     {"times": [B, E, B, E, ...]}
+//                                 begin and end of every call, seconds since the host's start; none
+//                                 from a rank that only serves
+//                                 {"check": true}
+//     {"wrong": N}                elements of the last call's result
+//     {"error": TEXT}             instead of an answer, or unasked from a rank that only serves;
+//     the
+//                                 rank then ends
+//                                 {"over": true}
+//                                 the rank ends; it ends too at the end of the lines
 //
-// Between an answer and the next command a rank blocks in read(), whatever its library does while
-// it waits, so the ranks of other libraries have the processor. The end of the stream ends the
-// rank.
+// Between an answer and the next command a rank sleeps, whatever its library does while it waits,
+// so the ranks of other libraries have the processor.
 #pragma once
 
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "experiments/tools/bench/rank/operations.h"
@@ -31,7 +38,7 @@ class BenchRank {
   /// Makes what the operation needs for `count` elements; the earlier arrays are not used again.
   virtual void make_arrays(const std::string& operation, std::int64_t count) = 0;
   /// Whether the calls of this rank are timed. The rest is called only if they are: a rank that
-  /// serves the others does so beside the lines of text.
+  /// serves the others does so beside these lines.
   virtual bool is_timed() const { return true; }
   /// The note of the first line; may be empty.
   virtual std::string note() const { return {}; }
@@ -61,12 +68,19 @@ class CommRank : public BenchRank {
   virtual void prepare(const CommOperation& operation, std::int64_t count) = 0;
 };
 
-/// Executes the bench's commands until the bench closes the stream. Owns `socket`. Errors go to the
-/// bench; returns whether there was none.
-bool serve(int socket, int rank, BenchRank& served);
+/// The lines between a rank and the bench.
+struct BenchLine {
+  /// The next message; null if none comes within `timeout_s` (negative: no limit), none at the end.
+  std::function<std::optional<nlohmann::json>(double timeout_s)> hear;
+  std::function<void(const nlohmann::json&)> say;
+};
 
-/// Connects with the bench. `name` is the word that it has given to the program of the rank.
-/// Throws Error.
-int connect_to_bench(const std::string& name);
+/// Executes the bench's commands until the bench is over. Errors go to the bench; returns whether
+/// there was none.
+bool serve(const BenchLine& line, int rank, BenchRank& served);
+
+/// The same for a program of its own, which `ringside bench comm --beside` has started. `bench` is
+/// the word that the program was given. Throws Error if there is no bench.
+bool serve(const std::string& bench, int rank, BenchRank& served);
 
 }  // namespace ringside::tools::bench

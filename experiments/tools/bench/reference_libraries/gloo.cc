@@ -100,10 +100,7 @@ int main(int argc, char** argv) {
   try {
     const int rank = std::stoi(argv[2]), ranks = std::stoi(argv[3]);
     ringside::tools::bench::GlooRank served(rank, ranks, argv[4]);
-    return ringside::tools::bench::serve(ringside::tools::bench::connect_to_bench(argv[1]), rank,
-                                         served)
-               ? 0
-               : 1;
+    return ringside::tools::bench::serve(std::string(argv[1]), rank, served) ? 0 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -44,7 +44,7 @@ bool run(const std::string& bench) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MpiRank served(rank, ranks);
-  return serve(connect_to_bench(bench), rank, served);
+  return serve(bench, rank, served);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   bool good = false;
   try {
-    good = ringside::run(argv[1]);
+    good = ringside::tools::bench::run(argv[1]);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
   }

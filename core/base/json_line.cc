@@ -1,4 +1,4 @@
-#include "core/launch/json_line.h"
+#include "core/base/json_line.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -62,5 +62,7 @@ std::optional<std::vector<nlohmann::json>> JsonLine::receive() {
 }
 
 void JsonLine::stop_receiving() { shutdown(socket_, SHUT_RD); }
+
+void JsonLine::stop_sending() { shutdown(socket_, SHUT_WR); }
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-#include "experiments/tools/bench/subprocess_group.h"
+#include "core/launch/subprocess_group.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,26 +8,28 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
-#include <cstdio>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+#include <utility>
 
-#include "core/base/error.h"
-#include "core/base/error_text.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/process_end.h"
 
-namespace ringside::tools::bench {
+namespace ringside {
 namespace {
 
 constexpr double grace_s = 2;    // from SIGTERM to SIGKILL
 constexpr double hearing_s = 1;  // from the failure of a program to the end of the others
+constexpr double longest_end_s = 5;
 constexpr std::size_t longest_words = 400;
 
-// ---- The keeper's process. Its standard output and error are the bench's pipe.
+// ---- The keeper's process. Its standard output and error are a pipe of the process that started
+// it.
 
 /// The processes below this one, with those whose parents have ended: a subreaper inherits them.
 std::vector<pid_t> children() {
@@ -41,14 +43,15 @@ void signal_children(int number) {
   for (const pid_t child : children()) kill(child, number);
 }
 
-/// Reaps what has ended. Returns false if there are no children. Sets `failure` to the first status
-/// that is not 0.
-bool reap(int& failure) {
+/// Reaps what has ended, and removes it from `programs`. Returns false if there are no children.
+/// Sets `failure` to the first status that is not 0.
+bool reap(std::vector<pid_t>& programs, int& failure) {
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == 0) return true;
     if (ended < 0 && errno != EINTR) return false;
+    if (ended > 0) std::erase(programs, ended);
     if (ended > 0 && failure == 0)
       failure = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
@@ -61,10 +64,10 @@ int next_signal(const sigset_t& signals, double timeout_s) {
   return sigtimedwait(&signals, nullptr, &limit);
 }
 
-void start(const CommandLine& command) {
+pid_t start(const CommandLine& command) {
   const pid_t keeper = getpid(), process = fork();
   if (process < 0) fmt::print(stderr, "no process: {}\n", std::strerror(errno));
-  if (process != 0) return;
+  if (process != 0) return process;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != keeper) _exit(1);
   sigset_t none;
@@ -78,87 +81,79 @@ void start(const CommandLine& command) {
   _exit(127);
 }
 
-/// `signals`, which are blocked, end the keeper or tell of an end.
-[[noreturn]] void keep(const std::vector<CommandLine>& programs,
-                       const std::filesystem::path& folder, pid_t bench, const sigset_t& signals) {
-  setpgid(0, 0);  // Ctrl-C is for the bench alone
+}  // namespace
+
+int keep(const std::vector<std::string>& words) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  int failure = getppid() == bench ? 0 : 1;
-  if (failure == 0)
-    for (const CommandLine& command : programs) start(command);
+  int failure = 0;
+  std::vector<pid_t> programs;
+  for (const auto& program : nlohmann::json::parse(words.at(1)).get<std::vector<CommandLine>>())
+    programs.push_back(start(program));
   bool left = true, told = false;
-  for (; left && failure == 0 && !told; left = reap(failure))
+  for (; left && failure == 0 && !told; left = reap(programs, failure))
     told = next_signal(signals, 3600) == SIGTERM;
-  // The bench first hears whose connection has ended, and does not take the end of another for it.
-  for (const double end = seconds_now() + hearing_s; left && !told && seconds_now() < end;
-       left = reap(failure))
+  // A bench first hears whose connection has ended, and does not take the end of another for it.
+  for (const double end = seconds_now() + hearing_s;
+       !programs.empty() && !told && seconds_now() < end; left = reap(programs, failure))
     told = next_signal(signals, 0.1) == SIGTERM;
   if (left) signal_children(SIGTERM);
   for (const double end = seconds_now() + grace_s; left && seconds_now() < end;
-       left = reap(failure))
+       left = reap(programs, failure))
     next_signal(signals, 0.1);
-  for (; left; left = reap(failure)) {
+  for (; left; left = reap(programs, failure)) {
     signal_children(SIGKILL);
     next_signal(signals, 0.01);
   }
   std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  _exit(failure);
+  std::filesystem::remove_all(words.at(0), ignored);
+  return failure;
 }
 
-}  // namespace
-
-SubprocessGroup::SubprocessGroup(const std::vector<CommandLine>& programs,
-                                 std::filesystem::path folder) {
-  const pid_t bench = getpid();
-  sigset_t signals, before;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &signals, &before);  // so that none comes before the keeper is ready
-  std::fflush(nullptr);
-  keeper_ = fork();
-  if (keeper_ == 0) {
-    output_.become_standard_streams();
-    const int nothing = open("/dev/null", O_RDONLY);
-    dup2(nothing, STDIN_FILENO);
-    close_range(STDERR_FILENO + 1, UINT_MAX, 0);  // sockets of ranks, whose end must show
-    keep(programs, folder, bench, signals);
-  }
-  const int cause = errno;
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (keeper_ < 0) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-    throw Error("bench comm: no process for {}: {}{}", programs[0][0], std::strerror(cause),
-                limit_hint(std::strerror(cause)));
-  }
-  output_.keep_reading_end();
+SubprocessGroup::SubprocessGroup(const RankProgram& keeper,
+                                 const std::vector<CommandLine>& programs,
+                                 std::filesystem::path folder)
+    : folder_(std::move(folder)) {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  keeper_.emplace(programs[0][0],
+                  std::vector<std::string>{keeper.file, keep_command_name, folder_.string(),
+                                           nlohmann::json(programs).dump()},
+                  keeper.environment, ChildOptions{.input = nothing, .own_group = true});
+  close(nothing);
 }
 
 SubprocessGroup::~SubprocessGroup() {
-  if (status_) return;
-  kill(keeper_, SIGTERM);
-  wait_for_process(keeper_, -1);
+  end();
+  while (!wait(1)) continue;
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);  // if the keeper was killed
 }
 
 bool SubprocessGroup::wait(double timeout_s) {
-  for (const double end = seconds_now() + timeout_s; !status_;) {
-    listen();
-    status_ = wait_for_process(keeper_, 0.05);
-    if (seconds_now() > end) break;
+  constexpr auto nap = std::chrono::milliseconds(5);
+  bool ended = keeper_->reap();
+  for (const double end = seconds_now() + timeout_s; !ended && seconds_now() < end;) {
+    read();
+    std::this_thread::sleep_for(nap);
+    ended = keeper_->reap();
   }
-  listen();
-  return status_.has_value();
+  return ended;
 }
 
-void SubprocessGroup::listen() {
-  said_ += output_.read();
+std::string SubprocessGroup::read() {
+  std::string text = keeper_->output().read();
+  said_ += text;
   if (said_.size() > 4 * longest_words) said_.erase(0, said_.size() - 4 * longest_words);
+  return text;
 }
 
-std::string SubprocessGroup::last_words() {
+std::string SubprocessGroup::cause_of_end() {
+  wait(longest_end_s);
+  read();
   std::string out, before;
   std::istringstream lines(said_);
   for (std::string line; std::getline(lines, line);) {
@@ -172,8 +167,8 @@ std::string SubprocessGroup::last_words() {
   }
   if (out.size() > longest_words) out = out.substr(0, longest_words) + " ...";
   if (!out.empty()) return out;
-  if (!status_) return "its program says nothing";
-  return "its program says nothing and ends with " + words_for_end(*status_);
+  if (!keeper_->status()) return "its program says nothing";
+  return "its program says nothing and ends with " + words_for_end(*keeper_->status());
 }
 
-}  // namespace ringside::tools::bench
+}  // namespace ringside

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-namespace ringside::runner {
+namespace ringside {
 
 /// Listens under a name. Nothing is left of it when the process ends.
 class LocalListener {
@@ -38,4 +38,4 @@ bool send_file(int socket, int file);
 /// or if the other end is gone.
 int receive_file(int socket);
 
-}  // namespace ringside::runner
+}  // namespace ringside

@@ -1,4 +1,4 @@
-#include "experiments/runner/hosts/local_socket.h"
+#include "core/base/local_socket.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 
-namespace ringside::runner {
+namespace ringside {
 namespace {
 
 constexpr int most_waiting = 64;
@@ -125,4 +125,4 @@ int receive_file(int socket) {
   return file;
 }
 
-}  // namespace ringside::runner
+}  // namespace ringside

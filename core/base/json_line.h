@@ -38,6 +38,8 @@ class JsonLine {
   std::optional<std::vector<nlohmann::json>> receive();
   /// Ends a receive() under way in another thread, and every later receive().
   void stop_receiving();
+  /// Ends the stream for the other end, once it has received all that was sent.
+  void stop_sending();
 
  private:
   bool send_all(std::string_view text);
