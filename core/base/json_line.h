@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace ringside {
@@ -25,8 +24,6 @@ class JsonLine {
   void lift_limit() { longest_line_ = std::string::npos; }
 
   int socket() const { return socket_; }
-  /// The socket, which the caller owns from now on. What has been received of it is lost.
-  int release_socket() { return std::exchange(socket_, -1); }
   /// Blocks until the system has taken the value; returns false if the other end is gone.
   bool send(const nlohmann::json& value);
   /// Sends a value of a few bytes, unless that would block or another thread is sending.
