@@ -28,8 +28,7 @@ constexpr double hearing_s = 1;  // from the failure of a program to the end of 
 constexpr double longest_end_s = 5;
 constexpr std::size_t longest_words = 400;
 
-// ---- The keeper's process. Its standard output and error are a pipe of the process that started
-// it.
+// ---- The keeper's process. Its standard output and error are a pipe of its starter.
 
 /// The processes below this one, with those whose parents have ended: a subreaper inherits them.
 std::vector<pid_t> children() {
@@ -93,7 +92,10 @@ int keep(const std::vector<std::string>& words) {
   int failure = 0;
   std::vector<pid_t> programs;
   for (const auto& program : nlohmann::json::parse(words.at(1)).get<std::vector<CommandLine>>())
-    programs.push_back(start(program));
+    if (const pid_t started = start(program); started > 0)
+      programs.push_back(started);
+    else
+      failure = 1;
   bool left = true, told = false;
   for (; left && failure == 0 && !told; left = reap(programs, failure))
     told = next_signal(signals, 3600) == SIGTERM;
@@ -119,16 +121,22 @@ SubprocessGroup::SubprocessGroup(const RankProgram& keeper,
                                  std::filesystem::path folder)
     : folder_(std::move(folder)) {
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  keeper_.emplace(programs[0][0],
-                  std::vector<std::string>{keeper.file, keep_command_name, folder_.string(),
-                                           nlohmann::json(programs).dump()},
-                  keeper.environment, ChildOptions{.input = nothing, .own_group = true});
+  try {
+    keeper_.emplace(programs[0][0],
+                    std::vector<std::string>{keeper.file, keep_command_name, folder_.string(),
+                                             nlohmann::json(programs).dump()},
+                    keeper.environment, ChildOptions{.input = nothing, .own_group = true});
+  } catch (...) {
+    close(nothing);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+    throw;
+  }
   close(nothing);
 }
 
 SubprocessGroup::~SubprocessGroup() {
-  end();
-  while (!wait(1)) continue;
+  for (end(); !wait(1);) end();  // a signal before the keeper blocks it may be lost
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);  // if the keeper was killed
 }

@@ -32,8 +32,8 @@ class SubprocessGroup {
   void end() { keeper_->signal(SIGTERM); }
   /// Whether the programs have ended; waits for that at most so long.
   bool wait(double timeout_s);
-  /// Of the keeper that has ended: the first status of a program that is not 0, 128 more than the
-  /// number of a signal; none if it is not known.
+  /// The end of the keeper, as waitpid() tells it; none if it is not known. The keeper's exit code
+  /// is the first status of a program that is not 0, 128 more than the number of a signal.
   const std::optional<int>& status() const { return keeper_->status(); }
   /// Can be read while there is output.
   int file() const { return keeper_->output().file(); }

@@ -19,8 +19,7 @@ SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make m
     if (o.transport == TransportKind::shm && !device_traits(plan.device.kind).shares_memory)
       throw Error(
           "scheme.{}.transport = \"shm\": ranks on device {} cannot map each other's memory; "
-          "choose "
-          "auto, ipc or tcp",
+          "choose auto, ipc or tcp",
           name, plan.device.kind);
   };
   r.servers = [](const Options& options, int world) {

@@ -13,7 +13,7 @@
 
 namespace ringside::runner {
 
-/// Waits briefly until one of the files can be read or has ended, and returns its index; -1: none.
+/// Waits briefly until one of the files can be read or has ended, and returns which ones.
 std::vector<bool> poll_files(const std::vector<int>& files);
 
 /// A connection that has identified itself in one line.

@@ -2,12 +2,12 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
-#include <netinet/in.h>
-#include <sys/types.h>
 #include <cerrno>
 #include <chrono>
 #include <cstring>

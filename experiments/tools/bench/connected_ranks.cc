@@ -1,6 +1,7 @@
 #include "experiments/tools/bench/connected_ranks.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -25,6 +26,12 @@ bool has_ended(int socket) {
   return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/// Whether the other end is gone, even if something that it has sent is still to be read.
+bool is_gone(int socket) {
+  pollfd watched{.fd = socket, .events = POLLRDHUP, .revents = 0};
+  return poll(&watched, 1, 0) > 0;
+}
+
 }  // namespace
 
 ConnectedRanks::ConnectedRanks(std::vector<std::unique_ptr<JsonLine>> lines,
@@ -40,7 +47,7 @@ void ConnectedRanks::start(const RunPlan&, int) { throw Error("others start thes
 void ConnectedRanks::send(int rank, const nlohmann::json& value) {
   const auto& line = lines_.at(static_cast<std::size_t>(rank));
   over_ = over_ || value.contains("over");
-  if (line && !line->send(value) && !has_ended(line->socket())) cut_off(rank, "it does not read");
+  if (line && !line->send(value) && !is_gone(line->socket())) cut_off(rank, "it does not read");
 }
 
 std::vector<int> ConnectedRanks::files() const {
@@ -68,8 +75,10 @@ void ConnectedRanks::read(RankEvents& events) {
       cut_off(rank, error.what());
     }
   }
+  if (lost_.empty()) return;
+  const std::string cause = over_ ? "" : cause_of_end();  // may wait for programs to end
   for (const int rank : std::exchange(lost_, {}))
-    events.ended(rank, {.status = {}, .last_line = {}, .cause = over_ ? "" : cause_of_end()});
+    events.ended(rank, {.status = {}, .last_line = {}, .cause = cause});
 }
 
 bool ConnectedRanks::connected() const {

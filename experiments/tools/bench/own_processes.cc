@@ -2,11 +2,12 @@
 
 #include <sched.h>
 
-#include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/error_text.h"
+#include "core/base/utf8.h"
 #include "core/launch/rank_link.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/bench/own_ranks.h"
@@ -106,7 +107,7 @@ bool be_bench_rank(LauncherLink& link) {
     const std::unique_ptr<BenchRank> rank = make_rank(link, *work);
     return serve(line, link.rank(), *rank);
   } catch (const std::exception& error) {
-    line.say({{"error", error_text(error)}});
+    line.say({{"error", utf8_text(error_text(error))}});
     return false;
   }
 }

@@ -93,6 +93,10 @@ void join_ps_job(const PsJob& job, double timeout_s,
     if (placed)
       end(false, why.empty() ? says_why
                              : fmt::format("a message of the scheduler makes no sense: {}", why));
+    else if (!why.empty())
+      end(false, fmt::format("what listens at {}:{} is no scheduler of this program, or one with "
+                             "other --keys",
+                             job.address, job.port));
   });
   PsRoles roles = take_place(job, link, timeout_s);
   placed = true;

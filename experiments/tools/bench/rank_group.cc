@@ -62,6 +62,8 @@ std::vector<double> RankGroup::turn(const std::string& way, int calls, From from
       us(n);
   for (const nlohmann::json& said :
        ask({{"turn", way}, {"calls", calls}}, fmt::format("turn {} {}", way, calls), "times")) {
+    if (!said.is_array())
+      throw Error("{}: 'times {}' are not those of {} calls", name_, said.dump(), calls);
     const auto times = said.get<std::vector<double>>();
     if (times.empty()) continue;  // of a rank that only serves
     for (std::size_t call = 0; call < n; ++call) {
@@ -83,8 +85,10 @@ std::vector<double> RankGroup::turn(const std::string& way, int calls, From from
 
 std::int64_t RankGroup::count_wrong() {
   std::int64_t sum = 0;
-  for (const nlohmann::json& wrong : ask({{"check", true}}, "check", "wrong"))
+  for (const nlohmann::json& wrong : ask({{"check", true}}, "check", "wrong")) {
+    if (!wrong.is_number_integer()) throw Error("{}: 'wrong {}' is no number", name_, wrong.dump());
     sum += wrong.get<std::int64_t>();
+  }
   return sum;
 }
 
@@ -115,11 +119,11 @@ std::vector<nlohmann::json> RankGroup::answers(const std::string& said,
   WaitingTime waited(seconds_now(), 1e-3 * group_poll_ms);
   const auto answered = [](const Rank& rank) { return rank.answer.has_value(); };
   for (;;) {
+    if (patience_.interrupted()) throw Error("interrupted");
     judge(said);
     if (std::all_of(ranks_.begin(), ranks_.end(), answered)) break;
     if (waited.seconds(seconds_now()) > patience_.timeout_s) give_up(said);
     listen();
-    if (patience_.interrupted()) throw Error("interrupted");
   }
   std::vector<nlohmann::json> out;
   for (Rank& rank : ranks_) {

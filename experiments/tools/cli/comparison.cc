@@ -47,8 +47,7 @@ struct Comparison {
   int most_attempts = 1;
   std::optional<runner::CalibratedMachine> machine;  // predicts the runs
   std::optional<runner::ResultsFolder> folder;
-  runner::Job* job =
-      nullptr;  // its processes start the ranks of real devices; none: this process does
+  runner::Job* job = nullptr;  // its processes start ranks of real devices; none: this one does
 
   runner::Agents agents() const {
     if (!job) return {};

@@ -19,7 +19,7 @@ struct KeyHolder {
 };
 
 struct AcceptedStream {
-  int socket = -1;                    // owned by the holder of the stream
+  int socket = -1;                    // the caller owns it
   std::optional<KeyHolder> holder{};  // none without keys
 };
 

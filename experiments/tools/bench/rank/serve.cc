@@ -7,6 +7,7 @@
 #include "core/base/json_line.h"
 #include "core/base/local_socket.h"
 #include "core/base/seconds_now.h"
+#include "core/base/utf8.h"
 
 namespace ringside::tools::bench {
 namespace {
@@ -47,7 +48,7 @@ nlohmann::json answer(BenchRank& rank, const nlohmann::json& command) {
 }  // namespace
 
 bool serve(const BenchLine& line, int rank, BenchRank& served) {
-  line.say({{"hello", rank}, {"note", served.note()}});
+  line.say({{"hello", rank}, {"note", utf8_text(served.note())}});
   try {
     while (const auto command = line.hear(served.is_timed() ? -1 : look_every_s)) {
       if (command->contains("over")) return true;
@@ -58,13 +59,20 @@ bool serve(const BenchLine& line, int rank, BenchRank& served) {
     }
     return true;
   } catch (const std::exception& error) {
-    line.say({{"error", error_text(error)}});
+    line.say({{"error", utf8_text(error_text(error))}});
     return false;
   }
 }
 
 bool serve(const std::string& bench, int rank, BenchRank& served) {
-  JsonLine line(connect_to(bench, connect_timeout_s));
+  const auto connected = [&] {
+    try {
+      return connect_to(bench, connect_timeout_s);
+    } catch (const Error& error) {
+      throw Error("{}; this program is started by `ringside bench comm --beside`", error.what());
+    }
+  };
+  JsonLine line(connected());
   std::vector<nlohmann::json> heard;
   const auto hear = [&](double) -> std::optional<nlohmann::json> {
     while (heard.empty()) {

@@ -12,9 +12,8 @@
 //                                 from a rank that only serves
 //                                 {"check": true}
 //     {"wrong": N}                elements of the last call's result
-//     {"error": TEXT}             instead of an answer, or unasked from a rank that only serves;
-//     the
-//                                 rank then ends
+//     {"error": TEXT}             instead of an answer, or unasked from a rank that only
+//                                 serves; the rank then ends
 //                                 {"over": true}
 //                                 the rank ends; it ends too at the end of the lines
 //
