@@ -31,7 +31,7 @@ const Way ways[] = {
     // Groups that consist of one image and of several images; windows that reach beyond the image
     // on all sides; and tiles that are not full.
     {"windows",
-     cpu::convolve_windows,
+     cpu::convolve_by_windows,
      cpu::image_gradient_by_windows,
      nullptr,
      {{5, 7, 9, 64, 128, 3, 3, 1, 1},

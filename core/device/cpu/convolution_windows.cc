@@ -110,7 +110,7 @@ bool windows_are_faster(const ConvolutionBackward& op) {
          op.padding.rows < op.weight.shape()[1];
 }
 
-void convolve_windows(const Context& context, const ConvolutionForward& op) {
+void convolve_by_windows(const Context& context, const ConvolutionForward& op) {
   const Shape &x = op.x.shape(), &w = op.weight.shape(), &y = op.y.shape();
   const std::int64_t K = w[0], size = w[1] * w[2] * w[3];
   const Tensor panels =

@@ -13,7 +13,7 @@ bool windows_are_faster(const ConvolutionForward& op);
 bool windows_are_faster(const ConvolutionBackward& op);
 
 /// Computes op.y from fp32 operands.
-void convolve_windows(const Context& context, const ConvolutionForward& op);
+void convolve_by_windows(const Context& context, const ConvolutionForward& op);
 /// Computes op.dx from fp32 operands at stride 1. op.dy must already be the gradient of the values
 /// before the relu.
 void image_gradient_by_windows(const Context& context, const ConvolutionBackward& op);
