@@ -26,7 +26,7 @@ ExperimentConfig bound_by_the_network() {
   config.model.layers = 8;
   config.train.global_batch = workers;
   // Bytes of one step run on into the next, so the first steps take another time.
-  config.train.steps = 5;
+  config.train.steps = 3;
   config.train.warmup = 2;
   config.train.timeout_s = 3600;
   config.optimizer.kind = "sgd";

@@ -260,7 +260,7 @@ ExperimentConfig groups_bound_by_the_network() {
   config.model.width = 1448;
   config.model.layers = 8;
   config.train.global_batch = 32;
-  config.train.steps = 5;
+  config.train.steps = 3;
   config.train.warmup = 2;
   config.train.timeout_s = 3600;
   config.optimizer.kind = "sgd";
