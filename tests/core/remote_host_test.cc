@@ -49,7 +49,7 @@ class RemoteHostTest : public ::testing::Test {
     agents_.clear();
   }
 
-  LaunchResult run() {
+  LaunchResult run(const std::function<void()>& on_output = [] {}) {
     RunPlan plan;
     plan.scheme = "x";
     for (int r = 0; r < 2; ++r) {
@@ -58,7 +58,11 @@ class RemoteHostTest : public ::testing::Test {
     }
     plan.world = 2;
     return launch(plan, {hosts_[0].get(), hosts_[1].get()},
-                  {.on_output = [&](const std::string& text) { shown_ += text; }},
+                  {.on_output =
+                       [&](const std::string& text) {
+                         shown_ += text;
+                         on_output();
+                       }},
                   [] { return false; });
   }
 
@@ -103,12 +107,10 @@ TEST_F(RemoteHostTest, ARankThatIsKilledIsTheCauseOfWhatOthersComplainAbout) {
 }
 
 TEST_F(RemoteHostTest, ARankWhoseAgentIsLostIsLost) {
-  begin("read -r never <&$1");
-  std::jthread later([this] {
-    while (hosts_[1]->files().empty()) std::this_thread::yield();
-    stops_[1] = true;
-  });
-  EXPECT_EQ(run().error, "rank 1 (worker) on host1 is lost: agent 1 cannot be reached any more");
+  begin("[ $rank = 1 ] && echo started; read -r never <&$1");
+  const auto stop_its_agent = [this] { stops_[1] = true; };
+  EXPECT_EQ(run(stop_its_agent).error,
+            "rank 1 (worker) on host1 is lost: agent 1 cannot be reached any more");
   EXPECT_TRUE(hosts_[1]->lost());
   EXPECT_FALSE(hosts_[1]->lost_idle());
 }

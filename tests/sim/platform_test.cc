@@ -1,7 +1,8 @@
 // Times of flows over the links of a cluster.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/sim/world.h"
@@ -199,16 +200,15 @@ TEST(Platform, NoBandwidthIsRefused) {
   EXPECT_THROW(make_world(cluster), Error);
 }
 
-TEST(Platform, AThousandDevicesAreBuiltAtOnce) {
+TEST(Platform, AThousandDevicesAreBuiltInASecond) {
   ClusterSpec cluster = gpus(Topology::nvlink_switch);
   cluster.machines = 128;
   cluster.nics = 8;
   cluster.machines_per_switch = 16;
   cluster.pcie_root_gbs = 100;
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of this process, whatever else the machine does
   const auto world = make_world(cluster);
-  const std::chrono::duration<double> built = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(built.count(), 1);
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
   for (int machine = 0; machine < 128; ++machine)
     for (int device = 0; device < 8; ++device)
       world->spawn("rank", {machine, device}, [&, machine, device] {
