@@ -100,6 +100,14 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm,
   return out;
 }
 
+/// What the degree shards in a group of several ranks.
+ZeroStage stage_of(Shard shard) {
+  const Degree degree = degree_of(shard, 0, 2);
+  if (degree.parameters) return ZeroStage::parameters;
+  if (degree.gradients) return ZeroStage::gradients;
+  return degree.group > 1 ? ZeroStage::optimizer : ZeroStage::none;
+}
+
 }  // namespace
 
 Fields fields_of(FsdpOptions& options) {
@@ -225,10 +233,7 @@ SchemeInfo fsdp_info() {
   };
   r.divides = [](const Options& options, int world) {
     const Own& own = options.as<Own>();
-    const Degree degree = degree_of(own.shard, own.shard_group, world);
-    return StateDivision{.parameters = degree.parameters ? degree.group : 1,
-                         .gradients = degree.gradients ? degree.group : 1,
-                         .optimizer = degree.group};
+    return StateDivision{stage_of(own.shard), degree_of(own.shard, own.shard_group, world).group};
   };
   return r;
 }

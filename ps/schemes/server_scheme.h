@@ -13,6 +13,7 @@ template <class Own, class Make, class Serve, class Minimum>
 SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make make, Serve serve,
                          Minimum minimum) {
   auto r = plain_scheme(name, summary, Own{});
+  r.topology = SchemeTopology::servers;
   r.check = [name](const Options& options, const RunPlan& plan) {
     const Own& o = options.as<Own>();
     check(o, plan);
