@@ -17,9 +17,9 @@ namespace ringside {
 /// The facts about a scheme's servers that the planner may use, without its options.
 struct Servers {
   int count = 0;
-  int colocated =
-      0;          // servers 0 to colocated - 1 run in processes of workers (workers_with_servers())
-  int group = 1;  // so many consecutive workers push as one
+  /// Servers 0 to colocated - 1 run in processes of workers (workers_with_servers()).
+  int colocated = 0;
+  int group = 1;         // so many consecutive workers push as one
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 

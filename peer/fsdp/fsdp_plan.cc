@@ -32,8 +32,8 @@ void check_on_demand(const FsdpOptions& options, const RunPlan& plan) {
   if (plan.train.offload == Offload::parameters)
     throw Error(
         "train.offload = 'parameters' does not go with {}.shard = 'on_demand', whose ranks read "
-        "each "
-        "other's shards on their devices; set train.offload to 'optimizer', or use 'full_shard'",
+        "each other's shards on their devices; set train.offload to 'optimizer', or use "
+        "'full_shard'",
         key);
   if (converts_gradients(plan.train))
     throw Error(
@@ -131,10 +131,8 @@ Fields fields_of(FsdpOptions& options) {
        "unit by unit"},
       {"read_in_place", &options.read_in_place,
        "full_shard, on_demand, hybrid_shard, on CPUs of one host, with algorithm native and "
-       "without "
-       "train.offload: compute with other ranks' shards where they are, instead of gathering "
-       "copies; "
-       "prefetch and reshard_after_forward then mean nothing"},
+       "without train.offload: compute with other ranks' shards where they are, instead of "
+       "gathering copies; prefetch and reshard_after_forward then mean nothing"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 

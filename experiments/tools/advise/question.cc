@@ -137,8 +137,7 @@ void complete(Question& question) {
   if (worlds.empty())
     throw Error(
         "a global batch of {} samples cannot be divided equally among {} workers; choose a "
-        "multiple "
-        "with --batch, or other numbers of workers with --worlds",
+        "multiple with --batch, or other numbers of workers with --worlds",
         train.global_batch, fmt::join(question.worlds, " or "));
   question.worlds = worlds;
   const std::int64_t devices = question.cluster().machines * question.ranks_of_machine();

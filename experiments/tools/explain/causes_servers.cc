@@ -55,8 +55,7 @@ std::string of_the_link(const RunPlan& plan, const RankRecord& server, double wa
         short_number(*gbs), runner::milliseconds(link_ms), runner::milliseconds(waited_ms));
   return fmt::format(
       "Its link of {} GB/s needs only {} ms for them. Of the {} ms for which workers wait, the "
-      "rest "
-      "is what messages cost that come and go one after the other.",
+      "rest is what messages cost that come and go one after the other.",
       short_number(*gbs), runner::milliseconds(link_ms), runner::milliseconds(waited_ms));
 }
 

@@ -111,10 +111,8 @@ std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>&
       .sentence = fmt::format(
           "The batch is tiny: a worker has {} sample{} of a step. Of its {} ms of compute no more "
           "than {} ms grow with the samples; what a step costs whatever its batch, {} ms of "
-          "exposed "
-          "communication and {} ms of the optimizer among it, takes {} ms. With twice the samples "
-          "a "
-          "step would take about {:.2f} times as long.",
+          "exposed communication and {} ms of the optimizer among it, takes {} ms. With twice the "
+          "samples a step would take about {:.2f} times as long.",
           samples, samples == 1 ? "" : "s", runner::milliseconds(e.ms.compute),
           runner::milliseconds(growing), runner::milliseconds(exposed_transfer_ms(e)),
           runner::milliseconds(e.ms.optimizer), runner::milliseconds(fixed), 1 + growing / step),
