@@ -101,4 +101,19 @@ inline Promise default_promise(const SchemeInfo& info) { return info.promise(inf
 /// same run as `single`.
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
 
+/// A function of SchemeInfo: `function`, which takes the scheme's own options, of type Own, where
+/// SchemeInfo has Options.
+template <class Own, class Result, class Other>
+auto with_own(Result (*function)(const Own&, Other)) {
+  return [function](const Options& options, Other other) -> Result {
+    return function(options.as<Own>(), other);
+  };
+}
+template <class Own, class Result, class Other>
+auto with_own(Result (*function)(Other, const Own&)) {
+  return [function](Other other, const Options& options) -> Result {
+    return function(other, options.as<Own>());
+  };
+}
+
 }  // namespace ringside

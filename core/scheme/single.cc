@@ -224,9 +224,7 @@ SchemeInfo single_info() {
   r.topology = SchemeTopology::none;
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
-  r.make = [](const RankContext& context, const Options& options) {
-    return make_single(context, options.as<SingleOptions>());
-  };
+  r.make = with_own<SingleOptions>(make_single);
   r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
   r.divides = [](const Options&, int) { return StateDivision{}; };
   return r;

@@ -216,16 +216,10 @@ SchemeInfo fsdp_info() {
   r.offloads = Offload::parameters;
   r.reduces_each_micro_batch = true;
   r.converts_gradients = true;
-  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
-  r.make = [](const RankContext& context, const Options& options) {
-    return make_fsdp(context, options.as<Own>());
-  };
-  r.order = [](const Options& options, const RunPlan& plan) {
-    return fsdp_order(options.as<Own>(), plan);
-  };
-  r.define = [](const RankContext& context, const Options& options) {
-    return define_fsdp(context, options.as<Own>());
-  };
+  r.check = with_own<Own>(check);
+  r.make = with_own<Own>(make_fsdp);
+  r.order = with_own<Own>(fsdp_order);
+  r.define = with_own<Own>(define_fsdp);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return fsdp_minimum_bytes(shape, options.as<Own>());
   };
