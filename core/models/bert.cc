@@ -224,8 +224,8 @@ Model make_bert(const ModelConfig& config, Device& device) {
 ModelInfo bert_info() {
   return {.name = "bert",
           .summary =
-              "encoder-only transformer with both heads of its pre-training; each block is "
-              "one unit",
+              "encoder-only transformer with both heads of its pre-training; "
+              "each block is one unit",
           .make = make_bert,
           .attention = true,
           .keys = {"layers", "heads", "width", "positions", "segments", "vocabulary", "epsilon",

@@ -382,8 +382,8 @@ Model make_idefics3(const ModelConfig& config, Device& device) {
 ModelInfo idefics3_info() {
   return {.name = "idefics3",
           .summary =
-              "vision transformer, connector and Llama's decoder over image and text, as "
-              "SmolVLM",
+              "vision transformer, connector and Llama's decoder "
+              "over image and text, as SmolVLM",
           .make = make_idefics3,
           .attention = true,
           .keys = {"layers", "heads", "width", "kv_heads", "hidden", "rope_base", "rope_factor",

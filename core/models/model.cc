@@ -102,16 +102,14 @@ Fields fields_of(ModelConfig& config) {
        "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
       {"rope_factor", &config.rope_factor,
        "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
-       "3.1, 32 in "
-       "Llama 3.2"},
+       "3.1, 32 in Llama 3.2"},
       {"relative_buckets", &config.relative_buckets,
        "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
       {"relative_distance", &config.relative_distance,
        "t5: distance from which on all are in one bucket"},
       {"epsilon", &config.epsilon,
        "gpt, llama, bert, idefics3, t5: epsilon of the norms, but for those of idefics3's vision; "
-       "0 "
-       "means 1e-5 in gpt, llama and idefics3, 1e-12 in bert, 1e-6 in t5"},
+       "0 means 1e-5 in gpt, llama and idefics3, 1e-12 in bert, 1e-6 in t5"},
       {"activation", &config.activation,
        "gpt, bert, t5: activation of the MLP; 'auto' means gelu_tanh in gpt, gelu in bert, relu in "
        "t5; llama, idefics3: silu"},
@@ -131,25 +129,21 @@ Fields fields_of(ModelConfig& config) {
        "images"},
       {"classes", &config.classes,
        "resnet, vgg, alexnet, inception: number of classes that images may belong to; idefics3: "
-       "that of "
-       "synthetic captions"},
+       "that of synthetic captions"},
       {"filters", &config.filters,
        "resnet, vgg, alexnet, inception: channels after the first convolution; 32 in Inception-v3, "
-       "64 in "
-       "the others"},
+       "64 in the others"},
       {"groups", &config.groups,
        "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
       {"group_width", &config.group_width,
        "resnet of 14, 50 or more layers: channels of a group in the first stage if filters = 64 "
-       "(in "
-       "proportion otherwise), twice, four and eight times as many in the next; 4 in ResNeXt-50 "
-       "32x4d"},
+       "(in proportion otherwise), twice, four and eight times as many in the next; 4 in "
+       "ResNeXt-50 32x4d"},
       {"stem", &config.stem,
        "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,
        "resnet, inception: number of ranks that normalise their micro-batches together; it must "
-       "divide the "
-       "number of all ranks"}};
+       "divide the number of all ranks"}};
   for (Options& options : config.own_options)
     for (Field& field : options.fields()) out.push_back(std::move(field));
   return out;

@@ -316,8 +316,8 @@ Model make_t5(const ModelConfig& config, Device& device) {
 ModelInfo t5_info() {
   return {.name = "t5",
           .summary =
-              "encoder and decoder with relative positions; each block of either is one "
-              "unit",
+              "encoder and decoder with relative positions; "
+              "each block of either is one unit",
           .make = make_t5,
           .attention = true,
           .keys = {"layers", "heads", "width", "head_width", "hidden", "relative_buckets",

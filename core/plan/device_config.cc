@@ -31,8 +31,8 @@ Fields fields_of(SimConfig& config) {
        "place of the cluster file's; 0: none; -1: as the cluster file says"},
       {"tuning", &config.tuning,
        "collectives of GPUs also take NCCL's trees between machines and its protocol LL, where "
-       "these "
-       "are faster and the cluster file says so; false: rings with the protocol Simple alone"},
+       "these are faster and the cluster file says so; false: rings with the protocol Simple "
+       "alone"},
       {"servers_apart", &config.servers_apart,
        "dedicated servers live on the machines of the cluster that have no worker; else on the "
        "machines of the workers"},

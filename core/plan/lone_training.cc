@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/hash.h"
+#include "core/plan/same_run.h"
 
 namespace ringside {
 
 RunPlan lone_training(const RunPlan& run) {
   RunPlan lone;
-  lone.scheme = "single";
+  lone.scheme = reference_scheme;
   lone.model = run.model;
   lone.model.batch_norm_group = 1;
   lone.data = run.data;

@@ -1,4 +1,4 @@
-// The places of a run's ranks: servers beside workers, and simulated ranks in their cluster.
+// The places of a run's ranks: colocated servers, and simulated ranks in their cluster.
 #pragma once
 
 #include <cstdint>

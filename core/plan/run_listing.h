@@ -1,6 +1,7 @@
 // RunListing: the names, the place and the targets of a run in the tables of a comparison.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string>

@@ -74,7 +74,7 @@ bool must_equal(const RunPlan& run, const RunPlan& definition) {
   if (run.sums != definition.sums || !same_training(run, definition) ||
       run.model.batch_norm_group != definition.model.batch_norm_group)
     return false;
-  if (!has_own_definition(run)) return definition.scheme == "single";
+  if (!has_own_definition(run)) return definition.scheme == reference_scheme;
   return definition.defines == run.world && definition.scheme == run.scheme &&
          definition.options == run.options &&
          (!run.sums.own_order || same_cluster(run, definition));
@@ -86,7 +86,7 @@ bool equals_to_rounding(const RunPlan& run, const RunPlan& single) {
     return plan.model.batch_norm_group * plan.train.micro_batch;
   };
   const bool joined = run.model.batch_norm_group > 1 || single.model.batch_norm_group > 1;
-  return run.promise == Promise::same_run && single.scheme == "single" &&
+  return run.promise == Promise::same_run && single.scheme == reference_scheme &&
          same_training(run, single) && run.sums.lr == single.sums.lr &&
          (!joined || normed(run) == normed(single));
 }

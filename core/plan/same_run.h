@@ -1,9 +1,14 @@
 // Comparison of plans: which runs repeat each other, and which must end with equal bits.
 #pragma once
 
+#include <string_view>
+
 #include "core/plan/run_plan.h"
 
 namespace ringside {
+
+/// The scheme that all others are compared with: one rank that does all the work.
+inline constexpr std::string_view reference_scheme = "single";
 
 /// Whether one run repeats the other: the plans differ at most in id, repeat, line, place and save.
 bool same_case(const RunPlan& a, const RunPlan& b);

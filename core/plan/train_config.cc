@@ -24,8 +24,7 @@ Fields fields_of(TrainConfig& config) {
        "zero2 and zero3, else last"},
       {"recompute", &config.recompute,
        "what is dropped in forward and computed again in backward, for less memory: none; "
-       "attention: "
-       "what layers of attention keep; full: all activations but the inputs of units"},
+       "attention: what layers of attention keep; full: all activations but the inputs of units"},
       {"offload", &config.offload,
        "none; optimizer: optimizer state and master weights live in the host's memory, and the "
        "host's processor updates parameters while copies overlap compute; parameters: the shards "

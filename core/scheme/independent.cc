@@ -23,6 +23,7 @@ std::unique_ptr<SyncScheme> define_independent(const RankContext& context) {
 SchemeInfo independent_info() {
   auto r = plain_scheme("independent", "no synchronisation: every worker trains a model of its own",
                         IndependentOptions{});
+  r.topology = SchemeTopology::none;
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = [](const Options&, const RunPlan& plan) { check_side_by_side(plan); };
   r.make = [](const RankContext& context, const Options&) { return make_independent(context); };

@@ -1,6 +1,7 @@
 // SchemeInfo: all that the planner and the ranks of a run know of a scheme.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,15 +17,33 @@ namespace ringside {
 /// The facts about a scheme's servers that the planner may use, without its options.
 struct Servers {
   int count = 0;
-  int colocated =
-      0;          // servers 0 to colocated - 1 run in processes of workers (workers_with_servers())
-  int group = 1;  // so many consecutive workers push as one
+  /// Servers 0 to colocated - 1 run in processes of workers (workers_with_servers()).
+  int colocated = 0;
+  int group = 1;         // so many consecutive workers push as one
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 
-/// Among how many ranks a scheme divides each part of a model's state.
+/// The ranks that exchange values in a step of a scheme.
+enum class SchemeTopology : std::uint8_t {
+  none,     // none: workers train by themselves
+  peers,    // workers with each other, by collectives
+  servers,  // workers with parameter servers; synchronous ones reply to all workers together
+  master    // workers with one master, which replies to each worker separately
+};
+
+/// The parts of a model's state that ranks shard: the stages of ZeRO (Rajbhandari et al., SC'20,
+/// section 5). A stage shards what the stages before it do, and the part that it is named after.
+enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
+
+/// The parts of a model's state that a scheme shards, each evenly among `ranks` ranks.
 struct StateDivision {
-  int parameters = 1, gradients = 1, optimizer = 1;
+  ZeroStage stage = ZeroStage::none;
+  int ranks = 1;
+
+  /// The number of ranks among which a part is divided; 1: every rank has all of it.
+  int optimizer() const { return stage >= ZeroStage::optimizer ? ranks : 1; }
+  int gradients() const { return stage >= ZeroStage::gradients ? ranks : 1; }
+  int parameters() const { return stage >= ZeroStage::parameters ? ranks : 1; }
 };
 
 struct SchemeInfo {
@@ -39,6 +58,7 @@ struct SchemeInfo {
   std::function<Servers(const Options&, int world)> servers;
   /// The promise of a run with these options; reports give a speed-up for the same run alone.
   std::function<Promise(const Options&)> promise;
+  SchemeTopology topology = SchemeTopology::peers;
   /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
   /// The state of its workers that the scheme can offload to the host (train.offload).
@@ -69,8 +89,8 @@ struct SchemeInfo {
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.
   std::function<double(const Options&, const StepShape&)> minimum_bytes;
-  /// Among how many of its workers the scheme divides the state of the model, as Rajbhandari et al.
-  /// (SC'20, section 5) count it. Null for schemes of which the paper says nothing.
+  /// How the scheme divides the state of the model among its workers. Null for schemes of which the
+  /// ZeRO paper says nothing.
   std::function<StateDivision(const Options&, int world)> divides;
 };
 
@@ -80,5 +100,20 @@ inline Promise default_promise(const SchemeInfo& info) { return info.promise(inf
 /// The info of a scheme whose options are all valid, which has no servers, and which promises the
 /// same run as `single`.
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
+
+/// A function of SchemeInfo: `function`, which takes the scheme's own options, of type Own, where
+/// SchemeInfo has Options.
+template <class Own, class Result, class Other>
+auto with_own(Result (*function)(const Own&, Other)) {
+  return [function](const Options& options, Other other) -> Result {
+    return function(options.as<Own>(), other);
+  };
+}
+template <class Own, class Result, class Other>
+auto with_own(Result (*function)(Other, const Own&)) {
+  return [function](Other other, const Options& options) -> Result {
+    return function(other, options.as<Own>());
+  };
+}
 
 }  // namespace ringside

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/device/convert.h"
+#include "core/plan/same_run.h"
 #include "core/scheme/replica.h"
 #include "core/scheme/whole_update.h"
 
@@ -217,13 +218,13 @@ std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfMo
 }
 
 SchemeInfo single_info() {
-  auto r = plain_scheme("single", "one rank, no communication: the reference", SingleOptions{});
+  auto r =
+      plain_scheme(reference_scheme, "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
+  r.topology = SchemeTopology::none;
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
-  r.make = [](const RankContext& context, const Options& options) {
-    return make_single(context, options.as<SingleOptions>());
-  };
+  r.make = with_own<SingleOptions>(make_single);
   r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
   r.divides = [](const Options&, int) { return StateDivision{}; };
   return r;

@@ -32,8 +32,8 @@ void check_on_demand(const FsdpOptions& options, const RunPlan& plan) {
   if (plan.train.offload == Offload::parameters)
     throw Error(
         "train.offload = 'parameters' does not go with {}.shard = 'on_demand', whose ranks read "
-        "each "
-        "other's shards on their devices; set train.offload to 'optimizer', or use 'full_shard'",
+        "each other's shards on their devices; set train.offload to 'optimizer', or use "
+        "'full_shard'",
         key);
   if (converts_gradients(plan.train))
     throw Error(
@@ -100,6 +100,14 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm,
   return out;
 }
 
+/// What the degree shards in a group of several ranks.
+ZeroStage stage_of(Shard shard) {
+  const Degree degree = degree_of(shard, 0, 2);
+  if (degree.parameters) return ZeroStage::parameters;
+  if (degree.gradients) return ZeroStage::gradients;
+  return degree.group > 1 ? ZeroStage::optimizer : ZeroStage::none;
+}
+
 }  // namespace
 
 Fields fields_of(FsdpOptions& options) {
@@ -123,10 +131,8 @@ Fields fields_of(FsdpOptions& options) {
        "unit by unit"},
       {"read_in_place", &options.read_in_place,
        "full_shard, on_demand, hybrid_shard, on CPUs of one host, with algorithm native and "
-       "without "
-       "train.offload: compute with other ranks' shards where they are, instead of gathering "
-       "copies; "
-       "prefetch and reshard_after_forward then mean nothing"},
+       "without train.offload: compute with other ranks' shards where they are, instead of "
+       "gathering copies; prefetch and reshard_after_forward then mean nothing"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 
@@ -210,25 +216,16 @@ SchemeInfo fsdp_info() {
   r.offloads = Offload::parameters;
   r.reduces_each_micro_batch = true;
   r.converts_gradients = true;
-  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
-  r.make = [](const RankContext& context, const Options& options) {
-    return make_fsdp(context, options.as<Own>());
-  };
-  r.order = [](const Options& options, const RunPlan& plan) {
-    return fsdp_order(options.as<Own>(), plan);
-  };
-  r.define = [](const RankContext& context, const Options& options) {
-    return define_fsdp(context, options.as<Own>());
-  };
+  r.check = with_own<Own>(check);
+  r.make = with_own<Own>(make_fsdp);
+  r.order = with_own<Own>(fsdp_order);
+  r.define = with_own<Own>(define_fsdp);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return fsdp_minimum_bytes(shape, options.as<Own>());
   };
   r.divides = [](const Options& options, int world) {
     const Own& own = options.as<Own>();
-    const Degree degree = degree_of(own.shard, own.shard_group, world);
-    return StateDivision{.parameters = degree.parameters ? degree.group : 1,
-                         .gradients = degree.gradients ? degree.group : 1,
-                         .optimizer = degree.group};
+    return StateDivision{stage_of(own.shard), degree_of(own.shard, own.shard_group, world).group};
   };
   return r;
 }

@@ -52,16 +52,10 @@ SchemeInfo ddp_info() {
   auto r = plain_scheme("ddp", "peers all-reduce gradient buckets during backward", Own{});
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
-  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
-  r.make = [](const RankContext& context, const Options& options) {
-    return make_ddp(context, options.as<Own>());
-  };
-  r.order = [](const Options& options, const RunPlan& plan) {
-    return ddp_order(options.as<Own>(), plan);
-  };
-  r.define = [](const RankContext& context, const Options& options) {
-    return define_ddp(context, options.as<Own>());
-  };
+  r.check = with_own<Own>(check);
+  r.make = with_own<Own>(make_ddp);
+  r.order = with_own<Own>(ddp_order);
+  r.define = with_own<Own>(define_ddp);
   r.minimum_bytes = [](const Options&, const StepShape& shape) { return ddp_minimum_bytes(shape); };
   r.divides = [](const Options&, int) { return StateDivision{}; };
   return r;

@@ -128,13 +128,9 @@ SchemeInfo local_sgd_info() {
   auto r =
       plain_scheme("averaging", "local SGD: peers average their replicas every few steps", Own{});
   r.promise = [](const Options&) { return Promise::own_algorithm; };
-  r.check = [](const Options& options, const RunPlan& plan) { check(options.as<Own>(), plan); };
-  r.make = [](const RankContext& context, const Options& options) {
-    return make_local_sgd(context, options.as<Own>());
-  };
-  r.define = [](const RankContext& context, const Options& options) {
-    return define_local_sgd(context, options.as<Own>());
-  };
+  r.check = with_own<Own>(check);
+  r.make = with_own<Own>(make_local_sgd);
+  r.define = with_own<Own>(define_local_sgd);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return local_sgd_minimum_bytes(shape, options.as<Own>());
   };

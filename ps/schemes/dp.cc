@@ -162,8 +162,10 @@ double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
 }
 
 SchemeInfo dp_info() {
-  return server_scheme<DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
-                                  make_dp, serve_dp, dp_minimum_bytes);
+  auto r = server_scheme<DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
+                                    make_dp, serve_dp, dp_minimum_bytes);
+  r.topology = SchemeTopology::master;
+  return r;
 }
 
 }  // namespace ringside::ps

@@ -315,15 +315,9 @@ SchemeInfo ps_info() {
   auto r = server_scheme<Own>("ps", "parameter servers: each holds and updates a part of the model",
                               make_ps, serve_ps, ps_minimum_bytes);
   r.promise = [](const Options& options) { return promise_of(options.as<Own>()); };
-  r.expendable = [](const Options& options, int world) {
-    return expendable_workers(options.as<Own>(), world);
-  };
-  r.order = [](const Options& options, const RunPlan& plan) {
-    return ps_order(options.as<Own>(), plan);
-  };
-  r.define = [](const RankContext& context, const Options& options) {
-    return define_ps(context, options.as<Own>());
-  };
+  r.expendable = with_own<Own>(expendable_workers);
+  r.order = with_own<Own>(ps_order);
+  r.define = with_own<Own>(define_ps);
   return r;
 }
 

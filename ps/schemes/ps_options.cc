@@ -65,8 +65,7 @@ Fields fields_of(PsOptions& options) {
       {"placement", &options.placement,
        "dedicated: processes of their own; colocated: within the workers' processes; mixed: one "
        "colocated with every worker and `servers` dedicated ones, which keep as much as makes all "
-       "links "
-       "equally busy"},
+       "links equally busy"},
       {"port", &options.port,
        "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},
       {"pull", &options.pull,

@@ -13,6 +13,7 @@ template <class Own, class Make, class Serve, class Minimum>
 SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make make, Serve serve,
                          Minimum minimum) {
   auto r = plain_scheme(name, summary, Own{});
+  r.topology = SchemeTopology::servers;
   r.check = [name](const Options& options, const RunPlan& plan) {
     const Own& o = options.as<Own>();
     check(o, plan);
@@ -28,9 +29,7 @@ SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make m
     return Servers{static_cast<int>(counts.all), static_cast<int>(counts.colocated), counts.group,
                    o.server_device == ServerDevice::same ? "" : "cpu"};
   };
-  r.make = [make](const RankContext& context, const Options& options) {
-    return make(context, options.as<Own>());
-  };
+  r.make = with_own<Own>(make);
   r.serve = [serve](const RankContext& context, const Options& options, Model& model,
                     const Loader& loader) {
     return serve(context, options.as<Own>(), model, loader);

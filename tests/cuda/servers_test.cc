@@ -5,14 +5,14 @@
 #include "ps/schemes/ps.h"
 #include "tests/cuda/tiny_on_gpus.h"
 
-namespace ringside {
+namespace ringside::ps {
 namespace {
 
 struct ServerCase {
   const char* name;
   const char* scheme;
   Options options;
-  bool beside = false, on_the_cpu = false;
+  bool colocated = false, on_the_cpu = false;
 };
 void PrintTo(const ServerCase& one, std::ostream* out) { *out << one.name; }
 
@@ -47,36 +47,36 @@ TEST_P(CudaServers, TrainInBf16) {
   const RunRecord row = testing::run(runner::plan_training(config, GetParam().scheme, 2));
   EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
   EXPECT_LT(row.loss.back(), row.loss.front());
-  // A server beside the worker has its own copy of the parameters.
+  // A server that is colocated with the worker has its own copy of the parameters.
   EXPECT_EQ(row.ranks[0].at_peak[MemoryKind::parameter],
-            (GetParam().beside ? 2 : 1) * 2 * row.parameters);
+            (GetParam().colocated ? 2 : 1) * 2 * row.parameters);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Servers, CudaServers,
     ::testing::Values(
-        ServerCase{.name = "dp_beside",
+        ServerCase{.name = "dp_colocated",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = ps::Placement::colocated},
-                   .beside = true},
+                   .options = DpOptions{.placement = Placement::colocated},
+                   .colocated = true},
         ServerCase{.name = "dp_dedicated",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = ps::Placement::dedicated}},
-        ServerCase{.name = "ps_dedicated", .scheme = "ps", .options = ps::PsOptions{.servers = 2}},
-        ServerCase{.name = "ps_beside",
+                   .options = DpOptions{.placement = Placement::dedicated}},
+        ServerCase{.name = "ps_dedicated", .scheme = "ps", .options = PsOptions{.servers = 2}},
+        ServerCase{.name = "ps_colocated",
                    .scheme = "ps",
-                   .options = ps::PsOptions{.servers = 1, .placement = ps::Placement::colocated},
-                   .beside = true},
+                   .options = PsOptions{.servers = 1, .placement = Placement::colocated},
+                   .colocated = true},
         ServerCase{.name = "ps_on_the_cpu",
                    .scheme = "ps",
-                   .options = ps::PsOptions{.servers = 2, .server_device = ps::ServerDevice::cpu},
+                   .options = PsOptions{.servers = 2, .server_device = ServerDevice::cpu},
                    .on_the_cpu = true},
         ServerCase{.name = "dp_on_the_cpu",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = ps::Placement::dedicated,
-                                            .server_device = ps::ServerDevice::cpu},
+                   .options = DpOptions{.placement = Placement::dedicated,
+                                        .server_device = ServerDevice::cpu},
                    .on_the_cpu = true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::ps

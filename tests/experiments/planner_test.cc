@@ -371,10 +371,10 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrColocated) {
   EXPECT_EQ(apart.ranks[3].worker, -1);
   EXPECT_EQ(apart.ranks[3].server, 1);
   config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::colocated};
-  const RunPlan beside = plan_training(config, "ps", 2);
-  ASSERT_EQ(beside.ranks.size(), 2u);
-  EXPECT_EQ(beside.ranks[1].role(), "worker+server");
-  EXPECT_EQ(beside.servers, 2);
+  const RunPlan colocated = plan_training(config, "ps", 2);
+  ASSERT_EQ(colocated.ranks.size(), 2u);
+  EXPECT_EQ(colocated.ranks[1].role(), "worker+server");
+  EXPECT_EQ(colocated.servers, 2);
 }
 
 TEST(Planner, PlacesAServerWithEveryWorkerAndDedicatedOnesAfterThem) {

@@ -10,11 +10,10 @@
 #include "peer/schemes/ddp.h"
 #include "tests/peer/training.h"
 
-namespace ringside {
+namespace ringside::peer {
 namespace {
 
 using namespace testing;
-using peer::Shard;
 
 constexpr int world = 3;
 
@@ -72,18 +71,17 @@ std::vector<std::int64_t> padded_units(int ranks) {
   return out;
 }
 
-std::int64_t sum(const std::vector<std::int64_t>& values) {
+std::int64_t added_up(const std::vector<std::int64_t>& values) {
   std::int64_t out = 0;
   for (const std::int64_t value : values) out += value;
   return out;
 }
 
 TEST(ReducedBytes, OfDdpAreASecondGradientOrCopiesOfItsBuckets) {
-  const std::int64_t model = sum(padded_units(1));
+  const std::int64_t model = added_up(padded_units(1));
   for (const Dtypes& dtypes : {wide, narrow, same}) {
-    const Held held = train_with(dtypes, [](const RankContext& context) {
-      return peer::make_ddp(context, {.bucket_mb = 0.001});
-    });
+    const Held held = train_with(
+        dtypes, [](const RankContext& context) { return make_ddp(context, {.bucket_mb = 0.001}); });
     EXPECT_EQ(held.after[MemoryKind::parameter], dtypes.parameter * model);
     EXPECT_EQ(held.after[MemoryKind::gradient],
               model * (dtypes.parameter + (dtypes.sum > dtypes.parameter ? dtypes.sum : 0)));
@@ -92,7 +90,7 @@ TEST(ReducedBytes, OfDdpAreASecondGradientOrCopiesOfItsBuckets) {
     const bool copies = dtypes.reduced < dtypes.parameter;
     EXPECT_EQ(held.communication, copies ? dtypes.reduced * model : 0);
     const StepShape shape{.world = world, .gradient_bytes = dtypes.reduced * model};
-    EXPECT_DOUBLE_EQ(held.sent, peer::ddp_minimum_bytes(shape));
+    EXPECT_DOUBLE_EQ(held.sent, ddp_minimum_bytes(shape));
   }
 }
 
@@ -100,17 +98,17 @@ class OfDegree : public ::testing::TestWithParam<Shard> {
  protected:
   static Held train_in(const Dtypes& dtypes, double bucket_mb) {
     return train_with(dtypes, [&](const RankContext& context) {
-      return peer::make_fsdp(context, {.shard = GetParam(),
-                                       .prefetch = 0,
-                                       .bucket_mb = bucket_mb,
-                                       .read_in_place = GetParam() != Shard::full_shard});
+      return make_fsdp(context, {.shard = GetParam(),
+                                 .prefetch = 0,
+                                 .bucket_mb = bucket_mb,
+                                 .read_in_place = GetParam() != Shard::full_shard});
     });
   }
   static bool whole_gradients() { return GetParam() == Shard::shard_optimizer; }
   static bool whole_parameters() { return GetParam() != Shard::full_shard; }
 
   static void expect_the_formulas(const Dtypes& dtypes, const Held& held) {
-    const std::int64_t model = sum(padded_units(world)), shard = model / world;
+    const std::int64_t model = added_up(padded_units(world)), shard = model / world;
     EXPECT_EQ(held.after[MemoryKind::parameter],
               dtypes.parameter * (whole_parameters() ? model : shard));
     const bool apart = dtypes.sum != dtypes.parameter;
@@ -123,7 +121,7 @@ class OfDegree : public ::testing::TestWithParam<Shard> {
     const StepShape shape{.world = world,
                           .parameter_bytes = dtypes.parameter * model,
                           .gradient_bytes = dtypes.reduced * model};
-    EXPECT_DOUBLE_EQ(held.sent, peer::fsdp_minimum_bytes(shape, {.shard = GetParam()}));
+    EXPECT_DOUBLE_EQ(held.sent, fsdp_minimum_bytes(shape, {.shard = GetParam()}));
   }
 };
 INSTANTIATE_TEST_SUITE_P(ReducedBytes, OfDegree,
@@ -154,7 +152,7 @@ TEST_P(OfDegree, AreThoseOfTwoUnitsOnTheirWay) {
 
 TEST_P(OfDegree, AreOneBucketIfThatHoldsTheModel) {
   const std::vector<std::int64_t> units = padded_units(world);
-  const std::int64_t model = sum(units);
+  const std::int64_t model = added_up(units);
   for (const Dtypes& dtypes : {wide, narrow, same}) {
     const Held held = train_in(dtypes, 1);
     expect_the_formulas(dtypes, held);
@@ -175,12 +173,12 @@ TEST(GradientBuckets, AreReducedInOneMessageEach) {
   run_ranks(world, [&](const Rank& r) {
     for (const double bucket_mb : {0.0, 0.002, 1.0}) {
       Scene s(r, training);
-      const peer::GradientBuckets buckets(peer::FsdpUnits(s.model, 0), DType::f32, bucket_mb * 1e6);
+      const GradientBuckets buckets(FsdpUnits(s.model, 0), DType::f32, bucket_mb * 1e6);
       if (bucket_mb == 0.002) {
         EXPECT_GT(buckets.size(), 1u);
         EXPECT_LT(buckets.size(), s.model.units.size());
       }
-      const auto scheme = peer::make_fsdp(s.context, {.bucket_mb = bucket_mb});
+      const auto scheme = make_fsdp(s.context, {.bucket_mb = bucket_mb});
       scheme->attach(s.model);
       train(training, s.context, s.model, *scheme);
       std::vector<std::string> names;
@@ -197,9 +195,9 @@ TEST(GradientBuckets, AreReducedInOneMessageEach) {
 TEST(GradientBuckets, AreWholeFsdpUnitsFromTheLastToTheFirst) {
   const auto device = make_cpu_device(1);
   const Model model = make_mlp(Training{}.config, *device);
-  const peer::FsdpUnits fsdp_units(model, 0);
+  const FsdpUnits fsdp_units(model, 0);
   for (const double bytes : {0.0, 1.0, 1200.0, 1e9}) {
-    const peer::GradientBuckets buckets(fsdp_units, DType::f32, bytes);
+    const GradientBuckets buckets(fsdp_units, DType::f32, bytes);
     std::size_t end = fsdp_units.size();
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       EXPECT_EQ(buckets[b].last + 1, end) << "no gap";
@@ -214,9 +212,9 @@ TEST(GradientBuckets, AreWholeFsdpUnitsFromTheLastToTheFirst) {
     }
     EXPECT_EQ(end, 0u);
   }
-  EXPECT_EQ(peer::GradientBuckets(fsdp_units, DType::f32, 0).size(), fsdp_units.size());
-  EXPECT_EQ(peer::GradientBuckets(fsdp_units, DType::f32, 1e9).size(), 1u);
+  EXPECT_EQ(GradientBuckets(fsdp_units, DType::f32, 0).size(), fsdp_units.size());
+  EXPECT_EQ(GradientBuckets(fsdp_units, DType::f32, 1e9).size(), 1u);
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::peer

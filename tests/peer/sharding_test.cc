@@ -10,12 +10,10 @@
 #include "tests/peer/sim_ranks.h"
 #include "tests/peer/training.h"
 
-namespace ringside {
+namespace ringside::peer {
 namespace {
 
 using namespace testing;
-using peer::FsdpOptions;
-using peer::Shard;
 
 struct Case {
   int world;
@@ -147,7 +145,7 @@ class Sharding : public ::testing::TestWithParam<Case> {
     const auto body = [&](const Rank& r) {
       Scene s(r, c.training());
       s.plan = c.plan();
-      const auto scheme = peer::make_fsdp(s.context, c.options());
+      const auto scheme = make_fsdp(s.context, c.options());
       scheme->attach(s.model);
       train(c.training(), s.context, s.model, *scheme, [&] { look(r); });
       scheme->drain();
@@ -251,8 +249,8 @@ TEST_P(Sharding, SendsTheMinimum) {
                         .reductions = c.adds_up_first() ? 1 : c.micro_batches,
                         .parameter_bytes = parameter_bytes,
                         .gradient_bytes = parameter_bytes};
-  EXPECT_DOUBLE_EQ(expected, peer::fsdp_minimum_bytes(shape, c.options()));
+  EXPECT_DOUBLE_EQ(expected, fsdp_minimum_bytes(shape, c.options()));
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::peer

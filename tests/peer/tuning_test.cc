@@ -7,19 +7,15 @@
 #include "peer/comm/sim/trees.h"
 #include "tests/peer/sim_ranks.h"
 
-namespace ringside {
+namespace ringside::peer {
 namespace {
 
-using peer::LinkKind;
-using peer::NcclTopology;
-using peer::TuningRow;
-using peer::Way;
 using testing::run_simulated;
 using testing::Simulated;
 using testing::small_cluster;
 
 const TuningRow& row_of(NcclTopology shape, std::string_view protocol) {
-  for (const TuningRow& row : peer::tuning_rows())
+  for (const TuningRow& row : tuning_rows())
     if (row.shape == shape && row.protocol == protocol) return row;
   throw std::logic_error("no such row");
 }
@@ -27,19 +23,19 @@ const TuningRow& row_of(NcclTopology shape, std::string_view protocol) {
 TEST(Tuning, StepsOfOtherRowsDifferFromTheLinksAsNcclsDo) {
   const TuningRow& simple = row_of(NcclTopology::ring, "Simple");
   const TuningRow& tree = row_of(NcclTopology::tree, "LL");
-  EXPECT_EQ(&simple, &peer::tuning_rows().front());
-  EXPECT_DOUBLE_EQ(peer::step_us(simple, LinkKind::nvlink, 7), 7);
-  EXPECT_DOUBLE_EQ(peer::step_us(row_of(NcclTopology::ring, "LL"), LinkKind::nvlink, 3.4), 0.6);
-  EXPECT_DOUBLE_EQ(peer::step_us(tree, LinkKind::network, 9.6), 5);
+  EXPECT_EQ(&simple, &tuning_rows().front());
+  EXPECT_DOUBLE_EQ(step_us(simple, LinkKind::nvlink, 7), 7);
+  EXPECT_DOUBLE_EQ(step_us(row_of(NcclTopology::ring, "LL"), LinkKind::nvlink, 3.4), 0.6);
+  EXPECT_DOUBLE_EQ(step_us(tree, LinkKind::network, 9.6), 5);
   // Ethernet's latency of 30 us comes on top of all.
-  EXPECT_DOUBLE_EQ(peer::step_us(tree, LinkKind::network, 38.1), 33.5);
+  EXPECT_DOUBLE_EQ(step_us(tree, LinkKind::network, 38.1), 33.5);
 }
 
 /// An all-reduce of 32 machines of 8 GPUs, with rings at 200 GB/s and the steps of NVLink and
 /// InfiniBand: 2 x 255 steps, of which 64 are between machines; trees take 2 x 7 and 2 x 5.
 std::vector<Way> ways() {
   std::vector<Way> out;
-  for (const TuningRow& row : peer::tuning_rows()) {
+  for (const TuningRow& row : tuning_rows()) {
     const double nvlink = row.step_us[0], network = row.step_us[2];
     const bool ring = row.shape == NcclTopology::ring;
     out.push_back(
@@ -54,7 +50,7 @@ std::vector<Way> ways() {
 
 std::string fastest(double bytes, double longer = 1) {
   const std::vector<Way> all = ways();
-  const Way& way = peer::fastest(all, bytes, longer);
+  const Way& way = fastest(all, bytes, longer);
   return fmt::format("{} {}", way.row->shape == NcclTopology::ring ? "ring" : "tree",
                      way.row->protocol);
 }
@@ -80,14 +76,14 @@ TEST(Tuning, SmallArraysTakeTreesAndLargeOnesRings) {
 
 TEST(Tuning, TheProtocolLLHasALimitAndAShare) {
   Way way{.row = &row_of(NcclTopology::ring, "LL"), .gbs = 200};
-  EXPECT_DOUBLE_EQ(peer::share_of(way, 1 << 20), 20.4 / 200);
+  EXPECT_DOUBLE_EQ(share_of(way, 1 << 20), 20.4 / 200);
   way.gbs = 40;
-  EXPECT_DOUBLE_EQ(peer::share_of(way, 1 << 20), 0.25);
+  EXPECT_DOUBLE_EQ(share_of(way, 1 << 20), 0.25);
   way.row = &row_of(NcclTopology::tree, "Simple");
-  EXPECT_DOUBLE_EQ(peer::share_of(way, 1), 0.92);
-  EXPECT_DOUBLE_EQ(peer::share_of(way, 64), 0.92 * 0.9);
-  EXPECT_DOUBLE_EQ(peer::share_of(way, 1 << 20), 0.92 * 0.5);
-  EXPECT_DOUBLE_EQ(peer::share_of(way, 1LL << 32), 0.92);
+  EXPECT_DOUBLE_EQ(share_of(way, 1), 0.92);
+  EXPECT_DOUBLE_EQ(share_of(way, 64), 0.92 * 0.9);
+  EXPECT_DOUBLE_EQ(share_of(way, 1 << 20), 0.92 * 0.5);
+  EXPECT_DOUBLE_EQ(share_of(way, 1LL << 32), 0.92);
 }
 
 /// 4 machines of 2 GPUs with one NIC each.
@@ -154,4 +150,4 @@ TEST(Tuning, OperationsOfAllWaysFollowEachOther) {
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::peer

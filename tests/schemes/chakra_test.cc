@@ -23,8 +23,6 @@
 namespace ringside::tools::chakra {
 namespace {
 
-namespace proto = chakra::proto;
-
 struct RankFile {
   std::string version;
   std::vector<proto::Node> nodes;
@@ -99,7 +97,7 @@ TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
   const RunRecord row = run(GetParam().first, GetParam().second);
   const nlohmann::json trace = runner::trace(row.ranks);
   const testing::TemporaryFolder folder;
-  chakra::write_files(chakra::graphs_of(runner::read_trace(trace)), folder.path(), "run");
+  write_files(graphs_of(runner::read_trace(trace)), folder.path(), "run");
   std::vector<std::vector<std::string>> orders;
   for (const RankRecord& rank : row.ranks) {
     const RankFile file = read(folder.path() / fmt::format("run.{}.et", rank.rank));
@@ -159,8 +157,7 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
         peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = group};
     const RunRecord row = simulated_run(config, "fsdp", 4);
     const testing::TemporaryFolder folder;
-    chakra::write_files(chakra::graphs_of(runner::read_trace(runner::trace(row.ranks))),
-                        folder.path(), "run");
+    write_files(graphs_of(runner::read_trace(runner::trace(row.ranks))), folder.path(), "run");
     std::ifstream in(folder.path() / "run.groups.json");
     const auto groups = nlohmann::json::parse(in).get<std::map<std::string, std::vector<int>>>();
     for (const auto& [number, ranks] : groups) {
@@ -198,7 +195,7 @@ TEST(ChakraFiles, NumberTheGroupsOfSeveralRanksFromOne) {
 TEST(ChakraGraphs, AreNotMadeOfMessagesToServers) {
   const nlohmann::json trace = runner::trace(run("ps").ranks);
   try {
-    chakra::graphs_of(runner::read_trace(trace));
+    graphs_of(runner::read_trace(trace));
     FAIL() << "the run has messages";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("which is no collective"));
@@ -210,7 +207,7 @@ TEST(ChakraGraphs, NeedAllRanksInTheTrace) {
   row.ranks[1].slices.clear();
   const nlohmann::json trace = runner::trace(row.ranks);
   try {
-    chakra::graphs_of(runner::read_trace(trace));
+    graphs_of(runner::read_trace(trace));
     FAIL() << "rank 1 is missing";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("nothing of rank 1; raise sim.traced_ranks"));

@@ -43,7 +43,7 @@ struct Bound {
   double most = 1.05;  // of the bound
 };
 
-double beside_or_all_reduce() { return 2.0 * (workers - 1) / workers; }
+double colocated_or_all_reduce() { return 2.0 * (workers - 1) / workers; }
 double dedicated(double k) { return std::max(1.0, workers / k); }
 double mixed(double k) {
   constexpr double n = workers;
@@ -51,11 +51,11 @@ double mixed(double k) {
 }
 
 std::vector<Bound> bounds() {
-  std::vector<Bound> all = {{"ddp", "ddp", {}, beside_or_all_reduce()},
-                            {"beside",
+  std::vector<Bound> all = {{"ddp", "ddp", {}, colocated_or_all_reduce()},
+                            {"colocated",
                              "ps",
                              {.servers = workers, .placement = ps::Placement::colocated},
-                             beside_or_all_reduce()}};
+                             colocated_or_all_reduce()}};
   for (const int k : {1, 4})
     all.push_back({fmt::format("dedicated_{}", k), "ps", {.servers = k}, dedicated(k)});
   for (const int k : {1, 3})

@@ -55,9 +55,9 @@ TEST_P(Replays, EndWithTheBitsOfTheRun) {
 TEST_P(Replays, WithAccumulationAndSeveralServersAndColocatedOnes) {
   auto config = tiny("gpt");
   config.train.accumulation = 2;
-  ps::PsOptions beside = options();
-  beside.placement = ps::Placement::colocated;
-  const RunRecord row = with_replay(run_hindered(plan_of(config, beside, world()), 3));
+  ps::PsOptions colocated = options();
+  colocated.placement = ps::Placement::colocated;
+  const RunRecord row = with_replay(run_hindered(plan_of(config, colocated, world()), 3));
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
 }
 

@@ -41,7 +41,8 @@ struct SumGroupCase {
   }
 };
 
-/// Three servers beside four workers are not equally many for both members of a group of two.
+/// Three servers colocated with four workers are not equally many for both members of a group of
+/// two.
 constexpr SumGroupCase sum_group_cases[] = {
     {2, 2, Placement::dedicated, 2}, {3, 3, Placement::dedicated, 1},
     {4, 2, Placement::dedicated, 1}, {4, 2, Placement::dedicated, 3},
@@ -227,7 +228,7 @@ TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreColocated) {
       const double least =
           unequal ? model * (1 + 1 / 4.0 + 2 / 3.0 - 1 / 4.0) : row.bytes_minimum_per_step;
       EXPECT_NEAR(testing::busiest(row), least, 0.02 * least)
-          << servers << " servers beside 4 workers, groups of " << group;
+          << servers << " colocated servers, groups of " << group;
     }
 }
 
@@ -280,10 +281,10 @@ struct GroupBound {
 class SumGroupBounds : public ::testing::TestWithParam<GroupBound> {};
 INSTANTIATE_TEST_SUITE_P(
     OfBytePs, SumGroupBounds,
-    ::testing::Values(GroupBound{"dedicated", {.servers = 4}, 1, 1.1},
-                      GroupBound{
-                          "beside", {.servers = 32, .placement = Placement::colocated}, 1.5, 1.05},
-                      GroupBound{"mixed", {.servers = 2, .placement = Placement::mixed}, 1.2, 1.2}),
+    ::testing::Values(
+        GroupBound{"dedicated", {.servers = 4}, 1, 1.1},
+        GroupBound{"colocated", {.servers = 32, .placement = Placement::colocated}, 1.5, 1.05},
+        GroupBound{"mixed", {.servers = 2, .placement = Placement::mixed}, 1.2, 1.2}),
     [](const auto& info) { return info.param.name; });
 
 /// Without groups each of these takes 8 times as long.

@@ -22,7 +22,7 @@ using testing::ReadTrace;
 using testing::TraceSlice;
 
 /// A run whose trace has all of its steps.
-ExperimentConfig config() {
+ExperimentConfig traced() {
   auto out = testing::tiny("mlp");
   out.train.steps = 4;
   out.train.warmup = 0;
@@ -57,8 +57,8 @@ class Traces : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
   const std::string& scheme() const { return std::get<0>(GetParam()); }
   RunRecord row() const {
-    return std::get<1>(GetParam()) ? in_a_cluster(config(), scheme())
-                                   : on_threads(config(), scheme());
+    return std::get<1>(GetParam()) ? in_a_cluster(traced(), scheme())
+                                   : on_threads(traced(), scheme());
   }
 };
 
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, Traces,
 
 TEST(TraceLines, AreOneForEachCommunicatorAndServer) {
   const auto lines = [](const std::string& scheme) {
-    return lines_of(testing::read_trace(trace(in_a_cluster(config(), scheme).ranks)));
+    return lines_of(testing::read_trace(trace(in_a_cluster(traced(), scheme).ranks)));
   };
   EXPECT_THAT(lines("single"), ::testing::UnorderedElementsAre("compute", "steps"));
   EXPECT_THAT(lines("ddp"), Contains("ddp"));
@@ -125,7 +125,7 @@ TEST(TraceLines, AreOneForEachCommunicatorAndServer) {
 }
 
 TEST(TraceArrows, LeadFromAPushToItsUpdateOnTheServer) {
-  const RunRecord row = on_threads(config(), "ps");
+  const RunRecord row = on_threads(traced(), "ps");
   const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   int pushes = 0;
   for (const auto& [number, events] : trace.arrows) {
@@ -143,7 +143,7 @@ TEST(TraceArrows, LeadFromAPushToItsUpdateOnTheServer) {
 }
 
 TEST(TraceArrows, LeadFromABucketThatIsReadyToItsSumAndToWhoWaitsForIt) {
-  const RunRecord row = on_threads(config(), "ddp");
+  const RunRecord row = on_threads(traced(), "ddp");
   const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
   int sums = 0;
   for (const auto& [number, events] : trace.arrows) {
@@ -161,7 +161,7 @@ TEST(TraceArrows, LeadFromABucketThatIsReadyToItsSumAndToWhoWaitsForIt) {
 
 /// The last steps alone are traced: what came before has no launches and no counters.
 TEST(TracedSteps, AreTheLastFour) {
-  auto config = ::ringside::runner::config();
+  auto config = traced();
   config.train.steps = 9;
   const RunRecord row = on_threads(config, "ddp");
   const ReadTrace trace = testing::read_trace(runner::trace(row.ranks));
@@ -185,7 +185,7 @@ double hidden_ms(const ReadTrace& trace, std::size_t workers, std::int64_t steps
 class Overlap : public ::testing::TestWithParam<bool> {};
 
 TEST_P(Overlap, OfATraceIsThatOfTheRow) {
-  auto config = ::ringside::runner::config();
+  auto config = traced();
   config.model.width = 96;
   config.train.steps = 6;
   config.train.warmup = 2;  // four steps are measured, and these the trace has

@@ -388,7 +388,7 @@ TEST(SimDeviceInAWorld, ItsClockNeverGoesBack) {
   run_actors(small_cluster(2), {{{0, 0}, compute}, {{0, 1}, disturb}});
 }
 
-/// A worker and the server beside it use one device. Each waits only for its own computations,
+/// A worker and its colocated server use one device. Each waits only for its own computations,
 /// which run at half speed while both compute.
 TEST(SimDeviceInAWorld, ActorsThatShareADeviceShareItsCore) {
   const auto cluster = small_cluster(1);

@@ -59,8 +59,7 @@ std::string ipv4_for(const std::string& option, const std::string& name, const i
   if (is_own_address(address)) return "127.0.0.1";
   throw Error(
       "{} = {} is an IPv6 address, and the processes of a job reach each other by IPv4; give a "
-      "name "
-      "or an IPv4 address of that host",
+      "name or an IPv4 address of that host",
       option, name);
 }
 

@@ -43,7 +43,7 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
 
 /// What has become of the leader, or of what was taken for one.
 std::string words_for(ServiceEnd end, const AgentStart& start, const AgentFacts& facts) {
-  if (end == ServiceEnd::unheard && !keyed(start.meeting))
+  if (end == ServiceEnd::unheard && !keyed(start.rendezvous))
     return fmt::format(
         "has not said within {} s that it leads a job without keys, or ended the connection, as a "
         "leader with keys does: start all processes of the job with --keys DIR, or none",
@@ -61,11 +61,11 @@ std::string words_for(ServiceEnd end, const AgentStart& start, const AgentFacts&
 }  // namespace
 
 void run_agent(const AgentStart& start) {
-  const auto link = connect_to_leader(start.meeting, start.join_timeout_s, start.unheard_s);
+  const auto link = connect_to_leader(start.rendezvous, start.join_timeout_s, start.unheard_s);
   AgentFacts facts = start.facts;
   if (facts.address.empty())
     facts.address =
-        own_address_towards(start.meeting.address, "set --advertise to this host's address");
+        own_address_towards(start.rendezvous.address, "set --advertise to this host's address");
   facts.interface = interface_of(facts.address);
   JsonLine line(link->release_socket());
   line.send({{"join", to_json(facts)}});
@@ -85,7 +85,7 @@ void run_agent(const AgentStart& start) {
   if (end == ServiceEnd::over) return;
   if (stops) throw Error("interrupted");
   throw Error("{} at {}:{} {}", end == ServiceEnd::unheard ? "what listens" : "the leader",
-              start.meeting.address, start.meeting.port, words_for(end, start, facts));
+              start.rendezvous.address, start.rendezvous.port, words_for(end, start, facts));
 }
 
 }  // namespace ringside::runner

@@ -11,7 +11,7 @@
 namespace ringside::runner {
 
 struct AgentStart {
-  Rendezvous meeting;
+  Rendezvous rendezvous;
   /// Without an address, the process takes the one by which it reaches the leader.
   AgentFacts facts;
   double join_timeout_s = 60;

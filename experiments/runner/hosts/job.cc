@@ -87,14 +87,14 @@ class Job::Muster {
         throw Error(
             "agents {} of {} did not come to {}:{} within {} s (--join-timeout); those that are "
             "here: {}{}{}",
-            fmt::join(missing(), ", "), joined_.size(), start_.meeting.address, port_,
+            fmt::join(missing(), ", "), joined_.size(), start_.rendezvous.address, port_,
             start_.join_timeout_s, text_of(here()), strangers(), loopback_remedy());
       if (!said_late_ && waited.seconds(seconds_now()) > late_s) {
         said_late_ = true;
         if (const std::string remedy = loopback_remedy(); !remedy.empty())
           start_.say(fmt::format("agents {} of {} have not come to {}:{} yet{}",
-                                 fmt::join(missing(), ", "), joined_.size(), start_.meeting.address,
-                                 port_, remedy));
+                                 fmt::join(missing(), ", "), joined_.size(),
+                                 start_.rendezvous.address, port_, remedy));
       }
       listen();
     }
@@ -110,12 +110,12 @@ class Job::Muster {
   /// What to do if the leader listens where agents of other hosts, which have keys, cannot come;
   /// the name of a Debian host means 127.0.1.1 there. Empty if they can.
   std::string loopback_remedy() const {
-    const Rendezvous& meeting = start_.meeting;
-    if (!keyed(meeting) || !is_loopback(meeting.address)) return {};
+    const Rendezvous& rendezvous = start_.rendezvous;
+    if (!keyed(rendezvous) || !is_loopback(rendezvous.address)) return {};
     return fmt::format(
         "; no other host reaches {}: if they are on other hosts, set {} to an address of this host "
         "for all processes",
-        meeting.address, meeting.other_address);
+        rendezvous.address, rendezvous.other_address);
   }
 
   std::vector<std::size_t> missing() const {
@@ -201,7 +201,7 @@ class Job::Muster {
 Job::Job(const JobStart& start)
     : environment_(start.program.environment), own_(start.program, start.facts.address) {
   const int streams = start.facts.agents + static_cast<int>(most_unknown);
-  listener_ = listen_for_job(start.meeting, "", start.facts.agents, streams, start.unheard_s);
+  listener_ = listen_for_job(start.rendezvous, "", start.facts.agents, streams, start.unheard_s);
   start.on_listening(listener_->port());
   Muster muster(start, *listener_);
   muster.wait();

@@ -17,7 +17,7 @@
 namespace ringside::runner {
 
 struct JobStart {
-  Rendezvous meeting;
+  Rendezvous rendezvous;
   AgentFacts facts;  // of this process, which is agent 0
   double join_timeout_s = 60;
   double unheard_s = 5;  // after which a host that does not answer is given up

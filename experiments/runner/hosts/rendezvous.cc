@@ -86,19 +86,20 @@ sockaddr_in address_of(const std::string& option, const std::string& host, int p
   return address;
 }
 
-sockaddr_in address_of(const Rendezvous& meeting) {
-  return address_of(meeting.address_option, meeting.address, meeting.port, keyed(meeting));
+sockaddr_in address_of(const Rendezvous& rendezvous) {
+  return address_of(rendezvous.address_option, rendezvous.address, rendezvous.port,
+                    keyed(rendezvous));
 }
 
-ps::KeyedAddress keyed_address_of(const Rendezvous& meeting, double unheard_s) {
+ps::KeyedAddress keyed_address_of(const Rendezvous& rendezvous, double unheard_s) {
   return {.options = {.transport = ps::TransportKind::tcp,
-                      .port = meeting.port,
-                      .port_option = meeting.port_option,
-                      .address = meeting.address,
-                      .keys = meeting.keys,
-                      .drawn_keys = meeting.drawn_keys},
-          .listener = "the " + meeting.leader,
-          .remedy = meeting.remedy,
+                      .port = rendezvous.port,
+                      .port_option = rendezvous.port_option,
+                      .address = rendezvous.address,
+                      .keys = rendezvous.keys,
+                      .drawn_keys = rendezvous.drawn_keys},
+          .listener = "the " + rendezvous.leader,
+          .remedy = rendezvous.remedy,
           .unheard_s = unheard_s};
 }
 
@@ -137,21 +138,21 @@ class PlainListener final : public ps::StreamListener {
 class PlainLink final : public ps::StreamLink {
  public:
   /// Connects with a leader of this user.
-  PlainLink(const Rendezvous& meeting, double timeout_s) {
-    const sockaddr_in address = address_of(meeting);
-    require_loopback("the " + meeting.leader, meeting.address);
+  PlainLink(const Rendezvous& rendezvous, double timeout_s) {
+    const sockaddr_in address = address_of(rendezvous);
+    require_loopback("the " + rendezvous.leader, rendezvous.address);
     for (const double end = seconds_now() + timeout_s;; std::this_thread::sleep_for(nap)) {
       socket_ = ps::Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       if (socket_.get() >= 0 && connect(socket_.get(), plain(address), sizeof address) == 0) break;
       if (seconds_now() > end)
-        throw Error("no {} at {}:{} within {} s: {}; {}", meeting.leader, meeting.address,
-                    meeting.port, timeout_s, std::strerror(errno), meeting.remedy);
+        throw Error("no {} at {}:{} within {} s: {}; {}", rendezvous.leader, rendezvous.address,
+                    rendezvous.port, timeout_s, std::strerror(errno), rendezvous.remedy);
     }
     if (user_of_listener(address) != geteuid())
       throw Error(
           "nobody of this user is known to listen at {}:{}, and without --keys a job is of one "
           "user",
-          meeting.address, meeting.port);
+          rendezvous.address, rendezvous.port);
     send_at_once(socket_.get());
   }
   int release_socket() override { return socket_.release(); }
@@ -166,25 +167,25 @@ void check_address(const std::string& option, const std::string& address, bool k
   static_cast<void>(address_of(option, address, 0, keyed));
 }
 
-std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& meeting,
+std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& rendezvous,
                                                    const std::string& listens_at, int workers,
                                                    int most_streams, double unheard_s) {
-  ps::KeyedAddress address = keyed_address_of(meeting, unheard_s);
-  if (!keyed(meeting)) {
-    static_cast<void>(address_of(meeting));
+  ps::KeyedAddress address = keyed_address_of(rendezvous, unheard_s);
+  if (!keyed(rendezvous)) {
+    static_cast<void>(address_of(rendezvous));
     return std::make_unique<PlainListener>(address);
   }
   if (!listens_at.empty()) address.options.address = listens_at;
   return ps::listen_with_keys(address, workers, most_streams);
 }
 
-std::unique_ptr<ps::StreamLink> connect_to_leader(const Rendezvous& meeting, double timeout_s,
+std::unique_ptr<ps::StreamLink> connect_to_leader(const Rendezvous& rendezvous, double timeout_s,
                                                   double unheard_s) {
-  if (!keyed(meeting)) return std::make_unique<PlainLink>(meeting, timeout_s);
+  if (!keyed(rendezvous)) return std::make_unique<PlainLink>(rendezvous, timeout_s);
   try {
-    return ps::connect_with_key(keyed_address_of(meeting, unheard_s), meeting.key, timeout_s);
+    return ps::connect_with_key(keyed_address_of(rendezvous, unheard_s), rendezvous.key, timeout_s);
   } catch (const Error& error) {
-    throw Error("the {}: {}", meeting.leader, error.what());
+    throw Error("the {}: {}", rendezvous.leader, error.what());
   }
 }
 

@@ -37,8 +37,8 @@ struct Rendezvous {
 };
 
 /// Whether the processes authenticate each other by keys.
-inline bool keyed(const Rendezvous& meeting) {
-  return !meeting.keys.empty() || !meeting.drawn_keys.empty();
+inline bool keyed(const Rendezvous& rendezvous) {
+  return !rendezvous.keys.empty() || !rendezvous.drawn_keys.empty();
 }
 
 /// Throws Error for an address that is none, or that other hosts reach although the job has no
@@ -49,14 +49,14 @@ void check_address(const std::string& option, const std::string& address, bool k
 /// rendezvous's address. Takes in holders of the keys of workers 0 to `workers` - 1 and of the
 /// servers, and no more than `most_streams` at once; without keys, processes of this user. A host
 /// that does not answer for `unheard_s` is given up. Throws Error.
-std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& meeting,
+std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& rendezvous,
                                                    const std::string& listens_at, int workers,
                                                    int most_streams, double unheard_s);
 
 /// Connects with the leader of a job, and tries again while there is no listener. A host that does
 /// not answer for `unheard_s` is given up. The destructor of the link blocks until all data written
 /// has been sent, at most 3 s. Throws Error after `timeout_s`, or if either side refuses the other.
-std::unique_ptr<ps::StreamLink> connect_to_leader(const Rendezvous& meeting, double timeout_s,
+std::unique_ptr<ps::StreamLink> connect_to_leader(const Rendezvous& rendezvous, double timeout_s,
                                                   double unheard_s);
 
 /// The address of this host by which it reaches another address; `remedy` is the advice for the

@@ -62,8 +62,7 @@ void check_kinds(const ExperimentConfig& config) {
   if (slowed && !device_traits(config.device.kind).on_processor)
     throw Error(
         "device.slow and device.jitter slow workers on CPUs; for simulated ones use [[slow]] of "
-        "the "
-        "cluster file and sim.jitter, for device '{}' leave them out",
+        "the cluster file and sim.jitter, for device '{}' leave them out",
         config.device.kind);
   for (const double factor : config.device.slow)
     if (!(factor >= 1 && factor <= most_slowness))

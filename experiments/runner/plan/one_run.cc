@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/places.h"
+#include "core/plan/same_run.h"
 #include "core/plan/slices.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/checks.h"
@@ -16,11 +17,6 @@
 
 namespace ringside::runner {
 namespace {
-
-Options options_of(const ExperimentConfig& config, const SchemeInfo& row) {
-  const auto given = config.scheme_options.find(std::string(row.name));
-  return given == config.scheme_options.end() ? row.defaults : given->second;
-}
 
 /// The number of ranks whose gradients are added up: the workers, or the replicas that `single`
 /// stands for.
@@ -170,6 +166,11 @@ void check_offload(Offload offload, const SchemeInfo& row) {
 }
 
 }  // namespace
+
+const Options& options_of(const ExperimentConfig& config, const SchemeInfo& row) {
+  const auto given = config.scheme_options.find(std::string(row.name));
+  return given == config.scheme_options.end() ? row.defaults : given->second;
+}
 
 RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int world, int repeat,
                  const std::vector<MeasuredSpeeds>& measured) {

@@ -1,16 +1,14 @@
 // The plan of one run.
 #pragma once
 
-#include <string_view>
-
 #include "core/plan/measured_speeds.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::runner {
 
-/// The scheme that all others are compared with.
-inline constexpr std::string_view reference_scheme = "single";
+/// The options that the configuration gives the scheme, or the scheme's defaults.
+const Options& options_of(const ExperimentConfig& config, const SchemeInfo& row);
 
 /// Plans a run of the scheme, with the label that it has without a case. Shares in proportion to
 /// speed follow from `measured`; where it lacks their setting, the plan waits for a measurement

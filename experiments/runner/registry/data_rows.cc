@@ -169,8 +169,8 @@ Datasets make_synthetic_lengths(const DataConfig& data, const ModelConfig& model
 const std::vector<DatasetRow>& dataset_rows() {
   static const std::vector<DatasetRow> rows = {
       {"text",
-       "text files, or folders of them; gzip may have compressed them; the model predicts next or "
-       "hidden bytes",
+       "text files, or folders of them; gzip may have compressed them; "
+       "the model predicts next or hidden bytes",
        [](const DataConfig& data) { return text_files(data.path); }, true, make_text},
       {"tokens", "llm.c token files or their folder, where names with the part val are held out",
        [](const DataConfig& data) { return token_files(data.path); }, false, make_tokens},

@@ -131,10 +131,8 @@ std::unique_ptr<Communicator> between_processes(const RankContext& context, cons
   if (spans_hosts(context.plan) && group.algorithm == Algorithm::hierarchical)
     throw Error(
         "algorithm 'hierarchical' is not there for ranks of several hosts: its order of sums "
-        "follows "
-        "from the hosts, which definitions do not know yet; leave it out, since collectives "
-        "between "
-        "hosts are hierarchical anyway");
+        "follows from the hosts, which definitions do not know yet; leave it out, since "
+        "collectives between hosts are hierarchical anyway");
   if (spans_hosts(context.plan) && group.size > 1)
     return peer::make_hosts_communicator(
         context.device, context.store, group,

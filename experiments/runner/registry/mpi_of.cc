@@ -22,8 +22,7 @@ void check_libraries(const std::vector<RunPlan>& runs) {
       throw Error(
           "run {}: scheme.{}.algorithm = 'library' is for workers on several hosts, and these "
           "share one; leave the option or this world (--worlds) out, or spread workers over the "
-          "hosts of "
-          "a job (hosts.workers = 'spread')",
+          "hosts of a job (hosts.workers = 'spread')",
           run.id, run.scheme);
     const auto library = mpi_of(run);
     if (!library) continue;

@@ -14,9 +14,9 @@ std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parame
   const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
   constexpr double fp32 = 4;
   const double kept = values_of_each(plan.optimizer) + (element < fp32 ? 1 : 0);
-  return StateBytes{.parameters = element * count / among.parameters,
-                    .gradients = element * count / among.gradients,
-                    .optimizer = fp32 * kept * count / among.optimizer};
+  return StateBytes{.parameters = element * count / among.parameters(),
+                    .gradients = element * count / among.gradients(),
+                    .optimizer = fp32 * kept * count / among.optimizer()};
 }
 
 }  // namespace ringside::runner

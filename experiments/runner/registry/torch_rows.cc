@@ -169,6 +169,7 @@ SchemeInfo torch_fsdp_row() {
 SchemeInfo torch_dp_row() {
   using Own = TorchOptions;
   auto r = torch_row<Own>("torch-dp", "PyTorch's DataParallel: one process drives all GPUs");
+  r.topology = SchemeTopology::master;
   r.check = [](const Options&, const RunPlan& plan) {
     check_torch("torch-dp", plan);
     check_reduced_once("torch-dp", plan);

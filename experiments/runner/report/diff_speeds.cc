@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/plan/same_run.h"
 #include "experiments/runner/report/diff_lines.h"
 #include "experiments/runner/report/two_samples.h"
 
@@ -25,7 +26,7 @@ const ComparedLine* baseline_of(const ComparedLine& line, const Lines& all) {
   const ComparedLine* only = nullptr;
   int singles = 0;
   for (const auto& [name, other] : all) {
-    if (other.summary.scheme != "single" || other.summary.purpose != Purpose::asked ||
+    if (other.summary.scheme != reference_scheme || other.summary.purpose != Purpose::asked ||
         other.finished.empty())
       continue;
     if (line.summary.baseline >= 0) {

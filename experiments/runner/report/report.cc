@@ -84,7 +84,7 @@ std::vector<Case> cases_of(const std::vector<RunRecord>& rows) {
   for (Case& one : cases) std::stable_sort(one.repeats.begin(), one.repeats.end(), by_seed);
   const auto place = [](const Case& one) {
     const RunPlan& plan = one.repeats[0]->plan;
-    return std::pair(plan.scheme != "single", plan.listing.line);
+    return std::pair(plan.scheme != reference_scheme, plan.listing.line);
   };
   std::stable_sort(cases.begin(), cases.end(),
                    [&](const Case& a, const Case& b) { return place(a) < place(b); });
@@ -251,8 +251,8 @@ const Case* baseline_of(const Case& one, const std::vector<Case>& cases, Purpose
   const Case* best = nullptr;
   for (const Case& candidate : cases) {
     const RunPlan& single = candidate.repeats[0]->plan;
-    if (single.scheme != "single" || single.purpose != purpose || !same_work(single, plan) ||
-        finished(candidate.repeats).empty())
+    if (single.scheme != reference_scheme || single.purpose != purpose ||
+        !same_work(single, plan) || finished(candidate.repeats).empty())
       continue;
     if (!best || worth(candidate) > worth(*best)) best = &candidate;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/plan/same_run.h"
 #include "experiments/runner/report/assumed.h"
 #include "experiments/runner/report/summary_tables.h"
 
@@ -54,7 +55,7 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
   const auto with_speed_up = [](const CaseSummary& one) { return one.speed_up.median >= 0; };
   if (std::none_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(), [](const CaseSummary& one) {
-        return one.scheme == "single" && one.purpose == Purpose::asked;
+        return one.scheme == reference_scheme && one.purpose == Purpose::asked;
       }))
     out +=
         "No speed-up: `single` was not compared (a reference run is made once, on a machine that "

@@ -47,16 +47,14 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "it counts as exposed) and other (data, idle and encoding): means over workers and steps.\n"
       "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest bytes that the "
       "scheme has to send. peak MB: memory of the busiest rank. loss: of the last step; if there "
-      "are "
-      "several seeds, of the smallest one, as are held-out losses.\n"
+      "are several seeds, of the smallest one, as are held-out losses.\n"
       "proof: the run is held against `single` over the same micro-batches, or, if its scheme has "
       "an algorithm or an order of sums of its own, against the scheme's definition: a sequential "
       "program on one rank; if its results depend on when messages come, that program repeats what "
-      "the "
-      "servers recorded of the run (replayed). "
-      "bit-identical: parameters, losses and evaluations have the same bits. to rounding: losses "
-      "differ only as much as rounding explains. DIFFERENT: another training run, so no speed-up. "
-      "not shown: nothing to compare, for the cause that follows.\n";
+      "the servers recorded of the run (replayed). bit-identical: parameters, losses and "
+      "evaluations have the same bits. to rounding: losses differ only as much as rounding "
+      "explains. DIFFERENT: another training run, so no speed-up. not shown: nothing to compare, "
+      "for the cause that follows.\n";
   if (std::any_of(cases.begin(), cases.end(),
                   [](const CaseSummary& one) { return one.promise != Promise::same_run; }))
     out +=
@@ -119,10 +117,9 @@ std::string utilization_text(const std::vector<CaseSummary>& cases) {
       "communication: ms of a step in which a worker's messages are under way. hidden: of these, "
       "those in which it does not wait for them (communication minus exposed). overlap: hidden "
       "divided by communication. MFU: floating-point operations a second of the model, without "
-      "what "
-      "is recomputed, divided by the peak of all workers; HFU: with it. GFLOP: 10^9 operations of "
-      "a "
-      "sample, forward and backward. peak: GFLOP/s of one worker in products of that dtype.\n";
+      "what is recomputed, divided by the peak of all workers; HFU: with it. GFLOP: 10^9 "
+      "operations of a sample, forward and backward. peak: GFLOP/s of one worker in products of "
+      "that dtype.\n";
   const CaseSummary* most = nullptr;
   for (const CaseSummary& one : cases)
     if (const auto& mfu = one.utilization.mfu; mfu && (!most || *mfu > *most->utilization.mfu))
@@ -164,8 +161,7 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
   add({"memory", "Peak memory of each role", memory_table(cases), memory_text(cases)});
   add({"ranks", "Peak memory of each rank", ranks_table(cases),
        "What each rank held at its peak, in 10^6 bytes. Of many ranks the first ones and the "
-       "busiest "
-       "of each role are shown.\n",
+       "busiest of each role are shown.\n",
        false});
   return out;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/base/named_enum.h"
+#include "core/plan/same_run.h"
 #include "experiments/runner/report/ranking.h"
 
 namespace ringside::runner {
@@ -92,7 +93,7 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
   std::vector<std::vector<const CaseSummary*>> ranked(values.size());  // by value and line
   for (const auto& [other, value] : fixed) table.fixed += fmt::format(", {} = {}", other, value);
   for (const CaseSummary* one : cases) {
-    if ((one->world != world && one->scheme != "single") || !belongs(*one, fixed)) continue;
+    if ((one->world != world && one->scheme != reference_scheme) || !belongs(*one, fixed)) continue;
     auto line = std::find_if(table.lines.begin(), table.lines.end(),
                              [&](const auto& known) { return known.family == one->family; });
     if (line == table.lines.end()) {
@@ -129,7 +130,7 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
     return all.at(a).size() > all.at(b).size();
   });
   for (const CaseSummary* one : asked)
-    if (one->scheme != "single") worlds.insert(one->world);
+    if (one->scheme != reference_scheme) worlds.insert(one->world);
   std::vector<SweepTable> tables;
   for (const std::string& key : keys) {
     const bool longest = key == keys.front();

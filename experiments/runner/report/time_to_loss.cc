@@ -28,7 +28,7 @@ const RunRecord* single_of(const RunRecord& row, const std::vector<const RunReco
            static_cast<int>(one.plan.repeat == row.plan.repeat);
   };
   for (const RunRecord* one : rows) {
-    if (one->status != "ok" || one->plan.scheme != "single" ||
+    if (one->status != "ok" || one->plan.scheme != reference_scheme ||
         one->plan.purpose == Purpose::all_cores ||
         one->plan.optimizer.lr != row.plan.optimizer.lr || !same_training(one->plan, row.plan))
       continue;

@@ -13,8 +13,8 @@ namespace ringside::runner {
 /// A span of a rank in a trace. Times are in nanoseconds since the trace begins.
 struct TracedSpan {
   std::string name;
-  std::string
-      category;  // the name of an Activity, or a category that counts for no activity, as "step"
+  /// The name of an Activity, or a category that counts for no activity, as "step".
+  std::string category;
   std::string line;  // the name of the line that shows the span: "compute", "serving"
   std::int64_t begin_ns = 0, end_ns = 0;
   /// Empty or 0 if the trace lacks it (core/observe/slice.h).

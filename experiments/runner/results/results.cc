@@ -308,8 +308,8 @@ fs::path ResultsFolder::start(const std::vector<RunRecord>& rows, const std::str
   const fs::path before = rows.empty() ? move_aside() : fs::path();
   std::string lines;
   for (const RunRecord& row : rows) lines += to_json(row).dump() + "\n";
-  write("plan.json",
-        plan);  // comes first, because it shows that a comparison wrote the other files
+  // Comes first, because it shows that a comparison wrote the other files.
+  write("plan.json", plan);
   write("environment.json", environment);
   write("rows.jsonl", lines);
   for (const char* of_the_end : {"summary.json", "summary.md", "report.html"})
@@ -333,8 +333,7 @@ void ResultsFolder::check_ours() const {
     if (fs::exists(folder_ / name))
       throw Error(
           "results folder {} contains {} but no plan.json of a comparison, so another program may "
-          "have "
-          "written it; choose another folder with --results",
+          "have written it; choose another folder with --results",
           folder_.string(), name);
 }
 

@@ -77,8 +77,7 @@ std::string nothing_fits(const Question& question, const Advice& advice) {
                        advice.others.empty() ? "there is no candidate" : advice.others.front().why);
   return fmt::format(
       "NOTHING FITS. The smallest candidate, '{}', takes {:.1f} GB of a device with {:.1f} GB, of "
-      "which "
-      "{:.1f} GB stay free; use more devices, a smaller model or shorter samples.\n",
+      "which {:.1f} GB stay free; use more devices, a smaller model or shorter samples.\n",
       label_of(least->candidate), least->needs_gb, question.memory_gb(), question.reserve_gb);
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/plan/same_run.h"
 #include "experiments/runner/config/cases.h"
+#include "experiments/runner/plan/one_run.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/predict.h"
@@ -72,43 +74,79 @@ std::int64_t partition_mb(const Question& question, std::int64_t world) {
   return std::clamp<std::int64_t>(4 * question.parameters / mb * world / most_messages, 1, largest);
 }
 
+/// The families by the names of their schemes, with the options and tunings to try.
+std::vector<Family> listed_families(const Question& question, std::int64_t world) {
+  const Family fsdp{"fsdp", "fsdp", {}, {{"bucket_mb", {"25", "100"}}, {"prefetch", {"2"}}}};
+  if (world == 1) {
+    std::vector<Family> all = {{std::string(reference_scheme), std::string(reference_scheme), {}}};
+    // A single rank can still offload its state to its host.
+    if (!question.on_cpus()) all.push_back(fsdp);
+    return all;
+  }
+  std::vector<Family> all = {{"ddp", "ddp", {}, {{"bucket_mb", {"5", "100"}}}},
+                             {"zero1", "zero1", {}, {{"bucket_mb", {"25", "100"}}}},
+                             {"zero2", "zero2", {}, {{"bucket_mb", {"25", "100"}}}},
+                             fsdp};
+  const std::int64_t of_machine = question.ranks_of_machine();
+  if (of_machine > 1 && world > of_machine && world % of_machine == 0)
+    all.push_back({"fsdp",
+                   "fsdp within machines",
+                   {{"scheme.fsdp.shard", "hybrid_shard"},
+                    {"scheme.fsdp.shard_group", std::to_string(of_machine)}},
+                   fsdp.tunings});
+  const std::int64_t machines = machines_of(question, world);
+  const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
+  const std::vector<Tuning> parts = {{"partition_mb", {"4", "16"}}};
+  all.push_back(
+      {"ps",
+       "ps colocated",
+       {{"scheme.ps.placement", "colocated"}, {"scheme.ps.servers", std::to_string(world)}, part},
+       parts});
+  all.push_back({"ps",
+                 "ps on hosts",
+                 {{"scheme.ps.placement", "dedicated"},
+                  {"scheme.ps.servers", std::to_string(machines)},
+                  part},
+                 parts});
+  if (machines == 1 && world <= most_under_a_master) all.push_back({"dp", "dp", {}});
+  return all;
+}
+
+/// Fills in what follows from the scheme and its options.
+void fill_in(Family& family, const Question& question, int world) {
+  const SchemeInfo& scheme = runner::find_scheme(family.scheme);
+  Settings settings;
+  settings.add(family.options);
+  const runner::ExperimentConfig config =
+      runner::bind_line(question.training, settings.all(), {}, question.training.name);
+  const Options& options = runner::options_of(config, scheme);
+  family.topology = scheme.topology;
+  family.colocated_servers = scheme.servers(options, world).colocated > 0;
+  if (scheme.divides) family.stage = scheme.divides(options, world).stage;
+  if (question.on_cpus()) return;
+  // A rank that keeps parameters whole needs all of them on its device anyway.
+  const bool shards_parameters = family.stage >= ZeroStage::parameters;
+  family.offloads =
+      shards_parameters ? scheme.offloads : std::min(scheme.offloads, Offload::optimizer);
+}
+
 }  // namespace
 
 std::vector<Family> families_of(const Question& question, std::int64_t world) {
-  const std::int64_t of_machine = question.ranks_of_machine();
-  std::vector<Family> all;
-  const auto add = [&](const std::string& scheme, const std::string& label,
-                       const std::vector<Setting>& options) {
-    const SchemeInfo& row = runner::find_scheme(scheme);
-    // ZeRO's first two stages keep parameters whole, which the device then needs anyway.
-    const bool whole = scheme == "zero1" || scheme == "zero2";
-    const Offload most = whole ? std::min(row.offloads, Offload::optimizer) : row.offloads;
-    all.push_back({scheme, label, options, question.on_cpus() ? Offload::none : most});
-  };
-  if (world == 1) {
-    add("single", "single", {});
-    // A single rank can still offload its state to its host.
-    if (!question.on_cpus()) add("fsdp", "fsdp", {});
-    return all;
-  }
-  add("ddp", "ddp", {});
-  add("zero1", "zero1", {});
-  add("zero2", "zero2", {});
-  add("fsdp", "fsdp", {});
-  if (of_machine > 1 && world > of_machine && world % of_machine == 0)
-    add("fsdp", "fsdp within machines",
-        {{"scheme.fsdp.shard", "hybrid_shard"},
-         {"scheme.fsdp.shard_group", std::to_string(of_machine)}});
-  const std::int64_t machines = machines_of(question, world);
-  const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
-  add("ps", "ps colocated",
-      {{"scheme.ps.placement", "colocated"}, {"scheme.ps.servers", std::to_string(world)}, part});
-  add("ps", "ps on hosts",
-      {{"scheme.ps.placement", "dedicated"},
-       {"scheme.ps.servers", std::to_string(machines)},
-       part});
-  if (machines == 1 && world <= most_under_a_master) add("dp", "dp", {});
+  std::vector<Family> all = listed_families(question, world);
+  for (Family& family : all) fill_in(family, question, static_cast<int>(world));
   return all;
+}
+
+std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate) {
+  const Family& family = candidate.family;
+  std::vector<std::vector<Setting>> out;
+  for (const Tuning& tuning : family.tunings)
+    for (const std::string& value : tuning.values)
+      out.push_back({{fmt::format("scheme.{}.{}", family.scheme, tuning.option), value}});
+  if (runner::find_scheme(family.scheme).reduces_each_micro_batch && candidate.micro_batches > 1)
+    out.push_back({{"train.reduce", "last"}});
+  return out;
 }
 
 std::string label_of(const Candidate& candidate) {
@@ -172,18 +210,18 @@ RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch) {
   settings.set("train.offload", "none");
   runner::ExperimentConfig config = simulated(question, settings.all());
   config.cluster->device.memory_gb = memory_for_anything_gb;
-  return runner::plan_training(config, "single", 1);
+  return runner::plan_training(config, std::string(reference_scheme), 1);
 }
 
 double network_ms(const Question& question, const Candidate& candidate) {
   const auto machines = static_cast<double>(machines_of(question, candidate.world));
-  if (candidate.family.scheme != "ps" || machines < 2) return 0;
+  if (candidate.family.topology != SchemeTopology::servers || machines < 2) return 0;
   const sim::ClusterSpec& cluster = question.cluster();
   const bool half = candidate.precision == "bf16" || candidate.precision == "fp16";
   const double model_gb = 1e-9 * static_cast<double>(question.parameters) * (half ? 2 : 4);
   // All that a machine's workers push leaves the machine, except the parts of its own servers.
   // Colocated servers send as much to the workers of other machines, through the same cards.
-  const double directions = candidate.family.label == "ps colocated" ? 2 : 1;
+  const double directions = candidate.family.colocated_servers ? 2 : 1;
   const double out_gb = directions * static_cast<double>(candidate.world) / machines * model_gb *
                         (machines - 1) / machines;
   return 1e3 * out_gb / (static_cast<double>(cluster.nics) * cluster.nic.gbs);

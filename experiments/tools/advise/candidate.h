@@ -6,9 +6,16 @@
 #include <vector>
 
 #include "core/plan/run_plan.h"
+#include "core/scheme/scheme_info.h"
 #include "experiments/tools/advise/question.h"
 
 namespace ringside::tools::advise {
+
+/// An option of a scheme, and the values to try in place of its default.
+struct Tuning {
+  std::string option;  // "bucket_mb"
+  std::vector<std::string> values;
+};
 
 /// A scheme with the options that make it one way of training: the degree of sharding, the
 /// placement of servers.
@@ -16,6 +23,10 @@ struct Family {
   std::string scheme;
   std::string label;             // "fsdp within machines"
   std::vector<Setting> options;  // keys of the experiment file
+  std::vector<Tuning> tunings{};
+  SchemeTopology topology = SchemeTopology::peers;
+  bool colocated_servers = false;
+  ZeroStage stage = ZeroStage::none;  // what its ranks shard
   Offload offloads = Offload::none;
 };
 
@@ -46,6 +57,10 @@ struct MicroBatch {
   auto operator<=>(const MicroBatch&) const = default;
 };
 MicroBatch micro_batch_of(const Question& question, const Candidate& candidate);
+
+/// Settings to try in place of their defaults, each for itself, for the candidate that is best
+/// without them.
+std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate);
 
 /// The candidate as a case of a comparison of the question's training. Throws Error for impossible
 /// settings.

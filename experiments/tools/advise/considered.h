@@ -22,8 +22,8 @@ struct Considered {
   Candidate candidate;
   Outcome outcome = Outcome::not_tried;
   std::string why{};  // of any outcome but `simulated`: a clause, "its model states take 128 GB"
-  double bound_ms =
-      0;  // least time of its step: of compute, or of the servers' traffic between machines
+  /// The least time of its step: of compute, or of the servers' traffic between machines.
+  double bound_ms = 0;
   double needs_gb = 0;  // of a device's memory: by estimate where it was not simulated
   /// Of those that were simulated; times are those of RunRecord.
   double samples_per_s = 0, step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;

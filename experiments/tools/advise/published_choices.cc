@@ -22,10 +22,11 @@ bool is_choice(const runner::TomlValue& one) {
 
 using Is = std::function<bool(const Candidate&)>;
 
-bool is_ddp(const Candidate& one) { return one.family.scheme == "ddp"; }
-bool is_fsdp(const Candidate& one) {
-  return one.family.scheme == "fsdp" || one.family.scheme == "zero2";
+bool is_dp(const Candidate& one) { return one.family.topology == SchemeTopology::master; }
+bool is_ddp(const Candidate& one) {
+  return one.family.topology == SchemeTopology::peers && one.family.stage == ZeroStage::none;
 }
+bool is_fsdp(const Candidate& one) { return one.family.stage >= ZeroStage::gradients; }
 bool is_plain(const Candidate& one) {
   return one.recompute == Recompute::none && one.offload == Offload::none;
 }
@@ -36,7 +37,7 @@ struct Word {
 };
 const std::vector<Word>& advice_words() {
   static const std::vector<Word> words = {
-      {"dp", [](const Candidate& one) { return one.family.scheme == "dp"; }},
+      {"dp", is_dp},
       {"ddp", is_ddp},
       {"fsdp", is_fsdp},
       {"offload", [](const Candidate& one) { return one.offload != Offload::none; }},

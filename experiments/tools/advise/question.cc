@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/models/presets.h"
 #include "core/plan/places.h"
+#include "core/plan/same_run.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/registry.h"
@@ -29,7 +30,7 @@ void choose_data(runner::ExperimentConfig& config) {
     if (needs_files(row, config.data)) continue;
     config.data.kind = row.name;
     try {
-      runner::check_inputs(runner::plan_training(config, "single", 1));
+      runner::check_inputs(runner::plan_training(config, std::string(reference_scheme), 1));
       return;
     } catch (const std::exception& refusal) {
       if (error.empty()) error = refusal.what();
@@ -78,7 +79,7 @@ std::vector<std::string> precisions_of(const sim::ClusterSpec& cluster) {
 }
 
 std::int64_t count_parameters(const runner::ExperimentConfig& training) {
-  const RunPlan plan = runner::plan_training(training, "single", 1);
+  const RunPlan plan = runner::plan_training(training, std::string(reference_scheme), 1);
   const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
   return make_model(plan.model, *device).parameter_count();
 }
@@ -122,7 +123,7 @@ runner::ExperimentConfig training_of_preset(const std::string& preset,
 void complete(Question& question) {
   TrainConfig& train = question.training.train;
   if (!question.machine) reset_what_is_chosen(train);
-  runner::check_inputs(runner::plan_training(question.training, "single", 1));
+  runner::check_inputs(runner::plan_training(question.training, std::string(reference_scheme), 1));
   if (question.reserve_gb >= question.memory_gb() && !question.on_cpus())
     throw Error("--reserve {}: the devices have {} GB", question.reserve_gb, question.memory_gb());
   question.parameters = count_parameters(question.training);
@@ -136,8 +137,7 @@ void complete(Question& question) {
   if (worlds.empty())
     throw Error(
         "a global batch of {} samples cannot be divided equally among {} workers; choose a "
-        "multiple "
-        "with --batch, or other numbers of workers with --worlds",
+        "multiple with --batch, or other numbers of workers with --worlds",
         train.global_batch, fmt::join(question.worlds, " or "));
   question.worlds = worlds;
   const std::int64_t devices = question.cluster().machines * question.ranks_of_machine();
@@ -145,7 +145,8 @@ void complete(Question& question) {
     throw Error("--worlds {}: the cluster '{}' has {} {}", question.worlds.back(),
                 question.cluster().name, devices, question.on_cpus() ? "cores" : "devices");
   if (question.precisions.empty())
-    question.precisions = {products_dtype(runner::plan_training(question.training, "single", 1))};
+    question.precisions = {
+        products_dtype(runner::plan_training(question.training, std::string(reference_scheme), 1))};
   if (question.machine) return;
   const std::vector<std::string> known = precisions_of(question.cluster());
   for (const std::string& precision : question.precisions)

@@ -25,8 +25,8 @@ struct Question {
   /// Memory of each device that stays free for memory outside the ledger: the context, buffers of
   /// NCCL, fragments. In GB (1e9 bytes).
   double reserve_gb = 1.5;
-  double seconds =
-      40;             // limit on the time of simulations; a simulation that has begun may exceed it
+  /// The limit on the time of simulations; a simulation that has begun may exceed it.
+  double seconds = 40;
   int processes = 1;  // simulations at a time
   double price = 0;   // of a device and hour, in any currency; 0: not known
   /// The number of samples to train, and the hours for it; 0: not asked.

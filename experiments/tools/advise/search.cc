@@ -18,23 +18,6 @@ namespace {
 
 constexpr double gb = 1e9;
 
-/// Settings that are tried in place of their defaults for the candidate that is best without them.
-std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate) {
-  const std::string& scheme = candidate.family.scheme;
-  std::vector<std::vector<Setting>> out;
-  const auto add = [&](const std::string& option, std::initializer_list<const char*> values) {
-    for (const char* value : values)
-      out.push_back({{fmt::format("scheme.{}.{}", scheme, option), value}});
-  };
-  if (scheme == "ddp") add("bucket_mb", {"5", "100"});
-  if (scheme == "fsdp" || scheme.starts_with("zero")) add("bucket_mb", {"25", "100"});
-  if (scheme == "fsdp") add("prefetch", {"2"});
-  if (scheme == "ps") add("partition_mb", {"4", "16"});
-  if (runner::find_scheme(scheme).reduces_each_micro_batch && candidate.micro_batches > 1)
-    out.push_back({{"train.reduce", "last"}});
-  return out;
-}
-
 /// Bytes of parameters, gradients and optimizer state that a device holds at least.
 double least_state_bytes(RunPlan plan, std::int64_t parameters) {
   const Offload offload = std::exchange(plan.train.offload, Offload::none);

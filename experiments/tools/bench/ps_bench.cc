@@ -58,8 +58,7 @@ void check(const PsBench& bench) {
       if (bench.placement == ps::Placement::colocated && servers > workers)
         throw Error(
             "--servers {}: with --placement colocated each is in the process of one of {} "
-            "worker{}; "
-            "take fewer servers or more workers",
+            "worker{}; take fewer servers or more workers",
             servers, workers, workers == 1 ? "" : "s");
       if (PsRoles{.workers = workers, .servers = servers, .placement = bench.placement}.ranks() >
           most_processes)

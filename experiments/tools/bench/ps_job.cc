@@ -26,7 +26,7 @@ int most_streams(const PsJob& job) {
 
 }  // namespace
 
-runner::Rendezvous meeting_of(const PsJob& job) {
+runner::Rendezvous rendezvous_of(const PsJob& job) {
   return {
       .address = job.address,
       .port = job.port,
@@ -37,9 +37,9 @@ runner::Rendezvous meeting_of(const PsJob& job) {
 }
 
 void check(const PsJob& job) {
-  const runner::Rendezvous meeting = meeting_of(job);
-  const bool keyed = !meeting.keys.empty();
-  runner::check_address(meeting.address_option, meeting.address, keyed);
+  const runner::Rendezvous rendezvous = rendezvous_of(job);
+  const bool keyed = !rendezvous.keys.empty();
+  runner::check_address(rendezvous.address_option, rendezvous.address, keyed);
   if (!job.reach.address.empty()) runner::check_address("DMLC_NODE_HOST", job.reach.address, keyed);
   const auto within = [](const char* variable, int value, int least, int most) {
     if (value < least || value > most)
@@ -52,8 +52,8 @@ void check(const PsJob& job) {
   if (!keyed) return;
   if (job.role == PsRole::worker && job.worker < 0)
     throw Error("--keys: DMLC_WORKER_ID is not set, and every worker has a key of its own");
-  static_cast<void>(ps::read_key_pair(meeting.keys, meeting.key));
-  static_cast<void>(ps::read_public_key(meeting.keys, ps::server_key));
+  static_cast<void>(ps::read_key_pair(rendezvous.keys, rendezvous.key));
+  static_cast<void>(ps::read_public_key(rendezvous.keys, ps::server_key));
 }
 
 std::int64_t open_files_of_scheduler(const PsJob& job) {
@@ -64,7 +64,7 @@ std::int64_t open_files_of_scheduler(const PsJob& job) {
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
   const auto bounds = start_bounds(bench.program, bench.timeout_s, patience);
-  const auto listener = runner::listen_for_job(meeting_of(job), job.reach.address, job.workers,
+  const auto listener = runner::listen_for_job(rendezvous_of(job), job.reach.address, job.workers,
                                                most_streams(job), bench.timeout_s);
   reports.on_listening(listener->port());
   Gathering gathering(job, bench, *listener, reports);

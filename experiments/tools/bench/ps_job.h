@@ -33,7 +33,7 @@ struct PsJob {
 };
 
 /// The rendezvous of the job's processes.
-runner::Rendezvous meeting_of(const PsJob& job);
+runner::Rendezvous rendezvous_of(const PsJob& job);
 
 /// Throws Error for an address that other hosts reach without keys, and for numbers that no job can
 /// have.

@@ -86,7 +86,7 @@ ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&
 void join_ps_job(const PsJob& job, double timeout_s,
                  const std::function<void(const std::string&)>& say) {
   constexpr const char* says_why = "the scheduler has ended; it says why";
-  auto leader = runner::connect_to_leader(meeting_of(job), timeout_s, timeout_s);
+  auto leader = runner::connect_to_leader(rendezvous_of(job), timeout_s, timeout_s);
   std::atomic<bool> placed = false;
   RankLink link(std::make_unique<JsonLine>(leader->release_socket()), [&](const std::string& why) {
     // Whatever this process waits for does not come any more.

@@ -4,6 +4,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/timed_operations.h"
 #include "core/observe/run_record.h"
+#include "core/plan/same_run.h"
 #include "experiments/tools/calibrate/calibrate.h"
 #include "experiments/tools/calibrate/curves.h"
 #include "experiments/tools/calibrate/timed_training.h"
@@ -20,7 +21,7 @@ struct Measurements {
 RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches,
                 Precision precision = Precision::fp32) {
   RunPlan plan;
-  plan.scheme = "single";
+  plan.scheme = reference_scheme;
   plan.model = model;
   plan.train.global_batch = batch;
   plan.train.accumulation = micro_batches;

@@ -43,8 +43,7 @@ void check_readable(const Process& process) {
   const int cause = errno;
   throw Error(
       "the program {} may not be read ({}), and ranks reach each other's memory only if it may; "
-      "run "
-      "`chmod +r` on it",
+      "run `chmod +r` on it",
       utf8_text(std::filesystem::read_symlink(process.program).string()), std::strerror(cause));
 }
 

@@ -50,8 +50,7 @@ void declare_bench_ps(CommandOptions& options, BenchPsArguments& arguments) {
   options
       .add("--placement", arguments.placement,
            "dedicated: servers have processes of their own; colocated: they are in those of the "
-           "first "
-           "workers")
+           "first workers")
       .type("WHERE")
       .shows_default();
   options
@@ -147,8 +146,7 @@ void take_numbers(const bench::PsJob& job, const BenchPsArguments& arguments,
   if (!arguments.workers.empty() || !arguments.servers.empty())
     throw Error(
         "--workers and --servers: DMLC_NUM_WORKER and DMLC_NUM_SERVER say how many there are, "
-        "since "
-        "DMLC_ROLE is set; leave one or the other out");
+        "since DMLC_ROLE is set; leave one or the other out");
   if (bench.placement != ps::Placement::dedicated)
     throw Error("--placement {}: the servers of a job (DMLC_ROLE) have processes of their own",
                 name_of(bench.placement));
@@ -173,8 +171,7 @@ void check_open_files(const bench::PsBench& bench, std::int64_t of_the_scheduler
   if (allowed < needed)
     throw Error(
         "a process of this bench may open {} files, of which {} are allowed; raise `ulimit -Hn`, "
-        "or "
-        "measure fewer transports, consistencies, workers or servers at once",
+        "or measure fewer transports, consistencies, workers or servers at once",
         needed, allowed);
 }
 

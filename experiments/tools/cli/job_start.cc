@@ -108,7 +108,7 @@ runner::JobStart job_start(runner::Rendezvous rendezvous, runner::AgentFacts fac
                            const JobArguments& job, const Process& process) {
   if (facts.address.empty()) facts.address = rendezvous.address;
   facts.interface = runner::interface_of(facts.address);
-  return {.meeting = std::move(rendezvous),
+  return {.rendezvous = std::move(rendezvous),
           .facts = std::move(facts),
           .join_timeout_s = job.join_timeout_s,
           .program = rank_program(process),
@@ -184,7 +184,7 @@ LedJob join_as_leader(const runner::LauncherEnv& launched, const JobTask& task,
   out.job = std::make_unique<runner::Job>(start);
   out.description = fmt::format(
       "Job of {} processes ({}), led at {}:{} ({}): {}", launched.size, launched.told_by,
-      start.meeting.address, start.meeting.port,
+      start.rendezvous.address, start.rendezvous.port,
       launched.leader_told_by.empty() ? "the launcher does not say where" : launched.leader_told_by,
       text_of(out.job->agents()));
   return out;
@@ -209,7 +209,7 @@ int follow(const runner::LauncherEnv& launched, const JobTask& task, const JobAr
            const Process& process) {
   try {
     process.catch_interrupts();
-    runner::run_agent({.meeting = rendezvous_of(launched, job),
+    runner::run_agent({.rendezvous = rendezvous_of(launched, job),
                        .facts = facts_of(launched, task, job, process),
                        .join_timeout_s = job.join_timeout_s,
                        .program = rank_program(process),

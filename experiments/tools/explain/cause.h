@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/scheme/scheme_info.h"
 #include "experiments/tools/explain/evidence.h"
 
 namespace ringside::tools::explain {
@@ -59,6 +60,13 @@ Look one_bucket, no_overlap, last_bucket, prefetch_off, prefetch_late, reduced_t
 Look busy_server, optimizer_of_servers, host_not_hidden;
 Look recomputed, whole_optimizer, tiny_batch, long_communication;
 
+// ---- remedies that are other schemes
+
+Remedy all_reduce();
+/// A server colocated with every worker, so that all links carry equally much.
+Remedy servers_everywhere(const RunPlan& plan);
+Remedy sharded_optimizer();
+
 // ---- functions that causes share
 
 /// An option of the case's scheme as text without quotes; none if the scheme has no such option.
@@ -66,6 +74,11 @@ std::optional<std::string> option_of(const RunPlan& plan, std::string_view name)
 std::optional<double> number_of(const RunPlan& plan, std::string_view name);
 /// The key of an option of the case's scheme: "scheme.ddp.bucket_mb".
 std::string key_of(const RunPlan& plan, std::string_view option);
+/// The ranks that exchange values in a step of the case's scheme.
+SchemeTopology topology_of(const RunPlan& plan);
+/// How the case's scheme divides the state of the model (SchemeInfo::divides); none if that is not
+/// known.
+std::optional<StateDivision> division_of(const RunPlan& plan);
 /// MB (1e6 bytes) of the model's gradients as they are reduced over ranks.
 double gradient_mb(const Evidence& evidence);
 /// The GB/s of the link through which a worker or server of a simulated run on GPUs reaches others:

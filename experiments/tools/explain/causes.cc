@@ -5,6 +5,7 @@
 #include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "experiments/runner/config/toml.h"
+#include "experiments/runner/registry/registry.h"
 #include "experiments/tools/explain/cause.h"
 
 namespace ringside::tools::explain {
@@ -49,6 +50,19 @@ std::vector<Finding> findings_of(const Evidence& evidence) {
   return out;
 }
 
+Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme = "ddp"}; }
+
+Remedy servers_everywhere(const RunPlan& plan) {
+  return {.words = fmt::format("{} servers, one colocated with each worker", plan.world),
+          .settings = {{"scheme.ps.servers", std::to_string(plan.world)},
+                       {"scheme.ps.placement", "colocated"}},
+          .scheme = "ps"};
+}
+
+Remedy sharded_optimizer() {
+  return {.words = "ranks that divide the optimizer, as zero1 does", .scheme = "zero1"};
+}
+
 std::optional<std::string> option_of(const RunPlan& plan, std::string_view name) {
   for (const Field& field : plan.options.fields()) {
     if (field.name != name) continue;
@@ -66,6 +80,16 @@ std::optional<double> number_of(const RunPlan& plan, std::string_view name) {
 
 std::string key_of(const RunPlan& plan, std::string_view option) {
   return fmt::format("scheme.{}.{}", plan.scheme, option);
+}
+
+SchemeTopology topology_of(const RunPlan& plan) {
+  return runner::find_scheme(plan.scheme).topology;
+}
+
+std::optional<StateDivision> division_of(const RunPlan& plan) {
+  const SchemeInfo& scheme = runner::find_scheme(plan.scheme);
+  if (!scheme.divides) return {};
+  return scheme.divides(plan.options, plan.world);
 }
 
 double gradient_mb(const Evidence& evidence) {

@@ -84,7 +84,7 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
   if (out.ms < slower * out.others_ms) return {};
   // The master answers each worker separately, and a trace does not show for which worker it waits;
   // but its values need all workers' gradients.
-  const bool all_wait = e.plan().scheme == "dp";
+  const bool all_wait = topology_of(e.plan()) == SchemeTopology::master;
   if (!all_wait && out.waited_ms < least_share * e.ms.mean()) return {};
   return out;
 }

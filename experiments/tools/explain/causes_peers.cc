@@ -16,7 +16,7 @@ bool reduces(const std::string& name) {
 }
 
 /// The number of reductions of a step's gradients; 0 if it is not known. Without a trace it is
-/// known only for schemes with an option that decides it.
+/// known only for schemes with an option that decides it, and which communicate nothing else.
 std::size_t reductions(const Evidence& e) {
   if (e.plan().world < 2) return 0;
   if (e.traced()) {
@@ -26,7 +26,8 @@ std::size_t reductions(const Evidence& e) {
     return names.size();
   }
   const auto bucket_mb = number_of(e.plan(), "bucket_mb");
-  if (e.plan().scheme != "ddp" || !bucket_mb || *bucket_mb <= 0) return 0;
+  const auto division = division_of(e.plan());
+  if (!division || division->optimizer() > 1 || !bucket_mb || *bucket_mb <= 0) return 0;
   return static_cast<std::size_t>(std::ceil(gradient_mb(e) / *bucket_mb));
 }
 
@@ -39,10 +40,10 @@ Remedy bucket_remedy(const Evidence& e, const std::string& words, double mb) {
   return {.words = words, .settings = {{key_of(e.plan(), "bucket_mb"), fmt::format("{:.2g}", mb)}}};
 }
 
-/// Whether the scheme gathers whole units for a while: the third stage of ZeRO.
+/// Whether the scheme gathers whole units for a while by collectives: the third stage of ZeRO.
 bool gathers_units(const RunPlan& plan) {
-  const auto shard = option_of(plan, "shard");
-  return shard && (*shard == "full_shard" || *shard == "hybrid_shard");
+  const auto division = division_of(plan);
+  return division && division->parameters() > 1 && option_of(plan, "shard") != "on_demand";
 }
 
 /// The gathers in a trace: their exposed time without waits for the last rank, and their duration.
@@ -173,6 +174,8 @@ std::optional<Finding> reduced_too_often(const Evidence& e, const std::vector<Fi
   const TrainConfig& train = e.plan().train;
   if (train.reduce != Reduce::every || train.accumulation < 2 || e.plan().world < 2) return {};
   const double exposed = e.traced() ? e.transfer_ms(WaitFor::reduction) : 0;
+  const auto division = division_of(e.plan());
+  const bool keeps_whole = division && division->gradients() == 1;
   const auto times = static_cast<double>(train.accumulation);
   return Finding{
       .ms = exposed * (1 - 1 / times),
@@ -181,7 +184,7 @@ std::optional<Finding> reduced_too_often(const Evidence& e, const std::vector<Fi
                               train.accumulation, runner::milliseconds(exposed)),
       .remedies = {{.words = "reducing after the last micro-batch alone",
                     .settings = {{"train.reduce", "last"}},
-                    .caveat = e.plan().scheme == "ddp" ? "" : "which holds whole gradients"}}};
+                    .caveat = keeps_whole ? "" : "which holds whole gradients"}}};
 }
 
 std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&) {

@@ -44,9 +44,8 @@ Traffics traffics_of(const RunRecord& row) {
 std::string of_the_link(const RunPlan& plan, const RankRecord& server, double waited_ms) {
   const auto gbs = link_gbs(plan);
   if (!gbs) return fmt::format("Workers wait {} ms for it.", runner::milliseconds(waited_ms));
-  // The master of `dp` first sends values and then receives gradients; other servers do both at
-  // once.
-  const double bytes = plan.scheme == "dp"
+  // A master first sends values and then receives gradients; other servers do both at once.
+  const double bytes = topology_of(plan) == SchemeTopology::master
                            ? moved(server)
                            : std::max(server.bytes_sent_per_step, server.bytes_received_per_step);
   const double link_ms = bytes / *gbs / 1e6;
@@ -56,19 +55,8 @@ std::string of_the_link(const RunPlan& plan, const RankRecord& server, double wa
         short_number(*gbs), runner::milliseconds(link_ms), runner::milliseconds(waited_ms));
   return fmt::format(
       "Its link of {} GB/s needs only {} ms for them. Of the {} ms for which workers wait, the "
-      "rest "
-      "is what messages cost that come and go one after the other.",
+      "rest is what messages cost that come and go one after the other.",
       short_number(*gbs), runner::milliseconds(link_ms), runner::milliseconds(waited_ms));
-}
-
-Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme = "ddp"}; }
-
-/// A server colocated with every worker, so that all links carry equally much.
-Remedy servers_everywhere(const RunPlan& plan) {
-  return {.words = fmt::format("{} servers, one colocated with each worker", plan.world),
-          .settings = {{"scheme.ps.servers", std::to_string(plan.world)},
-                       {"scheme.ps.placement", "colocated"}},
-          .scheme = "ps"};
 }
 
 /// Whether remedies may change the scheme: schemes whose workers do not wait for each other compute
@@ -87,7 +75,7 @@ std::optional<Finding> busy_server(const Evidence& e, const std::vector<Finding>
       moved(*traffics.server) < concentrated * traffics.worker)
     return {};
   const RankRecord& server = *traffics.server;
-  const bool master = plan.scheme == "dp";
+  const bool master = topology_of(plan) == SchemeTopology::master;
   const double waited = exposed_ms(e);
   Finding out{
       .ms = std::max(0.0, waited - std::min(e.ms.serving_optimizer, waited)),
@@ -101,7 +89,7 @@ std::optional<Finding> busy_server(const Evidence& e, const std::vector<Finding>
           of_the_link(plan, server, waited))};
   if (master || plan.servers < plan.world || !same_training(plan)) {
     Remedy spread = servers_everywhere(plan);
-    if (!master) spread.scheme = "";
+    if (spread.scheme == plan.scheme) spread.scheme = "";
     if (same_training(plan)) out.remedies.push_back(std::move(spread));
   }
   if (same_training(plan)) out.remedies.push_back(all_reduce());

@@ -83,7 +83,8 @@ std::optional<Finding> recomputed(const Evidence& e, const std::vector<Finding>&
 
 std::optional<Finding> whole_optimizer(const Evidence& e, const std::vector<Finding>&) {
   const RunPlan& plan = e.plan();
-  if (plan.scheme != "ddp" || plan.world < 2) return {};
+  const auto division = division_of(plan);
+  if (!division || division->optimizer() > 1 || plan.world < 2) return {};
   const double saved = e.ms.optimizer * (1 - 1.0 / plan.world);
   return Finding{
       .ms = saved,
@@ -91,7 +92,7 @@ std::optional<Finding> whole_optimizer(const Evidence& e, const std::vector<Find
                               "ranks that update a shard each would take {} ms.",
                               plan.world, runner::milliseconds(e.ms.optimizer),
                               runner::milliseconds(e.ms.optimizer - saved)),
-      .remedies = {{.words = "ranks that divide the optimizer, as zero1 does", .scheme = "zero1"}}};
+      .remedies = {sharded_optimizer()}};
 }
 
 std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>& before) {
@@ -110,10 +111,8 @@ std::optional<Finding> tiny_batch(const Evidence& e, const std::vector<Finding>&
       .sentence = fmt::format(
           "The batch is tiny: a worker has {} sample{} of a step. Of its {} ms of compute no more "
           "than {} ms grow with the samples; what a step costs whatever its batch, {} ms of "
-          "exposed "
-          "communication and {} ms of the optimizer among it, takes {} ms. With twice the samples "
-          "a "
-          "step would take about {:.2f} times as long.",
+          "exposed communication and {} ms of the optimizer among it, takes {} ms. With twice the "
+          "samples a step would take about {:.2f} times as long.",
           samples, samples == 1 ? "" : "s", runner::milliseconds(e.ms.compute),
           runner::milliseconds(growing), runner::milliseconds(exposed_transfer_ms(e)),
           runner::milliseconds(e.ms.optimizer), runner::milliseconds(fixed), 1 + growing / step),

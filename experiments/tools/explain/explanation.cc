@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/base/nearest.h"
+#include "core/plan/same_run.h"
 #include "experiments/tools/explain/cause.h"
 
 namespace ringside::tools::explain {
@@ -22,10 +23,13 @@ bool same_work(const RunPlan& a, const RunPlan& b) {
          a.device.slow == b.device.slow && a.cluster == b.cluster;
 }
 
-const Evidence* find(const std::vector<Evidence>& all, const Evidence& one,
-                     const std::string& scheme, int world) {
+/// The case that trains what `one` does at this world, the reference scheme or, if `reference` is
+/// false, workers that do not communicate; null if it was not compared.
+const Evidence* find_alone(const std::vector<Evidence>& all, const Evidence& one, bool reference,
+                           int world) {
   for (const Evidence& other : all)
-    if (other.plan().scheme == scheme && other.plan().world == world &&
+    if (topology_of(other.plan()) == SchemeTopology::none &&
+        (other.plan().scheme == reference_scheme) == reference && other.plan().world == world &&
         other.summary.purpose == Purpose::asked && same_work(other.plan(), one.plan()))
       return &other;
   return nullptr;
@@ -147,15 +151,15 @@ Bounds bounds_of(const Evidence& e, const std::vector<Evidence>& all) {
     out.link_gbs = *gbs;
     out.link_ms = out.least_bytes / *gbs / 1e6;
   }
-  if (const Evidence* lone = find(all, e, "independent", plan.world);
+  if (const Evidence* lone = find_alone(all, e, false, plan.world);
       lone && lone->plan().train.global_batch == plan.train.global_batch && lone != &e) {
     out.compute_ms = lone->ms.step;
-    out.compute_of = "'independent', whose workers do not communicate";
-  } else if (const Evidence* single = find(all, e, "single", 1); single && plan.world > 1) {
+    out.compute_of = fmt::format("'{}', whose workers do not communicate", lone->plan().scheme);
+  } else if (const Evidence* single = find_alone(all, e, true, 1); single && plan.world > 1) {
     const double samples = static_cast<double>(plan.train.global_batch) /
                            static_cast<double>(single->plan().train.global_batch);
     out.compute_ms = single->ms.step * samples / plan.world;
-    out.compute_of = "'single', divided by the world";
+    out.compute_of = fmt::format("'{}', divided by the world", reference_scheme);
   } else if (!e.ranks.empty()) {
     const auto fastest = std::min_element(
         e.ranks.begin(), e.ranks.end(),

@@ -62,8 +62,7 @@ std::string path_text(const Evidence& e) {
   if (e.path.empty())
     return fmt::format(
         "There is no critical path to show, and causes that only a trace shows were not looked "
-        "for: "
-        "{}.\n",
+        "for: {}.\n",
         e.no_trace);
   double all = 0;
   for (const PathPart& part : e.path) all += part.ms;

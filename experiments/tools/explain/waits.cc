@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "experiments/runner/registry/registry.h"
+
 namespace ringside::tools::explain {
 namespace {
 
@@ -26,10 +28,11 @@ WaitFor kind_of(const TraceSlice& slice) {
   return WaitFor::other;
 }
 
-/// Whether a server's reply needs messages of all workers. The master of `dp` answers each worker
-/// separately, except for the values, which workers request when they have pushed.
+/// Whether a server's reply needs messages of all workers. A master answers each worker separately,
+/// except for the values, which workers request when they have pushed.
 bool answers_together(const RunPlan& plan) {
-  return plan.scheme == "ps" && plan.promise == Promise::same_run;
+  return plan.promise == Promise::same_run &&
+         runner::find_scheme(plan.scheme).topology == SchemeTopology::servers;
 }
 
 /// Whether the slice is a worker's request to a server, with the reply.

@@ -32,8 +32,8 @@ Run shared_run(const RankContext& context, const TransportOptions& options) {
   Run run;
   run.token = shared_token(context.store, options.timeout_s);
   run.secret = context.store.get(secret_key, options.timeout_s);
-  const bool worker_beside = context.shared && context.self().worker >= 0;
-  run.outside = context.plan.world - (worker_beside ? 1 : 0);
+  const bool worker_here = context.shared && context.self().worker >= 0;
+  run.outside = context.plan.world - (worker_here ? 1 : 0);
   run.has_cores = context.plan.world + context.plan.servers <= allowed_cores().value_or(0);
   return run;
 }

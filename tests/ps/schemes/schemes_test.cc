@@ -257,7 +257,7 @@ TEST(MinimumBytes, OfPsMixedIsThatOfTheBusiestRank) {
     const StepShape shape{.world = world, .reductions = reductions, .parameter_bytes = 1200};
     return ps_minimum_bytes(shape, {.servers = servers, .placement = Placement::mixed});
   };
-  EXPECT_DOUBLE_EQ(minimum(4, 0, 1), 2 * 3 / 4.0 * 1200) << "beside";
+  EXPECT_DOUBLE_EQ(minimum(4, 0, 1), 2 * 3 / 4.0 * 1200) << "colocated";
   EXPECT_DOUBLE_EQ(minimum(4, 4, 1), 1200) << "dedicated";
   EXPECT_DOUBLE_EQ(minimum(2, 1, 1), 1200) << "each keeps 1/2, 1/4 and 1/4";
   // Own servers keep 1/4: 2 pushes of the other 3/4, and the values of 1/4 for the other worker.

@@ -95,8 +95,8 @@ TEST_F(ChunksOfGroups, LieOnServersColocatedWithTheirWorkers) {
     EXPECT_TRUE(chunk.server >= world || chunk.is_of(chunk.server)) << chunk.begin;
     kept[static_cast<std::size_t>(chunk.server)] += chunk.count;
   }
-  // n = 4 groups and k = 2 servers: 2 parts beside the two workers of a group, and 6 of 20 on each
-  // dedicated server.
+  // n = 4 groups and k = 2 servers: 2 parts on servers colocated with the two workers of a group,
+  // and 6 of 20 on each dedicated server.
   const double part = static_cast<double>(model_.parameter_count()) / 20;
   for (std::size_t s = 0; s < kept.size(); ++s)
     EXPECT_NEAR(static_cast<double>(kept[s]), s < world ? part : 6 * part, 250) << s;
