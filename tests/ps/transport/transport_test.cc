@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 
 #include "core/base/error.h"
@@ -221,7 +222,7 @@ TEST_P(TransportTest, ATimeoutTakesItsTimeAndZeroTakesNone) {
 TEST_P(TransportTest, CountsHeadersAndFramesThatLeaveTheRank) {
   for (const bool colocated : {false, true}) {
     TransportRun run(world(), 1, 1, colocated);
-    std::int64_t bytes = 0;
+    std::atomic<std::int64_t> bytes = 0;
     run.play(
         [&](Party& self) {
           const Message message = question(self, 3, {counting(self.context.device, {1000})});
