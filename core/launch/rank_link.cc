@@ -6,6 +6,25 @@
 
 namespace ringside {
 
+void LinkStore::set(const std::string& key, const std::string& value) {
+  line_.send({{"set", {key, value}}});
+}
+
+std::string LinkStore::get(const std::string& key, double timeout_s) {
+  ask(key);
+  return answers_.get(key, timeout_s);
+}
+
+std::optional<std::string> LinkStore::try_get(const std::string& key) {
+  ask(key);
+  return answers_.try_get(key);
+}
+
+void LinkStore::ask(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  if (asked_.insert(key).second) line_.send({{"get", key}});
+}
+
 RankLink::RankLink(std::unique_ptr<JsonLine> line, std::function<void(const std::string&)> on_end)
     : line_(std::move(line)),
       store_(*line_),

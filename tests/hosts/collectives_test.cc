@@ -1,37 +1,18 @@
 // Collectives of ranks on several hosts, over Gloo.
-#include <gmock/gmock.h>
-
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
-#include <condition_variable>
-#include <csignal>
-#include <cstdio>
-#include <iterator>
-#include <latch>
 #include <map>
-#include <mutex>
-#include <sstream>
-#include <thread>
 
 #include "core/base/error.h"
-#include "core/base/seconds_now.h"
 #include "core/comm/window.h"
 #include "peer/comm/algorithms/algorithms.h"
-#include "peer/comm/gloo/wire.h"
-#include "peer/comm/hosts/communicator.h"
-#include "tests/hosts/file_store.h"
 #include "tests/hosts/ranks.h"
 #include "tests/peer/collectives_suite.h"
 
 namespace ringside::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using HostsOfRanks = std::vector<int>;
 
 const HostsOfRanks worlds[] = {{0, 1}, {0, 0, 1, 1}, {0, 0, 1}, {0, 1, 2, 3}, {0, 1, 0, 1}};
@@ -226,85 +207,6 @@ TEST(HostsTraffic, OfAllRanksHasClosedForms) {
   }
 }
 
-constexpr double soon = 1;
-
-TEST(HostsFail, WhenOneCallsAnotherOperation) {
-  const auto errors = errors_of_hosts({0, 0, 1, 1}, 60, [](const Rank& r) {
-    if (r.rank >= 2)
-      r.comm.broadcast(r.floats(2), 1)->wait();
-    else
-      r.comm.all_reduce(r.floats(100'000))->wait();
-  });
-  for (const auto& error : errors) {
-    EXPECT_THAT(error, HasSubstr("test: operation 1 is all_reduce of 400000 bytes on rank "));
-    EXPECT_THAT(error, HasSubstr("and broadcast of 8 bytes from rank 1 on rank "));
-  }
-}
-
-/// A place where threads wait until it is opened.
-class Door {
- public:
-  void open() {
-    const std::lock_guard lock(mutex_);
-    opened_ = true;
-    changed_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return opened_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool opened_ = false;
-};
-
-TEST(HostsFail, WhenOneIsLateAndNameIt) {
-  std::atomic<int> failed{0};
-  Door door;
-  const auto errors = errors_of_hosts({0, 0, 1}, soon, [&](const Rank& r) {
-    r.comm.barrier();
-    if (r.rank == 2) {
-      door.wait();
-      EXPECT_THROW(r.comm.all_reduce(r.floats(1024))->wait(), Error);
-      return;
-    }
-    try {
-      r.comm.all_reduce(r.floats(1024))->wait();
-      ADD_FAILURE() << "rank 2 never came";
-    } catch (const Error& e) {
-      EXPECT_THAT(e.what(),
-                  StartsWith("test: rank 2 of 3 did not begin operation 2 (all_reduce of 4096 "
-                             "bytes) within 1 s; rank 2 of 3 says nothing; ranks 0, 1 of 3: in "
-                             "operation 2 (all_reduce of 4096 bytes) for "));
-    }
-    if (++failed == 2) door.open();
-    EXPECT_THROW(r.comm.barrier(), Error);  // at once
-    EXPECT_THROW(r.comm.send(r.floats(1), 2), Error);
-  });
-  EXPECT_EQ(errors, std::vector<std::string>(3));
-}
-
-TEST(HostsFail, WhenOneIsLateForALibrary) {
-  // Rank 0 only knows that rank 1 has come, and waits within the library.
-  std::atomic<int> failed{0};
-  Door door;
-  const auto body = [&](const Rank& r) {
-    if (r.rank == 2) return door.wait();
-    try {
-      r.comm.all_reduce(r.floats(1 << 20))->wait();
-      ADD_FAILURE() << "rank 2 never came";
-    } catch (const Error& e) {
-      EXPECT_THAT(e.what(), HasSubstr("rank 2 of 3 says nothing"));
-    }
-    if (++failed == 2) door.open();
-    EXPECT_THROW(r.comm.barrier(), Error);
-  };
-  EXPECT_EQ(errors_of_hosts({0, 1, 2}, soon, body, Algorithm::library),
-            std::vector<std::string>(3));
-}
-
 TEST(HostsTraffic, OfALibraryIsComputed) {
   const auto body = [](const Rank& r) {
     r.comm.broadcast(r.floats(12), 0)->wait();
@@ -315,183 +217,6 @@ TEST(HostsTraffic, OfALibraryIsComputed) {
     EXPECT_EQ(r.comm.traffic().sent - before, 2 * 12 * 4 * 2 / 3);
   };
   run_hosts({0, 1, 2}, body, Algorithm::library);
-}
-
-TEST(HostsFail, WhenOneLeavesBeforeTheOthers) {
-  const auto errors = errors_of_hosts({0, 1, 2}, 60, [](const Rank& r) {
-    r.comm.barrier();
-    if (r.rank == 1) return;
-    r.comm.all_reduce(r.floats(1024))->wait();
-  });
-  EXPECT_EQ(errors[1], "");
-  for (const std::size_t r : {0, 2})
-    EXPECT_THAT(errors[r], HasSubstr("test: rank 1 of 3 ended before operation 2 (all_reduce of "
-                                     "4096 bytes)"));
-}
-
-TEST(HostsFail, WhenAMessageHasAnotherLength) {
-  const auto errors = errors_of_hosts({0, 1}, 60, [](const Rank& r) {
-    if (r.rank == 0)
-      r.comm.send(r.floats(4), 1)->wait();
-    else
-      r.comm.recv(r.floats(5), 0)->wait();
-  });
-  for (const auto& error : errors)
-    EXPECT_EQ(error,
-              "test: message 1 from rank 0 to rank 1 is sent with 16 bytes and received with 20");
-}
-
-TEST(HostsFail, WhenAMessageIsNotSent) {
-  Door door;
-  const auto errors = errors_of_hosts({0, 1}, soon, [&](const Rank& r) {
-    if (r.rank == 0) {
-      try {
-        r.comm.recv(r.floats(4), 1)->wait();
-      } catch (const Error& e) {
-        EXPECT_THAT(e.what(), StartsWith("test: rank 1 of 2 did not begin message 1 of 16 bytes "
-                                         "from rank 1 to rank 0 within 1 s"));
-      }
-      door.open();
-    }
-    door.wait();
-  });
-  EXPECT_EQ(errors, std::vector<std::string>(2));
-}
-
-/// Makes processes of ranks on hosts of their own, kills the last one before its second operation,
-/// and expects that all others say so at once.
-void kill_the_last(int ranks, Algorithm algorithm) {
-  const TemporaryFolder folder;
-  const int last = ranks - 1;
-  HostsOfRanks hosts;
-  for (int r = 0; r < ranks; ++r) hosts.push_back(r);
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < ranks; ++rank) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    try {
-      FileStore store(folder.path());
-      const auto device = make_cpu_device(1);
-      const auto comm =
-          peer::make_hosts_communicator(*device, store, {"test", rank, ranks, algorithm},
-                                        {hosts, InterHostBackend::gloo, "127.0.0.1", 60});
-      comm->barrier();
-      if (rank == last) {  // the others have left the barrier too by the time
-        for (int r = 0; r < last; ++r) store.get("left/" + std::to_string(r), 60);
-        raise(SIGKILL);
-      }
-      store.set("left/" + std::to_string(rank), "");
-      const Tensor array = device->tensor({1000}, MemoryKind::communication);
-      const double begin = seconds_now();
-      try {
-        comm->all_reduce(array)->wait();
-      } catch (const Error& e) {
-        const bool named = std::string_view(e.what()).starts_with(fmt::format(
-                               "test: rank {} of {} ended before operation 2 ", last, ranks)) &&
-                           seconds_now() - begin < 30;
-        if (!named) std::fprintf(stderr, "%s\n", e.what());
-        _exit(named ? 0 : 2);
-      }
-    } catch (const std::exception& e) {
-      std::fprintf(stderr, "rank %d: %s\n", rank, e.what());
-    }
-    _exit(1);
-  }
-  std::vector<int> ends, wanted(static_cast<std::size_t>(last), 0);
-  wanted.push_back(128 + SIGKILL);
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    ends.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-  }
-  EXPECT_EQ(ends, wanted);
-}
-
-TEST(HostsFail, AtOnceWhenAProcessIsKilled) { kill_the_last(2, Algorithm::native); }
-
-// Rank 0 only knows that rank 1 has come, and is in Gloo's all-reduce by then.
-TEST(HostsFail, AtOnceWhenAProcessIsKilledWithinALibrary) { kill_the_last(3, Algorithm::library); }
-
-TEST(HostsFail, WhenTheGroupDoesNotComeTogether) {
-  MemoryStore store;
-  const auto device = make_cpu_device(1);
-  try {
-    peer::make_hosts_communicator(*device, store, {"ddp", 0, 3},
-                                  {{0, 1, 2}, InterHostBackend::gloo, "127.0.0.1", soon});
-    FAIL() << "the group came together";
-  } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "ddp: ranks 1, 2 of 3 did not join the group within 1 s");
-  }
-}
-
-/// A store that gives nothing until it is opened.
-class ClosedStore : public FileStore {
- public:
-  using FileStore::FileStore;
-  void open() { opened_.count_down(); }
-  std::string get(const std::string& key, double timeout_s) override {
-    opened_.wait();
-    return FileStore::get(key, timeout_s);
-  }
-
- private:
-  std::latch opened_{1};
-};
-
-/// Connects to every port that a rank of two has published for the other.
-std::vector<int> connect_as_a_stranger(const std::string& published, int other) {
-  std::istringstream list(published);
-  std::vector<std::string> words(std::istream_iterator<std::string>(list), {});
-  std::vector<int> out;
-  for (const std::size_t way : {0, 1}) {
-    const std::string& hex = words.at(2 * way + static_cast<std::size_t>(other));
-    sockaddr_in address{};
-    for (std::size_t i = 0; i < sizeof address; ++i)
-      reinterpret_cast<unsigned char*>(&address)[i] =
-          static_cast<unsigned char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-    out.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(connect(out.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  }
-  return out;
-}
-
-/// The errors of two ranks if a stranger connects before them.
-std::vector<std::string> errors_beside_a_stranger(const std::function<void(int socket)>& act) {
-  const TemporaryFolder folder;
-  ClosedStore store(folder.path());
-  std::vector<std::string> errors(2);
-  std::vector<std::jthread> ranks;
-  for (int r = 0; r < 2; ++r)
-    ranks.emplace_back([&, r] {
-      try {
-        peer::make_gloo_wire(store, {.name = "group", .rank = r, .size = 2}, "127.0.0.1", 1);
-      } catch (const Error& error) {
-        errors[static_cast<std::size_t>(r)] = error.what();
-      }
-    });
-  std::vector<int> strangers;
-  for (int r = 0; r < 2; ++r)
-    for (const int socket : connect_as_a_stranger(
-             store.FileStore::get("gloo/group/" + std::to_string(r), 60), 1 - r)) {
-      act(socket);
-      strangers.push_back(socket);
-    }
-  store.open();
-  ranks.clear();
-  for (const int socket : strangers) close(socket);
-  return errors;
-}
-
-TEST(HostsFail, WhenAStrangerTakesThePlaceOfARankAndSaySo) {
-  const std::function<void(int)> acts[] = {
-      [](int) {}, [](int socket) { shutdown(socket, SHUT_RDWR); },
-      [](int socket) {
-        const std::string nonsense(200, '\1');
-        EXPECT_EQ(send(socket, nonsense.data(), nonsense.size(), MSG_NOSIGNAL), 200);
-      }};
-  for (const auto& act : acts)
-    for (const std::string& error : errors_beside_a_stranger(act))
-      EXPECT_THAT(error, HasSubstr("another process has connected in its place"));
 }
 
 TEST(HostsOfOneGroup, MayAllBeOne) {

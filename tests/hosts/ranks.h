@@ -13,14 +13,15 @@ namespace ringside::testing {
 /// the loopback interface. Returns what each rank threw, as errors_of_ranks_on() does.
 inline std::vector<std::string> errors_of_hosts(const std::vector<int>& hosts, double timeout_s,
                                                 const std::function<void(const Rank&)>& body,
-                                                Algorithm algorithm = Algorithm::native) {
+                                                Algorithm algorithm = Algorithm::native,
+                                                int present = all_ranks) {
   const auto make = [&](Device& device, Store& store, Group group, double timeout) {
     group.algorithm = algorithm;
     return peer::make_hosts_communicator(device, store, group,
                                          {hosts, InterHostBackend::gloo, "127.0.0.1", timeout});
   };
   return errors_of_ranks_on([] { return make_cpu_device(1); }, make, static_cast<int>(hosts.size()),
-                            timeout_s, body);
+                            timeout_s, body, present);
 }
 
 /// Calls errors_of_hosts(), and expects that no rank throws.

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +17,7 @@
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/ddp.h"
 #include "tests/peer/training.h"
+#include "tests/support/forked_ranks.h"
 
 namespace ringside {
 namespace {
@@ -59,36 +59,18 @@ class ForkedStore : public Store {
   Entries* entries_;
 };
 
-/// Runs `body` in one process for each rank. Returns the exit codes of the processes: 128 + the
-/// signal for a process that was killed.
+/// Runs `body` in one process for each rank. Returns the exit codes of the processes: 2 if `body`
+/// returned false, otherwise as exits_of_forked() does.
 std::vector<int> exits_of_processes(int size, double timeout_s,
                                     const std::function<bool(const Rank&)>& body,
                                     Algorithm algorithm = Algorithm::native) {
   ForkedStore store;
-  std::vector<pid_t> children;
-  for (int r = 0; r < size; ++r) {
-    const pid_t child = fork();
-    if (child == 0) {
-      int code = 1;
-      try {
-        const auto device = make_cpu_device(1);
-        const auto comm =
-            peer::make_shm_communicator(*device, store, {"test", r, size, algorithm}, timeout_s);
-        code = body({*device, store, r, size, *comm}) ? 0 : 2;
-      } catch (const std::exception& e) {
-        std::fprintf(stderr, "rank %d: %s\n", r, e.what());
-      }
-      _exit(code);
-    }
-    children.push_back(child);
-  }
-  std::vector<int> codes;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-  }
-  return codes;
+  return exits_of_forked(size, [&](int rank) {
+    const auto device = make_cpu_device(1);
+    const auto comm =
+        peer::make_shm_communicator(*device, store, {"test", rank, size, algorithm}, timeout_s);
+    return body({*device, store, rank, size, *comm}) ? 0 : 2;
+  });
 }
 
 TEST(Processes, CollectivesAndMessagesCrossThem) {

@@ -53,18 +53,22 @@ struct Rank {
   }
 };
 
-/// Runs `body` on `size` threads, one for each rank. A rank's device is made by `make_device()`,
-/// its communicator by `make_communicator(device, store, group, timeout)`. Returns the text of each
-/// rank's exception; "" for a rank that threw nothing.
+/// More ranks than a test has.
+inline constexpr int all_ranks = 1 << 20;
+
+/// Runs `body` on `size` threads, one for each rank, but only for the first `present` ranks. A
+/// rank's device is made by `make_device()`, its communicator by `make_communicator(device, store,
+/// group, timeout)`. Returns the text of each rank's exception; "" for a rank that threw nothing.
 template <class MakeDevice, class MakeCommunicator>
 std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
                                             MakeCommunicator make_communicator, int size,
                                             double timeout_s,
-                                            const std::function<void(const Rank&)>& body) {
+                                            const std::function<void(const Rank&)>& body,
+                                            int present = all_ranks) {
   MemoryStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r)
+  for (int r = 0; r < std::min(size, present); ++r)
     threads.emplace_back([&, r] {
       try {
         const auto device = make_device();
@@ -81,13 +85,14 @@ std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
 /// Calls errors_of_ranks_on() with CPU devices and communicators over shared memory.
 inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
                                                 const std::function<void(const Rank&)>& body,
-                                                Algorithm algorithm = Algorithm::native) {
+                                                Algorithm algorithm = Algorithm::native,
+                                                int present = all_ranks) {
   const auto make_communicator = [&](Device& device, Store& store, Group group, double timeout) {
     group.algorithm = algorithm;
     return peer::make_shm_communicator(device, store, group, timeout);
   };
   return errors_of_ranks_on([] { return make_cpu_device(1); }, make_communicator, size, timeout_s,
-                            body);
+                            body, present);
 }
 
 /// Calls errors_of_ranks(), and expects that no rank throws.

@@ -27,15 +27,16 @@ struct Simulated {
   }
 };
 
-/// Returns the text of each rank's exception; "" for a rank that threw nothing. If `end` is given,
-/// it is set to the world's time at the end.
+/// Runs `body` on the first `present` of `size` ranks. Returns the text of each rank's exception;
+/// "" for a rank that threw nothing. If `end` is given, it is set to the world's time at the end.
 inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, int size,
                                                     const std::function<void(const Rank&)>& body,
-                                                    double* end = nullptr) {
+                                                    double* end = nullptr,
+                                                    int present = all_ranks) {
   MemoryStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   const auto world = sim::make_world(simulated.cluster);
-  for (int r = 0; r < size; ++r)
+  for (int r = 0; r < std::min(size, present); ++r)
     world->spawn(fmt::format("rank {}", r), simulated.place(r), [&, r] {
       try {
         const auto device = sim::make_sim_device(simulated.cluster, world.get(), simulated.place(r),

@@ -1,15 +1,76 @@
 #include "experiments/runner/registry/model_work.h"
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/data/loader.h"
-#include "core/device/counting_device.h"
+#include "core/device/cost.h"
+#include "core/device/device.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::runner {
 namespace {
+
+/// A device that counts instead of computing: buffers have no memory, operations add up their costs
+/// (core/device/cost.h), and no time passes. read() gives zeros. For one thread.
+class CountingDevice final : public Device, private Clock {
+ public:
+  CountingDevice();
+
+  /// Floating-point operations of one class since the device was made.
+  double operations(OpClass kind) const { return operations_[static_cast<std::size_t>(kind)]; }
+
+  std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;
+  std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                std::function<void()> release) override;
+  bool has_values() const override { return false; }
+  const Kernels& kernels() const override { return kernels_; }
+  Mark mark() override { return {}; }
+  double time(const Mark& mark) override { return mark.value; }
+  void synchronize() override {}
+  void write(const Tensor&, std::span<const std::byte>) override {}
+  void read(const Tensor& from, std::span<std::byte> to) override;
+  const Clock& clock() const override { return *this; }
+
+ private:
+  double now() const override { return 0; }
+
+  std::array<double, op_classes> operations_{};
+  Kernels kernels_;
+};
+
+CountingDevice::CountingDevice() {
+  for_each_slot(kernels_, [this]<class Op>(std::string_view, Kernel<Op>& slot) {
+    slot = [this](const Op& op) {
+      const OpCost of_op = cost(op);
+      operations_[static_cast<std::size_t>(of_op.kind)] += of_op.operations;
+    };
+  });
+}
+
+std::shared_ptr<Buffer> CountingDevice::allocate(std::size_t bytes, MemoryKind kind) {
+  return adopt(nullptr, bytes, kind, {});
+}
+
+std::shared_ptr<Buffer> CountingDevice::adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                              std::function<void()> release) {
+  ledger().add(kind, bytes);
+  return std::make_shared<Buffer>(data, bytes, kind, SymmetricAddress{},
+                                  [this, bytes, kind, release = std::move(release)] {
+                                    if (release) release();
+                                    ledger().remove(kind, bytes);
+                                  });
+}
+
+void CountingDevice::read(const Tensor&, std::span<std::byte> to) {
+  std::fill(to.begin(), to.end(), std::byte{0});
+}
 
 void bind_all(Model& model, Device& device, DType dtype) {
   for (const auto& unit : model.units) {

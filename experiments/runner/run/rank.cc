@@ -1,6 +1,9 @@
 #include "experiments/runner/run/rank.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <iterator>
 #include <optional>
@@ -8,16 +11,83 @@
 
 #include "core/base/error.h"
 #include "core/base/error_text.h"
+#include "core/comm/store.h"
 #include "core/device/sim/sim_device.h"
+#include "core/device/sim/timed_operations.h"
+#include "core/device/timed_device.h"
 #include "core/interchange/weights.h"
+#include "core/observe/rank_record.h"
 #include "core/plan/places.h"
+#include "core/plan/run_plan.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank_links.h"
 #include "experiments/runner/run/rank_parts.h"
-#include "experiments/runner/run/rank_timer.h"
+#include "experiments/runner/run/timed_flats.h"
+#include "experiments/runner/run/timed_steps.h"
 
 namespace ringside::runner {
 namespace {
+
+std::vector<sim::TimedOperation> as_recorded(const std::vector<TimedOp>& ops, bool tf32) {
+  std::vector<sim::TimedOperation> out;
+  for (const TimedOp& op : ops)
+    out.push_back(sim::timed_operation(op.cost, op.seconds + op.before, tf32));
+  return out;
+}
+
+/// Timing of a rank's operations (Purpose::timing). Ranks wait for each other through the store
+/// before their measured steps and before each kind of pieces, but not in between: ranks that began
+/// every step together would all use the memory at the same moments, unlike ranks of a run. For the
+/// thread that trains.
+class RankTimer {
+ public:
+  /// All arguments outlive this object.
+  RankTimer(TimedDevice& device, const RunPlan& plan, int rank, Store& store)
+      : device_(device), steps_(device), plan_(plan), rank_(rank), store_(store) {}
+
+  /// Call end_step() when `done` steps are done and begin_step() when the next one begins; the time
+  /// in between belongs to no operation.
+  void end_step(std::int64_t done) { steps_.end(done > plan_.train.warmup); }
+  void begin_step(std::int64_t done);
+  /// Adds the times to the record of a rank that has trained. The first repeat of a run times
+  /// pieces of the model too (experiments/runner/run/timed_flats.h).
+  void finish(RankRecord& record);
+
+ private:
+  void meet();
+
+  TimedDevice& device_;
+  TimedSteps steps_;
+  const RunPlan& plan_;
+  const int rank_;
+  Store& store_;
+  int meetings_ = 0;
+};
+
+void RankTimer::begin_step(std::int64_t done) {
+  if (done == plan_.train.warmup) meet();
+  steps_.begin();
+}
+
+void RankTimer::finish(RankRecord& record) {
+  const bool tf32 = plan_.device.tf32;
+  record.operations = as_recorded(steps_.take_medians(), tf32);
+  if (plan_.repeat == 0)
+    record.pieces =
+        as_recorded(time_flats(plan_, device_, record.parameters, [this] { meet(); }), tf32);
+}
+
+void RankTimer::meet() {
+  const auto key = [this](std::size_t rank) {
+    return fmt::format("timing/{}/{}", meetings_, rank);
+  };
+  const std::size_t ranks = plan_.ranks.size();
+  if (ranks > 1) {
+    store_.set(key(static_cast<std::size_t>(rank_)), "");
+    for (std::size_t r = 0; r < ranks; ++r) store_.get(key(r), plan_.train.timeout_s);
+  }
+  ++meetings_;
+}
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it
 /// to the units. Returns null if the batch norms use this worker's rows alone, or if the rank

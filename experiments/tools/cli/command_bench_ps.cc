@@ -2,23 +2,84 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/error_text.h"
 #include "core/base/nearest.h"
 #include "core/base/whole_file.h"
 #include "experiments/tools/bench/ps_bench.h"
+#include "experiments/tools/bench/ps_job.h"
 #include "experiments/tools/cli/bench_arguments.h"
 #include "experiments/tools/cli/command.h"
-#include "experiments/tools/cli/dmlc.h"
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/cli/output_files.h"
 
 namespace ringside::tools::cli {
 namespace {
+
+/// The variables with which ps-lite and BytePS start workers, servers and schedulers.
+class Variables {
+ public:
+  explicit Variables(const std::vector<std::string>& environment) : environment_(environment) {}
+
+  std::optional<std::string> find(const std::string& name) const {
+    for (const std::string& variable : environment_)
+      if (variable.starts_with(name + "=")) return variable.substr(name.size() + 1);
+    return std::nullopt;
+  }
+  std::string at(const std::string& name) const {
+    if (auto value = find(name)) return *value;
+    throw Error("DMLC_ROLE is set, but {} is not; set both, or none of ps-lite's variables", name);
+  }
+  int number(const std::string& name) const {
+    const std::string text = at(name);
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size())
+      throw Error("{} = '{}' is no number", name, text);
+    return value;
+  }
+
+ private:
+  const std::vector<std::string>& environment_;
+};
+
+/// The job that DMLC_ROLE (worker, server or scheduler), DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT,
+/// DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_WORKER_ID and DMLC_NODE_HOST (both optional) describe;
+/// none without DMLC_ROLE. `environment` are "NAME=value". The address in `reach` takes precedence
+/// over DMLC_NODE_HOST. Throws Error that names the variable that is wrong or missing.
+std::optional<bench::PsJob> ps_job_of(const std::vector<std::string>& environment,
+                                      const ps::Reach& reach) {
+  const Variables variables(environment);
+  const auto role = variables.find("DMLC_ROLE");
+  if (!role) return std::nullopt;
+  bench::PsJob job;
+  if (const auto known = value_named<bench::PsRole>(*role))
+    job.role = *known;
+  else
+    throw Error("DMLC_ROLE = '{}' is unknown; choose {}", *role, one_of(names_of(bench::PsRole{})));
+  job.address = variables.at("DMLC_PS_ROOT_URI");
+  if (job.address == "localhost") job.address = "127.0.0.1";
+  job.port = variables.number("DMLC_PS_ROOT_PORT");
+  job.workers = variables.number("DMLC_NUM_WORKER");
+  job.servers = variables.number("DMLC_NUM_SERVER");
+  if (job.role == bench::PsRole::worker && variables.find("DMLC_WORKER_ID"))
+    job.worker = variables.number("DMLC_WORKER_ID");
+  job.reach = reach;
+  const auto node = variables.find("DMLC_NODE_HOST");
+  if (node && job.role == bench::PsRole::server && !reach.keys.empty() && reach.address.empty())
+    job.reach.address = *node;
+  check(job);
+  return job;
+}
 
 struct BenchPsArguments {
   std::vector<std::int64_t> workers, servers;
