@@ -36,7 +36,6 @@ constexpr LargestSize largest[] = {
     {"width", 1 << 20},
     {"context", 1 << 24},
     {"positions", 1 << 24},
-    {"kv_heads", 1 << 20},
     {"hidden", 1 << 22},
     {"vocabulary", 1 << 28},
     {"masked", 1 << 24},
@@ -69,10 +68,8 @@ void draw(Device& device, std::uint64_t seed, const Piece& piece) {
   write_values(device, piece.out, values);
 }
 
-}  // namespace
-
-Fields fields_of(ModelConfig& config) {
-  Fields out = {
+Fields common_fields_of(ModelConfig& config) {
+  return {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
        "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; t5: those of the "
@@ -90,19 +87,11 @@ Fields fields_of(ModelConfig& config) {
       {"positions", &config.positions,
        "gpt, bert: number of rows of the table of positions, at least context; 0 means as many as "
        "context"},
-      {"kv_heads", &config.kv_heads,
-       "llama, idefics3: heads of keys and values; they must divide heads; 0 means as many as "
-       "heads"},
       {"head_width", &config.head_width,
        "t5: width of an attention head; 0 means width divided by heads"},
       {"hidden", &config.hidden,
        "llama, idefics3, t5: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a "
        "multiple of 256; in t5 4 times the width"},
-      {"rope_base", &config.rope_base,
-       "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
-      {"rope_factor", &config.rope_factor,
-       "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
-       "3.1, 32 in Llama 3.2"},
       {"relative_buckets", &config.relative_buckets,
        "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
       {"relative_distance", &config.relative_distance,
@@ -144,8 +133,32 @@ Fields fields_of(ModelConfig& config) {
       {"batch_norm_group", &config.batch_norm_group,
        "resnet, inception: number of ranks that normalise their micro-batches together; it must "
        "divide the number of all ranks"}};
+}
+
+/// The common key behind which an own key stands; empty if it stands at the end.
+std::string_view place_of(std::string_view own) {
+  for (const ModelInfo& model : models())
+    for (const KeyPlace& place : model.places)
+      if (place.key == own) return place.behind;
+  return {};
+}
+
+}  // namespace
+
+Fields fields_of(ModelConfig& config) {
+  Fields out;
+  std::vector<std::pair<std::string_view, Field>> own;
   for (Options& options : config.own_options)
-    for (Field& field : options.fields()) out.push_back(std::move(field));
+    for (Field& field : options.fields()) own.emplace_back(place_of(field.name), std::move(field));
+  const auto add_those_behind = [&](std::string_view common) {
+    for (const auto& [place, field] : own)
+      if (place == common) out.push_back(field);
+  };
+  for (const Field& field : common_fields_of(config)) {
+    out.push_back(field);
+    add_those_behind(field.name);
+  }
+  add_those_behind({});
   return out;
 }
 

@@ -50,11 +50,8 @@ struct ModelConfig {
   std::int64_t context = 128;
   std::int64_t target_context = 0;
   std::int64_t positions = 0;
-  std::int64_t kv_heads = 0;
   std::int64_t head_width = 0;
   std::int64_t hidden = 0;
-  double rope_base = 10000;
-  double rope_factor = 1;
   std::int64_t relative_buckets = 32;
   std::int64_t relative_distance = 128;
   double epsilon = 0;
@@ -99,6 +96,8 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+/// The keys in the order of files and lists. Own keys follow those of ModelConfig, except where
+/// ModelInfo::places says otherwise.
 Fields fields_of(ModelConfig& config);
 
 /// Throws Error if a field that `sizes` names is below 1, or if any size in `config` is so large

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/models/idefics3.h"
+#include "core/models/llama.h"
 #include "core/models/models.h"
 #include "tests/models/bound_model.h"
 
@@ -36,7 +37,7 @@ inline std::vector<Case> cases() {
   };
   const auto idefics3 = [&](bool tied) {
     return of("idefics3", [&](ModelConfig& c) {
-      c.kv_heads = tied ? 0 : 1;
+      c.own<LlamaOptions>().kv_heads = tied ? 0 : 1;
       c.hidden = 6;
       c.tied = tied;
       c.image = 9;  // 4 x 4 patches, and a row and a column of pixels that fill none
@@ -62,9 +63,8 @@ inline std::vector<Case> cases() {
       {"llama", of("llama",
                    [](ModelConfig& c) {
                      c.heads = 4;
-                     c.kv_heads = 2;
+                     c.own<LlamaOptions>() = {.kv_heads = 2, .rope_factor = 8};
                      c.hidden = 12;
-                     c.rope_factor = 8;
                    })},
       {"tied_llama", of("llama",
                         [](ModelConfig& c) {

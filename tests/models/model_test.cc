@@ -1,8 +1,13 @@
 #include "core/models/model.h"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "tests/models/cases.h"
@@ -194,9 +199,9 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "gpt", .dropout = 0.99999999}).find("model.dropout = 0.99999999"), 0u);
   EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
             "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");
-  EXPECT_EQ(message({.kind = "llama", .heads = 8, .kv_heads = 3}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama", .heads = 8}.with(LlamaOptions{.kv_heads = 3})),
             "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
-  EXPECT_EQ(message({.kind = "llama", .heads = 8, .kv_heads = -8}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama", .heads = 8}.with(LlamaOptions{.kv_heads = -8})),
             "model.kv_heads = -8 does not divide model.heads = 8; choose a divisor, or 0");
   EXPECT_EQ(message({.kind = "llama", .heads = 4, .width = 12}),
             "model.width / model.heads = 3 is odd, but rotary positions turn pairs of elements; "
@@ -205,9 +210,9 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.width / model.heads = 1024 is too large; it has to be 512 or less");
   EXPECT_EQ(message({.kind = "llama", .hidden = -1}),
             "model.hidden = -1 is too small; it has to be 1 or more, or 0");
-  EXPECT_EQ(message({.kind = "llama", .rope_base = 0.5}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama"}.with(LlamaOptions{.rope_base = 0.5})),
             "model.rope_base = 0.5 is out of range; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "llama", .rope_factor = std::nan("")}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama"}.with(LlamaOptions{.rope_factor = std::nan("")})),
             "model.rope_factor = nan is out of range; it has to be 1 or more");
   EXPECT_EQ(message({.kind = "t5", .heads = 3}),
             "model.heads = 3 does not divide model.width = 128; choose a divisor, or set "
@@ -228,7 +233,7 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.masked = 9 is more than model.context = 8; lower it");
   EXPECT_EQ(message({.kind = "bert", .segments = 0}),
             "model.segments = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "idefics3", .heads = 8, .kv_heads = 3}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3", .heads = 8}.with(LlamaOptions{.kv_heads = 3})),
             "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
   EXPECT_EQ(message(ModelConfig{.kind = "idefics3"}.with(Idefics3Options{.patch = 0})),
             "model.patch = 0 is too small; it has to be 1 or more");
@@ -274,10 +279,31 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.image = 74: nothing would be left behind Inception's last block; choose 75 or "
             "more");
   // Settings that a kind of model does not use may have any value.
-  EXPECT_EQ(message({.kind = "gpt", .kv_heads = 3, .masked = -1, .image = -1}), "nothing");
+  EXPECT_EQ(message(ModelConfig{.kind = "gpt", .masked = -1, .image = -1}.with(
+                LlamaOptions{.kv_heads = 3})),
+            "nothing");
   EXPECT_EQ(message({.kind = "llama", .positions = 7, .dropout = 0.1}), "nothing");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "nothing");
   EXPECT_EQ(message({.kind = "alexnet", .layers = 3, .image = 63, .filters = 1}), "nothing");
+}
+
+/// In files and lists, keys of one kind may stand among those that several kinds share.
+TEST(ModelKeys, OfOneKindStandAtTheirPlaces) {
+  ModelConfig config;
+  std::vector<std::string_view> names;
+  for (const Field& field : fields_of(config)) names.push_back(field.name);
+  const auto behind = [&](std::string_view name) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    return at >= names.end() - 1 ? "nothing" : at[1];
+  };
+  EXPECT_EQ(behind("positions"), "kv_heads");
+  EXPECT_EQ(behind("rope_base"), "rope_factor");
+  EXPECT_EQ(behind("batch_norm_group"), "patch") << "no place, so at the end";
+  for (const ModelInfo& model : models())
+    for (const KeyPlace& place : model.places) {
+      EXPECT_THAT(names, ::testing::Contains(place.key));
+      EXPECT_THAT(names, ::testing::Contains(place.behind));
+    }
 }
 
 TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/models/idefics3.h"
+#include "core/models/llama.h"
 #include "experiments/runner/report/verdict.h"
 #include "tests/schemes/conformance.h"
 
@@ -45,7 +46,7 @@ ExperimentConfig gpt_with_dropout() {
 ExperimentConfig tied_llama() {
   auto config = tiny("llama");
   config.model.heads = 4;
-  config.model.kv_heads = 2;
+  config.model.own<LlamaOptions>().kv_heads = 2;
   config.model.tied = true;
   return config;
 }
