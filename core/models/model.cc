@@ -31,25 +31,12 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
 /// computed without overflow: with 16 bytes for each parameter (gradient, master and moments
 /// included) they stay below 2^63. More layers would take minutes to build.
 constexpr LargestSize largest[] = {
-    {"layers", 1 << 14},
-    {"heads", 1 << 20},
-    {"width", 1 << 20},
-    {"context", 1 << 24},
-    {"positions", 1 << 24},
-    {"hidden", 1 << 22},
-    {"vocabulary", 1 << 28},
-    {"masked", 1 << 24},
-    {"segments", 1 << 24},
-    {"image", 1 << 14},
-    {"channels", 1 << 14},
-    {"classes", 1 << 24},
-    {"filters", 1 << 14},
-    {"groups", 1 << 14},
-    {"group_width", 1 << 14},
+    {"layers", 1 << 14},         {"heads", 1 << 20},     {"width", 1 << 20},
+    {"context", 1 << 24},        {"positions", 1 << 24}, {"hidden", 1 << 22},
+    {"vocabulary", 1 << 28},     {"masked", 1 << 24},    {"segments", 1 << 24},
+    {"image", 1 << 14},          {"channels", 1 << 14},  {"classes", 1 << 24},
+    {"filters", 1 << 14},        {"groups", 1 << 14},    {"group_width", 1 << 14},
     {"target_context", 1 << 24},
-    {"head_width", 1 << 20},
-    {"relative_buckets", 1 << 20},
-    {"relative_distance", 1 << 24},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -87,15 +74,9 @@ Fields common_fields_of(ModelConfig& config) {
       {"positions", &config.positions,
        "gpt, bert: number of rows of the table of positions, at least context; 0 means as many as "
        "context"},
-      {"head_width", &config.head_width,
-       "t5: width of an attention head; 0 means width divided by heads"},
       {"hidden", &config.hidden,
        "llama, idefics3, t5: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a "
        "multiple of 256; in t5 4 times the width"},
-      {"relative_buckets", &config.relative_buckets,
-       "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
-      {"relative_distance", &config.relative_distance,
-       "t5: distance from which on all are in one bucket"},
       {"epsilon", &config.epsilon,
        "gpt, llama, bert, idefics3, t5: epsilon of the norms, but for those of idefics3's vision; "
        "0 means 1e-5 in gpt, llama and idefics3, 1e-12 in bert, 1e-6 in t5"},

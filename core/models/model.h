@@ -50,10 +50,7 @@ struct ModelConfig {
   std::int64_t context = 128;
   std::int64_t target_context = 0;
   std::int64_t positions = 0;
-  std::int64_t head_width = 0;
   std::int64_t hidden = 0;
-  std::int64_t relative_buckets = 32;
-  std::int64_t relative_distance = 128;
   double epsilon = 0;
   ModelActivation activation = ModelActivation::published;
   std::int64_t vocabulary = 256;

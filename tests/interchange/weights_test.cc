@@ -10,6 +10,7 @@
 #include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/models.h"
+#include "core/models/t5.h"
 #include "core/num/random.h"
 #include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
@@ -67,7 +68,7 @@ ModelConfig bert_config() {
 ModelConfig t5_config() {
   ModelConfig c = gpt_of(false);
   c.kind = "t5";
-  c.head_width = 3;
+  c.own<T5Options>().head_width = 3;
   return c;
 }
 
@@ -568,7 +569,7 @@ TEST_F(Stated, SavedWeightsAreOfTheModelThatSavedThem) {
                 ", 1 here" + advice);
   EXPECT_EQ(refused(llama(true), [](ModelConfig& c) { c.own<LlamaOptions>().rope_base = 500000; }),
             "train.initial_weights: rope_base = 10000.0 in " + path_ + ", 500000.0 here" + advice);
-  EXPECT_EQ(refused(t5_config(), [](ModelConfig& c) { c.relative_distance = 64; }),
+  EXPECT_EQ(refused(t5_config(), [](ModelConfig& c) { c.own<T5Options>().relative_distance = 64; }),
             "train.initial_weights: relative_distance = 128 in " + path_ + ", 64 here" + advice);
   EXPECT_EQ(refused(gpt_of(true), [](ModelConfig& c) { c.epsilon = 1e-6; }),
             "train.initial_weights: epsilon = 1e-05 in " + path_ + ", 1e-06 here" + advice);

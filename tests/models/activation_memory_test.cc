@@ -146,7 +146,7 @@ TEST(ActivationMemory, OfABlockOfLlamaFollowsItsHeadsAndItsHiddenElements) {
 /// values.
 TEST(ActivationMemory, OfABlockOfT5FollowsItsHeadsAndItsHiddenElements) {
   ModelConfig config = config_of("t5");
-  config.head_width = 5;
+  config.own<T5Options>().head_width = 5;
   config.hidden = 20;
   constexpr std::int64_t heads = s * b * a * 5, hidden = s * b * 20;
   EXPECT_THAT(Kept(config).of_block(),
@@ -190,7 +190,7 @@ TEST(ActivationMemory, OfABlockOfLlamaWhoseAttentionIsMadeAgainFollowsItsHiddenE
 /// (LayerNorm::again), so the norm's output stays; the encoder's is there once.
 TEST(ActivationMemory, OfBlocksOfT5WhoseAttentionsAreMadeAgainFollowTheirHiddenElementsAlone) {
   ModelConfig config = config_of("t5");
-  config.head_width = 5;
+  config.own<T5Options>().head_width = 5;
   config.hidden = 20;
   constexpr std::int64_t hidden = s * b * 20;
   const Kept kept(config, attention);

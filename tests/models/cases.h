@@ -7,6 +7,7 @@
 #include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/models.h"
+#include "core/models/t5.h"
 #include "tests/models/bound_model.h"
 
 namespace ringside {
@@ -84,10 +85,9 @@ inline std::vector<Case> cases() {
                 [](ModelConfig& c) {
                   c.dropout = 0.3;
                   c.target_context = 4;
-                  c.head_width = 3;
+                  c.own<T5Options>() = {
+                      .head_width = 3, .relative_buckets = 8, .relative_distance = 5};
                   c.hidden = 12;
-                  c.relative_buckets = 8;
-                  c.relative_distance = 5;
                   c.activation = ModelActivation::gelu_tanh;
                 })},
       {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},

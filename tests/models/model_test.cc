@@ -176,13 +176,13 @@ TEST(Models, TheLargestCanBeCounted) {
       *device);
   EXPECT_GT(idefics3.parameter_count(), std::int64_t{1} << 50);
   EXPECT_LT(idefics3.parameter_count(), std::int64_t{1} << 51);
-  const Model t5 = make_model({.kind = "t5",
-                               .layers = 16,
-                               .heads = 1 << 10,
-                               .width = 1 << 20,
-                               .head_width = 1 << 10,
-                               .hidden = 1 << 22,
-                               .vocabulary = 1 << 28},
+  const Model t5 = make_model(ModelConfig{.kind = "t5",
+                                          .layers = 16,
+                                          .heads = 1 << 10,
+                                          .width = 1 << 20,
+                                          .hidden = 1 << 22,
+                                          .vocabulary = 1 << 28}
+                                  .with(T5Options{.head_width = 1 << 10}),
                               *device);
   EXPECT_GT(t5.parameter_count(), std::int64_t{1} << 48);
   EXPECT_LT(t5.parameter_count(), std::int64_t{1} << 50);  // 2^59 with the most layers
@@ -217,14 +217,16 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "t5", .heads = 3}),
             "model.heads = 3 does not divide model.width = 128; choose a divisor, or set "
             "model.head_width");
-  EXPECT_EQ(message({.kind = "t5", .heads = 3, .head_width = 2}), "nothing");
-  EXPECT_EQ(message({.kind = "t5", .heads = 1 << 11, .head_width = 1 << 10}),
-            "model.heads = 2048 heads of model.head_width = 1024 have more than 1048576 elements");
+  EXPECT_EQ(message(ModelConfig{.kind = "t5", .heads = 3}.with(T5Options{.head_width = 2})),
+            "nothing");
+  EXPECT_EQ(
+      message(ModelConfig{.kind = "t5", .heads = 1 << 11}.with(T5Options{.head_width = 1 << 10})),
+      "model.heads = 2048 heads of model.head_width = 1024 have more than 1048576 elements");
   EXPECT_EQ(message({.kind = "t5", .target_context = -1}),
             "model.target_context = -1 is too small; it has to be 1 or more, or 0");
-  EXPECT_EQ(message({.kind = "t5", .relative_buckets = 9}),
+  EXPECT_EQ(message(ModelConfig{.kind = "t5"}.with(T5Options{.relative_buckets = 9})),
             "model.relative_buckets = 9: choose an even number, 4 or more");
-  EXPECT_EQ(message({.kind = "t5", .relative_distance = 16}),
+  EXPECT_EQ(message(ModelConfig{.kind = "t5"}.with(T5Options{.relative_distance = 16})),
             "model.relative_distance = 16 is too small; it has to be more than half of "
             "model.relative_buckets = 32");
   EXPECT_EQ(message({.kind = "bert", .heads = 3}),
@@ -297,6 +299,7 @@ TEST(ModelKeys, OfOneKindStandAtTheirPlaces) {
     return at >= names.end() - 1 ? "nothing" : at[1];
   };
   EXPECT_EQ(behind("positions"), "kv_heads");
+  EXPECT_EQ(behind("kv_heads"), "head_width") << "of the next kind at this place";
   EXPECT_EQ(behind("rope_base"), "rope_factor");
   EXPECT_EQ(behind("batch_norm_group"), "patch") << "no place, so at the end";
   for (const ModelInfo& model : models())
