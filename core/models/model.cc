@@ -31,12 +31,11 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
 /// computed without overflow: with 16 bytes for each parameter (gradient, master and moments
 /// included) they stay below 2^63. More layers would take minutes to build.
 constexpr LargestSize largest[] = {
-    {"layers", 1 << 14},         {"heads", 1 << 20},     {"width", 1 << 20},
-    {"context", 1 << 24},        {"positions", 1 << 24}, {"hidden", 1 << 22},
-    {"vocabulary", 1 << 28},     {"masked", 1 << 24},    {"segments", 1 << 24},
-    {"image", 1 << 14},          {"channels", 1 << 14},  {"classes", 1 << 24},
-    {"filters", 1 << 14},        {"groups", 1 << 14},    {"group_width", 1 << 14},
-    {"target_context", 1 << 24},
+    {"layers", 1 << 14},     {"heads", 1 << 20},          {"width", 1 << 20},
+    {"context", 1 << 24},    {"positions", 1 << 24},      {"hidden", 1 << 22},
+    {"vocabulary", 1 << 28}, {"masked", 1 << 24},         {"segments", 1 << 24},
+    {"image", 1 << 14},      {"channels", 1 << 14},       {"classes", 1 << 24},
+    {"filters", 1 << 14},    {"target_context", 1 << 24},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -102,13 +101,8 @@ Fields common_fields_of(ModelConfig& config) {
        "that of synthetic captions"},
       {"filters", &config.filters,
        "resnet, vgg, alexnet, inception: channels after the first convolution; 32 in Inception-v3, "
-       "64 in the others"},
-      {"groups", &config.groups,
-       "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
-      {"group_width", &config.group_width,
-       "resnet of 14, 50 or more layers: channels of a group in the first stage if filters = 64 "
-       "(in proportion otherwise), twice, four and eight times as many in the next; 4 in "
-       "ResNeXt-50 32x4d"},
+       "64 in "
+       "the others"},
       {"stem", &config.stem,
        "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,

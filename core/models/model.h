@@ -62,8 +62,6 @@ struct ModelConfig {
   std::int64_t channels = 3;
   std::int64_t classes = 10;
   std::int64_t filters = 64;
-  std::int64_t groups = 1;
-  std::int64_t group_width = 64;
   StemShape stem = StemShape::cifar;
   std::int64_t batch_norm_group = 1;
   /// Keys that only one kind of model has, in a struct next to that model. Every [model] has those

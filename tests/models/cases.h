@@ -7,6 +7,7 @@
 #include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/models.h"
+#include "core/models/resnet.h"
 #include "core/models/t5.h"
 #include "tests/models/bound_model.h"
 
@@ -95,8 +96,8 @@ inline std::vector<Case> cases() {
       {"resnext_14_of_small_images",
        [&] {
          ModelConfig config = images("resnet", 14, StemShape::cifar, 10);
-         config.groups = 2;
-         config.group_width = 48;  // 3 channels where the stem has 4
+         // 3 channels where the stem has 4
+         config.own<ResnetOptions>() = {.groups = 2, .group_width = 48};
          return config;
        }()},
       {"vgg_11", images("vgg", 11, StemShape::cifar, 32)},

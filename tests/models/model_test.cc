@@ -257,16 +257,18 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.layers = 20: choose 10, 14, 18, 34, 50, 101 or 152");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .channels = 0}),
             "model.channels = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "resnet", .layers = 50, .groups = 0}),
+  EXPECT_EQ(message(ModelConfig{.kind = "resnet", .layers = 50}.with(ResnetOptions{.groups = 0})),
             "model.groups = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "resnet", .layers = 18, .groups = 2}),
+  EXPECT_EQ(message(ModelConfig{.kind = "resnet", .layers = 18}.with(ResnetOptions{.groups = 2})),
             "model.groups and model.group_width are for bottlenecks, which model.layers = 18 has "
             "not; choose 14, 50, 101 or 152");
   EXPECT_EQ(
-      message({.kind = "resnet", .layers = 50, .filters = 4, .group_width = 4}),
+      message(ModelConfig{.kind = "resnet", .layers = 50, .filters = 4}.with(
+          ResnetOptions{.group_width = 4})),
       "model.filters = 4 and model.group_width = 4: their product has to be a multiple of 64");
   EXPECT_EQ(
-      message({.kind = "resnet", .layers = 50, .groups = 1 << 14, .group_width = 1 << 14}),
+      message(ModelConfig{.kind = "resnet", .layers = 50}.with(
+          ResnetOptions{.groups = 1 << 14, .group_width = 1 << 14})),
       "model.groups = 16384 groups of model.group_width = 16384 make up to 268435456 channels; "
       "there may be 262144 or less");
   EXPECT_EQ(message({.kind = "vgg", .layers = 18}), "model.layers = 18: choose 11, 13, 16 or 19");
