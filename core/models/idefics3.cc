@@ -316,11 +316,10 @@ ModelConfig smolvlm() {
                      .heads = 32,
                      .width = 2048,
                      .context = 943,
-                     .kv_heads = 32,
                      .hidden = 8192,
-                     .rope_base = 273768,
                      .vocabulary = 49155,
                      .image = 384}
+      .with(LlamaOptions{.kv_heads = 32, .rope_base = 273768})
       .with(Idefics3Options{.patch = 14,
                             .shuffle = 3,
                             .vision_layers = 27,

@@ -15,6 +15,8 @@ namespace {
 constexpr float llama_deviation = 0.02f;
 constexpr Init llama_normal{Init::Kind::normal, llama_deviation};
 
+const LlamaOptions& llama_options(const ModelConfig& c) { return c.own<LlamaOptions>(); }
+
 /// x += attention(norm(x)); x += mlp(norm(x)).
 class LlamaBlock final : public Unit {
  public:
@@ -22,14 +24,15 @@ class LlamaBlock final : public Unit {
   LlamaBlock(std::string name, const ModelConfig& c, Device& device)
       : Unit(std::move(name), device),
         norm1_(*this, "norm1", c.width, epsilon_of(c)),
-        attention_(*this, "attention",
-                   {.width = c.width,
-                    .heads = c.heads,
-                    .key_heads = c.kv_heads,
-                    .bias = false,
-                    .rotary = RotaryPositions{c.rope_base, c.rope_factor},
-                    .qkv = llama_normal,
-                    .out = branch(c)}),
+        attention_(
+            *this, "attention",
+            {.width = c.width,
+             .heads = c.heads,
+             .key_heads = llama_options(c).kv_heads,
+             .bias = false,
+             .rotary = RotaryPositions{llama_options(c).rope_base, llama_options(c).rope_factor},
+             .qkv = llama_normal,
+             .out = branch(c)}),
         norm2_(*this, "norm2", c.width, epsilon_of(c)),
         expand_(*this, "mlp.in", c.width, 2 * c.hidden, llama_normal, std::nullopt),
         gate_(*this, c.hidden),
@@ -75,19 +78,19 @@ class LlamaBlock final : public Unit {
 /// Rotary positions: rope_theta and rope_scaling, or, since Transformers 5, rope_parameters with
 /// both. Waves are stretched as core/device/ops/attention.h says at rotary_frequency().
 void take_rotary(const PublishedConfig& file) {
+  LlamaOptions& own = file.model().own<LlamaOptions>();
   const PublishedConfig newer = file.object("rope_parameters"), older = file.object("rope_scaling");
   const PublishedConfig& scaling = newer.empty() ? older : newer;
-  (newer.empty() ? file : newer)
-      .take_number("rope_theta", "rope_base", file.model().rope_base, 10000);
+  (newer.empty() ? file : newer).take_number("rope_theta", "rope_base", own.rope_base, 10000);
   const std::string key = scaling.has("type") && !scaling.has("rope_type") ? "type" : "rope_type";
   const PublishedConfig::Json type = scaling.value(key, "default");
   if (type == "llama3") {
-    scaling.take_number("factor", "rope_factor", file.model().rope_factor, 1);
+    scaling.take_number("factor", "rope_factor", own.rope_factor, 1);
     scaling.want("low_freq_factor", 1.0);
     scaling.want("high_freq_factor", 4.0);
     scaling.want("original_max_position_embeddings", 8192);
   } else if (type == "default") {
-    file.model().rope_factor = 1;
+    own.rope_factor = 1;
     scaling.state(key, "rope_factor", type);
   } else {
     scaling.refuse(key, type, "rotary positions are stretched as in 'llama3' alone");
@@ -111,22 +114,21 @@ Names llama_names(const Model& model, const ModelConfig& config) {
 
 ModelConfig llama2(std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
                    std::int64_t width, std::int64_t hidden) {
-  return {.kind = "llama",
-          .layers = layers,
-          .heads = heads,
-          .width = width,
-          .context = 4096,
-          .kv_heads = kv_heads,
-          .hidden = hidden,
-          .vocabulary = 32000};
+  return ModelConfig{.kind = "llama",
+                     .layers = layers,
+                     .heads = heads,
+                     .width = width,
+                     .context = 4096,
+                     .hidden = hidden,
+                     .vocabulary = 32000}
+      .with(LlamaOptions{.kv_heads = kv_heads});
 }
 
 ModelConfig llama3(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t hidden,
                    double rope_factor, bool tied) {
   ModelConfig config = llama2(layers, heads, 8, width, hidden);
   config.context = 8192;
-  config.rope_base = 500000;
-  config.rope_factor = rope_factor;
+  config.own<LlamaOptions>() = {.kv_heads = 8, .rope_base = 500000, .rope_factor = rope_factor};
   config.vocabulary = 128256;
   config.tied = tied;
   return config;
@@ -150,16 +152,29 @@ std::vector<Preset> llama_presets() {
 
 }  // namespace
 
+Fields fields_of(LlamaOptions& options) {
+  return {
+      {"kv_heads", &options.kv_heads,
+       "llama, idefics3: heads of keys and values; they must divide heads; 0 means as many as "
+       "heads"},
+      {"rope_base", &options.rope_base,
+       "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
+      {"rope_factor", &options.rope_factor,
+       "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
+       "3.1, 32 in Llama 3.2"}};
+}
+
 void check_llama(const ModelConfig& c) {
+  const auto& [kv_heads, rope_base, rope_factor] = llama_options(c);
   check_sizes(c, {});
   // A field that a Llama does not use may have any value that is not too large.
   ModelConfig used = c;
   used.dropout = 0;
   used.positions = 0;
   check_transformer(used);
-  if (c.kv_heads < 0 || c.heads % completed(c).kv_heads != 0)
+  if (kv_heads < 0 || c.heads % llama_options(completed(c)).kv_heads != 0)
     throw Error("model.kv_heads = {} does not divide model.heads = {}; choose a divisor, or 0",
-                c.kv_heads, c.heads);
+                kv_heads, c.heads);
   if (c.width / c.heads % 2 != 0)
     throw Error(
         "model.width / model.heads = {} is odd, but rotary positions turn pairs of elements; "
@@ -172,10 +187,10 @@ void check_llama(const ModelConfig& c) {
     throw Error("model.hidden = {} is too small; it has to be 1 or more, or 0", c.hidden);
   check_activation(c);
   epsilon_of(c);  // refuses what is out of range
-  if (!(c.rope_base >= 1) || !std::isfinite(c.rope_base))
-    throw Error("model.rope_base = {} is out of range; it has to be 1 or more", c.rope_base);
-  if (!(c.rope_factor >= 1) || !std::isfinite(c.rope_factor))
-    throw Error("model.rope_factor = {} is out of range; it has to be 1 or more", c.rope_factor);
+  if (!(rope_base >= 1) || !std::isfinite(rope_base))
+    throw Error("model.rope_base = {} is out of range; it has to be 1 or more", rope_base);
+  if (!(rope_factor >= 1) || !std::isfinite(rope_factor))
+    throw Error("model.rope_factor = {} is out of range; it has to be 1 or more", rope_factor);
 }
 
 std::unique_ptr<Unit> make_llama_block(std::string name, const ModelConfig& config,
@@ -192,14 +207,16 @@ Model make_llama(const ModelConfig& config, Device& device) {
 }
 
 void complete_llama(ModelConfig& c) {
-  if (c.kv_heads == 0) c.kv_heads = c.heads;
+  LlamaOptions& own = c.own<LlamaOptions>();
+  if (own.kv_heads == 0) own.kv_heads = c.heads;
   if (c.hidden == 0) c.hidden = (c.width * 8 / 3 + 255) / 256 * 256;
 }
 
 /// The heads of queries, keys and values share one parameter; in files each kind has its own.
 std::vector<naming::Rule> llama_rules(const ModelConfig& config) {
   const std::int64_t heads = config.heads;
-  const std::int64_t kv_heads = config.kv_heads == 0 ? heads : config.kv_heads;
+  const std::int64_t stated = llama_options(config).kv_heads;
+  const std::int64_t kv_heads = stated == 0 ? heads : stated;
   const std::int64_t all = heads + 2 * kv_heads;
   return {
       {"embedding", "table.tokens", "model.embed_tokens.weight", naming::Order::tokens},
@@ -226,7 +243,7 @@ void read_llama_blocks(const PublishedConfig& file, double epsilon) {
   file.take_size("num_hidden_layers", "layers", m.layers, 32);
   file.take_size("num_attention_heads", "heads", m.heads, 32);
   file.take_size("hidden_size", "width", m.width, 4096);
-  file.take_size("num_key_value_heads", "kv_heads", m.kv_heads, m.heads);
+  file.take_size("num_key_value_heads", "kv_heads", m.own<LlamaOptions>().kv_heads, m.heads);
   file.take_size("intermediate_size", "hidden", m.hidden, 11008);
   file.take_size("vocab_size", "vocabulary", m.vocabulary, 32000);
   file.take_number("rms_norm_eps", "epsilon", m.epsilon, epsilon);
@@ -252,6 +269,9 @@ ModelInfo llama_info() {
           .epsilon = 1e-5,
           .activation = ModelActivation::silu,
           .complete = complete_llama,
+          .options = LlamaOptions{},
+          .largest = {{"kv_heads", 1 << 20}},
+          .places = {{"kv_heads", "positions"}, {"rope_base", "hidden"}, {"rope_factor", "hidden"}},
           .presets = llama_presets,
           .names = llama_names,
           .model_type = "llama",

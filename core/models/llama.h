@@ -5,6 +5,15 @@
 
 namespace ringside {
 
+/// Keys of [model] that only this kind and others with its blocks have.
+struct LlamaOptions {
+  std::int64_t kv_heads = 0;
+  double rope_base = 10000;
+  double rope_factor = 1;
+};
+
+Fields fields_of(LlamaOptions& options);
+
 /// Pre-norm blocks as in Llama 2 and 3 (Touvron et al. 2023, Grattafiori et al. 2024): RMS norms
 /// with `epsilon` (1e-5), rotary positions, `kv_heads` heads of keys and values (0: as many as
 /// `heads`), and an MLP with SwiGLU and `hidden` hidden elements (0: 8/3 of the width, rounded up

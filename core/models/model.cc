@@ -31,26 +31,11 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
 /// computed without overflow: with 16 bytes for each parameter (gradient, master and moments
 /// included) they stay below 2^63. More layers would take minutes to build.
 constexpr LargestSize largest[] = {
-    {"layers", 1 << 14},
-    {"heads", 1 << 20},
-    {"width", 1 << 20},
-    {"context", 1 << 24},
-    {"positions", 1 << 24},
-    {"kv_heads", 1 << 20},
-    {"hidden", 1 << 22},
-    {"vocabulary", 1 << 28},
-    {"masked", 1 << 24},
-    {"segments", 1 << 24},
-    {"image", 1 << 14},
-    {"channels", 1 << 14},
-    {"classes", 1 << 24},
-    {"filters", 1 << 14},
-    {"groups", 1 << 14},
-    {"group_width", 1 << 14},
-    {"target_context", 1 << 24},
-    {"head_width", 1 << 20},
-    {"relative_buckets", 1 << 20},
-    {"relative_distance", 1 << 24},
+    {"layers", 1 << 14},     {"heads", 1 << 20},          {"width", 1 << 20},
+    {"context", 1 << 24},    {"positions", 1 << 24},      {"hidden", 1 << 22},
+    {"vocabulary", 1 << 28}, {"masked", 1 << 24},         {"segments", 1 << 24},
+    {"image", 1 << 14},      {"channels", 1 << 14},       {"classes", 1 << 24},
+    {"filters", 1 << 14},    {"target_context", 1 << 24},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -69,10 +54,8 @@ void draw(Device& device, std::uint64_t seed, const Piece& piece) {
   write_values(device, piece.out, values);
 }
 
-}  // namespace
-
-Fields fields_of(ModelConfig& config) {
-  Fields out = {
+Fields common_fields_of(ModelConfig& config) {
+  return {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
        "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; t5: those of the "
@@ -90,23 +73,9 @@ Fields fields_of(ModelConfig& config) {
       {"positions", &config.positions,
        "gpt, bert: number of rows of the table of positions, at least context; 0 means as many as "
        "context"},
-      {"kv_heads", &config.kv_heads,
-       "llama, idefics3: heads of keys and values; they must divide heads; 0 means as many as "
-       "heads"},
-      {"head_width", &config.head_width,
-       "t5: width of an attention head; 0 means width divided by heads"},
       {"hidden", &config.hidden,
        "llama, idefics3, t5: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a "
        "multiple of 256; in t5 4 times the width"},
-      {"rope_base", &config.rope_base,
-       "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
-      {"rope_factor", &config.rope_factor,
-       "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
-       "3.1, 32 in Llama 3.2"},
-      {"relative_buckets", &config.relative_buckets,
-       "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
-      {"relative_distance", &config.relative_distance,
-       "t5: distance from which on all are in one bucket"},
       {"epsilon", &config.epsilon,
        "gpt, llama, bert, idefics3, t5: epsilon of the norms, but for those of idefics3's vision; "
        "0 means 1e-5 in gpt, llama and idefics3, 1e-12 in bert, 1e-6 in t5"},
@@ -132,20 +101,39 @@ Fields fields_of(ModelConfig& config) {
        "that of synthetic captions"},
       {"filters", &config.filters,
        "resnet, vgg, alexnet, inception: channels after the first convolution; 32 in Inception-v3, "
-       "64 in the others"},
-      {"groups", &config.groups,
-       "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
-      {"group_width", &config.group_width,
-       "resnet of 14, 50 or more layers: channels of a group in the first stage if filters = 64 "
-       "(in proportion otherwise), twice, four and eight times as many in the next; 4 in "
-       "ResNeXt-50 32x4d"},
+       "64 in "
+       "the others"},
       {"stem", &config.stem,
        "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,
        "resnet, inception: number of ranks that normalise their micro-batches together; it must "
        "divide the number of all ranks"}};
+}
+
+/// The common key behind which an own key stands; empty if it stands at the end.
+std::string_view place_of(std::string_view own) {
+  for (const ModelInfo& model : models())
+    for (const KeyPlace& place : model.places)
+      if (place.key == own) return place.behind;
+  return {};
+}
+
+}  // namespace
+
+Fields fields_of(ModelConfig& config) {
+  Fields out;
+  std::vector<std::pair<std::string_view, Field>> own;
   for (Options& options : config.own_options)
-    for (Field& field : options.fields()) out.push_back(std::move(field));
+    for (Field& field : options.fields()) own.emplace_back(place_of(field.name), std::move(field));
+  const auto add_those_behind = [&](std::string_view common) {
+    for (const auto& [place, field] : own)
+      if (place == common) out.push_back(field);
+  };
+  for (const Field& field : common_fields_of(config)) {
+    out.push_back(field);
+    add_those_behind(field.name);
+  }
+  add_those_behind({});
   return out;
 }
 

@@ -50,13 +50,7 @@ struct ModelConfig {
   std::int64_t context = 128;
   std::int64_t target_context = 0;
   std::int64_t positions = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_width = 0;
   std::int64_t hidden = 0;
-  double rope_base = 10000;
-  double rope_factor = 1;
-  std::int64_t relative_buckets = 32;
-  std::int64_t relative_distance = 128;
   double epsilon = 0;
   ModelActivation activation = ModelActivation::published;
   std::int64_t vocabulary = 256;
@@ -68,8 +62,6 @@ struct ModelConfig {
   std::int64_t channels = 3;
   std::int64_t classes = 10;
   std::int64_t filters = 64;
-  std::int64_t groups = 1;
-  std::int64_t group_width = 64;
   StemShape stem = StemShape::cifar;
   std::int64_t batch_norm_group = 1;
   /// Keys that only one kind of model has, in a struct next to that model. Every [model] has those
@@ -99,6 +91,8 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+/// The keys in the order of files and lists. Own keys follow those of ModelConfig, except where
+/// ModelInfo::places says otherwise.
 Fields fields_of(ModelConfig& config);
 
 /// Throws Error if a field that `sizes` names is below 1, or if any size in `config` is so large

@@ -130,16 +130,17 @@ std::array<int, 4> blocks_of(const ModelConfig& config) {
 std::int64_t width_of(const ModelConfig& config, std::int64_t filters) {
   constexpr std::int64_t usual = 64;  // torchvision's base width
   constexpr std::int64_t widest = 1 << 18;
-  const std::int64_t width = filters * config.group_width / usual * config.groups;
+  const auto& [groups, group_width] = config.own<ResnetOptions>();
+  const std::int64_t width = filters * group_width / usual * groups;
   if (width > widest)
     throw Error(
         "model.groups = {} groups of model.group_width = {} make up to {} channels; there may be "
         "{} or less",
-        config.groups, config.group_width, width, widest);
-  if (width < 1 || filters * config.group_width % usual != 0)
+        groups, group_width, width, widest);
+  if (width < 1 || filters * group_width % usual != 0)
     throw Error(
         "model.filters = {} and model.group_width = {}: their product has to be a multiple of {}",
-        config.filters, config.group_width, usual);
+        config.filters, group_width, usual);
   return width;
 }
 
@@ -152,10 +153,7 @@ ModelConfig published_resnet(std::int64_t layers) {
 }
 
 ModelConfig resnext(std::int64_t layers, std::int64_t groups, std::int64_t group_width) {
-  ModelConfig config = published_resnet(layers);
-  config.groups = groups;
-  config.group_width = group_width;
-  return config;
+  return published_resnet(layers).with(ResnetOptions{.groups = groups, .group_width = group_width});
 }
 
 ModelConfig resnet_cifar(std::int64_t layers) {
@@ -184,11 +182,22 @@ std::vector<Preset> resnet_presets() {
 
 }  // namespace
 
+Fields fields_of(ResnetOptions& options) {
+  return {
+      {"groups", &options.groups,
+       "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
+      {"group_width", &options.group_width,
+       "resnet of 14, 50 or more layers: channels of a group in the first stage if filters = 64 "
+       "(in proportion otherwise), twice, four and eight times as many in the next; 4 in "
+       "ResNeXt-50 32x4d"}};
+}
+
 Model make_resnet(const ModelConfig& config, Device& device) {
   check_images(config);
   check_sizes(config, {"groups", "group_width"});
+  const auto& [groups, group_width] = config.own<ResnetOptions>();
   const bool bottlenecks = config.layers == 14 || config.layers >= 50;
-  if (!bottlenecks && (config.groups != 1 || config.group_width != ModelConfig{}.group_width))
+  if (!bottlenecks && (groups != 1 || group_width != ResnetOptions{}.group_width))
     throw Error(
         "model.groups and model.group_width are for bottlenecks, which model.layers = {} has not; "
         "choose 14, 50, 101 or 152",
@@ -200,9 +209,8 @@ Model make_resnet(const ModelConfig& config, Device& device) {
     const std::int64_t out = bottlenecks ? 4 * inner : inner;
     for (int i = 0; i < blocks; ++i) {
       const std::int64_t stride = stage > 1 && i == 0 ? 2 : 1;
-      const auto path = bottlenecks
-                            ? bottleneck(width_of(config, inner), config.groups, stride, out)
-                            : std::vector<Step>{{3, stride, inner}, {3, 1, out}};
+      const auto path = bottlenecks ? bottleneck(width_of(config, inner), groups, stride, out)
+                                    : std::vector<Step>{{3, stride, inner}, {3, 1, out}};
       model.units.push_back(std::make_unique<ResnetBlock>(fmt::format("layer{}.{}", stage, i),
                                                           device, in, stride, path));
       in = out;
@@ -223,6 +231,9 @@ ModelInfo resnet_info() {
           .make = make_resnet,
           .batch_norms = true,
           .keys = {"layers", "channels", "classes", "filters", "groups", "group_width", "stem"},
+          .options = ResnetOptions{},
+          .largest = {{"groups", 1 << 14}, {"group_width", 1 << 14}},
+          .places = {{"groups", "filters"}, {"group_width", "filters"}},
           .presets = resnet_presets,
           .names = [](const Model& model, const ModelConfig&) {
             return Names{.tensors = naming::torchvision_modules(model)};

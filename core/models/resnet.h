@@ -5,6 +5,14 @@
 
 namespace ringside {
 
+/// Keys of [model] that only this kind has.
+struct ResnetOptions {
+  std::int64_t groups = 1;
+  std::int64_t group_width = 64;
+};
+
+Fields fields_of(ResnetOptions& options);
+
 /// Residual networks (He et al. 2016) for images of `image` x `image` x `channels`. `layers` is 18
 /// or 34 (a block has two 3x3 convolutions), or 50, 101 or 152 (a block is a bottleneck, whose 3x3
 /// convolution has the stride, as in version 1.5). With 10 or 14 layers each stage has one block:

@@ -22,29 +22,29 @@ constexpr std::int64_t most_elements_of_heads = 1 << 20;
 void check_t5(const ModelConfig& c) {
   check_sizes(c, {"layers", "heads", "width", "context", "vocabulary"});
   check_dropout(c);
+  const auto& [head_width, relative_buckets, relative_distance] = c.own<T5Options>();
   const auto at_least = [](std::string_view name, std::int64_t value) {
     if (value < 0)
       throw Error("model.{} = {} is too small; it has to be 1 or more, or 0", name, value);
   };
   at_least("target_context", c.target_context);
-  at_least("head_width", c.head_width);
+  at_least("head_width", head_width);
   at_least("hidden", c.hidden);
-  if (c.head_width == 0 && c.width % c.heads != 0)
+  if (head_width == 0 && c.width % c.heads != 0)
     throw Error(
         "model.heads = {} does not divide model.width = {}; choose a divisor, or set "
         "model.head_width",
         c.heads, c.width);
-  if (c.heads * completed(c).head_width > most_elements_of_heads)
+  if (c.heads * completed(c).own<T5Options>().head_width > most_elements_of_heads)
     throw Error("model.heads = {} heads of model.head_width = {} have more than {} elements",
-                c.heads, c.head_width, most_elements_of_heads);
-  if (c.relative_buckets < 4 || c.relative_buckets % 2 != 0)
-    throw Error("model.relative_buckets = {}: choose an even number, 4 or more",
-                c.relative_buckets);
-  if (c.relative_distance <= c.relative_buckets / 2)
+                c.heads, head_width, most_elements_of_heads);
+  if (relative_buckets < 4 || relative_buckets % 2 != 0)
+    throw Error("model.relative_buckets = {}: choose an even number, 4 or more", relative_buckets);
+  if (relative_distance <= relative_buckets / 2)
     throw Error(
         "model.relative_distance = {} is too small; it has to be more than half of "
         "model.relative_buckets = {}",
-        c.relative_distance, c.relative_buckets);
+        relative_distance, relative_buckets);
 }
 
 /// The table of both sequences. Looks up all source tokens of the micro-batch, then all target
@@ -243,13 +243,15 @@ Names t5_names(const Model& model) {
 
 void read_t5(const PublishedConfig& file) {
   ModelConfig& m = file.model();
+  T5Options& own = m.own<T5Options>();
   file.take_size("num_layers", "layers", m.layers, 6);
   file.take_size("num_heads", "heads", m.heads, 8);
   file.take_size("d_model", "width", m.width, 512);
-  file.take_size("d_kv", "head_width", m.head_width, 64);
+  file.take_size("d_kv", "head_width", own.head_width, 64);
   file.take_size("d_ff", "hidden", m.hidden, 2048);
-  file.take_size("relative_attention_num_buckets", "relative_buckets", m.relative_buckets, 32);
-  file.take_size("relative_attention_max_distance", "relative_distance", m.relative_distance, 128);
+  file.take_size("relative_attention_num_buckets", "relative_buckets", own.relative_buckets, 32);
+  file.take_size("relative_attention_max_distance", "relative_distance", own.relative_distance,
+                 128);
   file.take_size("vocab_size", "vocabulary", m.vocabulary, 32128);
   file.take_number("layer_norm_epsilon", "epsilon", m.epsilon, 1e-6);
   file.take_activation("feed_forward_proj", "relu");
@@ -271,10 +273,10 @@ std::vector<Preset> t5_presets() {
                        .width = width,
                        .context = 512,
                        .target_context = 114,
-                       .head_width = head_width,
                        .hidden = hidden,
                        .vocabulary = 32128,
-                       .dropout = 0.1};
+                       .dropout = 0.1}
+        .with(T5Options{.head_width = head_width});
   };
   return {
       {"t5-small", raffel, t5(6, 8, 64, 512, 2048), 60'506'624},
@@ -287,11 +289,22 @@ std::vector<Preset> t5_presets() {
 
 void complete_t5(ModelConfig& c) {
   if (c.target_context == 0) c.target_context = c.context;
-  if (c.head_width == 0) c.head_width = c.width / c.heads;
+  T5Options& own = c.own<T5Options>();
+  if (own.head_width == 0) own.head_width = c.width / c.heads;
   if (c.hidden == 0) c.hidden = 4 * c.width;
 }
 
 }  // namespace
+
+Fields fields_of(T5Options& options) {
+  return {
+      {"head_width", &options.head_width,
+       "t5: width of an attention head; 0 means width divided by heads"},
+      {"relative_buckets", &options.relative_buckets,
+       "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
+      {"relative_distance", &options.relative_distance,
+       "t5: distance from which on all are in one bucket"}};
+}
 
 Model make_t5(const ModelConfig& config, Device& device) {
   check_t5(config);
@@ -326,6 +339,13 @@ ModelInfo t5_info() {
           .epsilon = 1e-6,
           .activation = ModelActivation::relu,
           .complete = complete_t5,
+          .options = T5Options{},
+          .largest = {{"head_width", 1 << 20},
+                      {"relative_buckets", 1 << 20},
+                      {"relative_distance", 1 << 24}},
+          .places = {{"head_width", "positions"},
+                     {"relative_buckets", "hidden"},
+                     {"relative_distance", "hidden"}},
           .presets = t5_presets,
           .names = [](const Model& model, const ModelConfig&) { return t5_names(model); },
           .model_type = "t5",

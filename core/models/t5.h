@@ -5,6 +5,15 @@
 
 namespace ringside {
 
+/// Keys of [model] that only this kind has.
+struct T5Options {
+  std::int64_t head_width = 0;
+  std::int64_t relative_buckets = 32;
+  std::int64_t relative_distance = 128;
+};
+
+Fields fields_of(T5Options& options);
+
 /// The encoder-decoder of Raffel et al. 2020 (version 1.0): pre-norm blocks with RMS norms
 /// (`epsilon`, 1e-6) and linear layers without biases, an MLP with `activation` (relu), and
 /// attention that does not scale its scores but, within a sequence, adds a learned bias for each

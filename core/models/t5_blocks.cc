@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/models/model_defaults.h"
+#include "core/models/t5.h"
 #include "core/nn/cross_attention.h"
 #include "core/nn/decoder_layers.h"
 #include "core/nn/dropout.h"
@@ -23,14 +24,15 @@ Init deviating(std::int64_t a, std::int64_t b = 1) {
 
 CrossAttentionOptions attention_of(const ModelConfig& c, bool causal,
                                    std::shared_ptr<SharedBias> bias) {
+  const std::int64_t head_width = c.own<T5Options>().head_width;
   return {.width = c.width,
           .heads = c.heads,
-          .head_width = c.head_width,
+          .head_width = head_width,
           .causal = causal,
           .bias = std::move(bias),
-          .q = deviating(c.width, c.head_width),
+          .q = deviating(c.width, head_width),
           .kv = deviating(c.width),
-          .out = deviating(c.heads, c.head_width)};
+          .out = deviating(c.heads, head_width)};
 }
 
 // Each branch returns what it adds to the stream. In backward it returns the gradient of its input.
@@ -48,8 +50,8 @@ class SelfBranch {
       table_.emplace(unit, "attention.bias",
                      RelativeBiasOptions{.positions = positions,
                                          .heads = c.heads,
-                                         .buckets = c.relative_buckets,
-                                         .furthest = c.relative_distance,
+                                         .buckets = c.own<T5Options>().relative_buckets,
+                                         .furthest = c.own<T5Options>().relative_distance,
                                          .both_sides = !causal},
                      deviating(c.width));
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/models/llama.h"
 #include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
@@ -98,12 +99,12 @@ TEST_F(ModelFrom, TakesTheModelOfAFolderOrFile) {
     EXPECT_EQ(model.kind, "llama");
     EXPECT_EQ(model.layers, 3);
     EXPECT_EQ(model.heads, 6);
-    EXPECT_EQ(model.kv_heads, 2);
+    EXPECT_EQ(model.own<LlamaOptions>().kv_heads, 2);
     EXPECT_EQ(model.width, 48);
     EXPECT_EQ(model.hidden, 100);
     EXPECT_EQ(model.epsilon, 1e-6);
-    EXPECT_EQ(model.rope_base, 500000);
-    EXPECT_EQ(model.rope_factor, 1);
+    EXPECT_EQ(model.own<LlamaOptions>().rope_base, 500000);
+    EXPECT_EQ(model.own<LlamaOptions>().rope_factor, 1);
     EXPECT_EQ(model.vocabulary, 99);
     EXPECT_TRUE(model.tied);
     EXPECT_EQ(model.activation, ModelActivation::silu);

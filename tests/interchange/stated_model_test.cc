@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "core/models/llama.h"
 #include "core/models/model_defaults.h"
 #include "core/models/presets.h"
 #include "tests/interchange/file_bytes.h"
@@ -326,13 +327,13 @@ TEST_F(Metadata, OfEveryPresetIsThePreset) {
 
 TEST_F(Metadata, NamesEachKeyThatDiffers) {
   ModelConfig there{.kind = "llama", .heads = 2}, here{.kind = "llama", .heads = 4};
-  here.rope_base = 500000;
+  here.own<LlamaOptions>().rope_base = 500000;
   EXPECT_EQ(
       differences(there, here),
       "heads = 2 in w.safetensors, 4 here; kv_heads = 2 in w.safetensors, 4 here; rope_base = "
       "10000.0 in w.safetensors, 500000.0 here");
   here = there;
-  here.kv_heads = 2;  // as many as heads, said otherwise
+  here.own<LlamaOptions>().kv_heads = 2;  // as many as heads, said otherwise
   here.epsilon = 1e-5;
   here.activation = ModelActivation::silu;
   here.context = 7;

@@ -8,7 +8,9 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/write_values.h"
 #include "core/models/idefics3.h"
+#include "core/models/llama.h"
 #include "core/models/models.h"
+#include "core/models/t5.h"
 #include "core/num/random.h"
 #include "tests/interchange/file_bytes.h"
 #include "tests/support/temporary_folder.h"
@@ -41,7 +43,7 @@ ModelConfig llama(bool tied) {
   ModelConfig c = gpt_of(tied);
   c.kind = "llama";
   c.heads = 4;
-  c.kv_heads = 2;
+  c.own<LlamaOptions>().kv_heads = 2;
   c.hidden = 10;
   return c;
 }
@@ -66,7 +68,7 @@ ModelConfig bert_config() {
 ModelConfig t5_config() {
   ModelConfig c = gpt_of(false);
   c.kind = "t5";
-  c.head_width = 3;
+  c.own<T5Options>().head_width = 3;
   return c;
 }
 
@@ -561,13 +563,13 @@ TEST_F(Stated, SavedWeightsAreOfTheModelThatSavedThem) {
   EXPECT_EQ(refused(llama(false),
                     [](ModelConfig& c) {
                       c.heads = 2;
-                      c.kv_heads = 1;
+                      c.own<LlamaOptions>().kv_heads = 1;
                     }),
             "train.initial_weights: heads = 4 in " + path_ + ", 2 here; kv_heads = 2 in " + path_ +
                 ", 1 here" + advice);
-  EXPECT_EQ(refused(llama(true), [](ModelConfig& c) { c.rope_base = 500000; }),
+  EXPECT_EQ(refused(llama(true), [](ModelConfig& c) { c.own<LlamaOptions>().rope_base = 500000; }),
             "train.initial_weights: rope_base = 10000.0 in " + path_ + ", 500000.0 here" + advice);
-  EXPECT_EQ(refused(t5_config(), [](ModelConfig& c) { c.relative_distance = 64; }),
+  EXPECT_EQ(refused(t5_config(), [](ModelConfig& c) { c.own<T5Options>().relative_distance = 64; }),
             "train.initial_weights: relative_distance = 128 in " + path_ + ", 64 here" + advice);
   EXPECT_EQ(refused(gpt_of(true), [](ModelConfig& c) { c.epsilon = 1e-6; }),
             "train.initial_weights: epsilon = 1e-05 in " + path_ + ", 1e-06 here" + advice);

@@ -130,7 +130,7 @@ TEST(ActivationMemory, OfABlockOfBertIsThatOfGpt) {
 /// Fewer heads of keys and values, three matrices in the MLP, and no means.
 TEST(ActivationMemory, OfABlockOfLlamaFollowsItsHeadsAndItsHiddenElements) {
   ModelConfig config = config_of("llama");
-  config.kv_heads = 2;
+  config.own<LlamaOptions>().kv_heads = 2;
   config.hidden = 20;
   constexpr std::int64_t heads = s * b * (h + 2 * 2 * h / a), hidden = s * b * 20;
   const auto kept = Kept(config).of_block();
@@ -146,7 +146,7 @@ TEST(ActivationMemory, OfABlockOfLlamaFollowsItsHeadsAndItsHiddenElements) {
 /// values.
 TEST(ActivationMemory, OfABlockOfT5FollowsItsHeadsAndItsHiddenElements) {
   ModelConfig config = config_of("t5");
-  config.head_width = 5;
+  config.own<T5Options>().head_width = 5;
   config.hidden = 20;
   constexpr std::int64_t heads = s * b * a * 5, hidden = s * b * 20;
   EXPECT_THAT(Kept(config).of_block(),
@@ -177,7 +177,7 @@ TEST(ActivationMemory, OfABlockOfBertWhoseAttentionIsMadeAgainHasItsInputToo) {
 
 TEST(ActivationMemory, OfABlockOfLlamaWhoseAttentionIsMadeAgainFollowsItsHiddenElementsAlone) {
   ModelConfig config = config_of("llama");
-  config.kv_heads = 2;
+  config.own<LlamaOptions>().kv_heads = 2;
   config.hidden = 20;
   constexpr std::int64_t hidden = s * b * 20;
   EXPECT_THAT(Kept(config, attention).of_block(),
@@ -190,7 +190,7 @@ TEST(ActivationMemory, OfABlockOfLlamaWhoseAttentionIsMadeAgainFollowsItsHiddenE
 /// (LayerNorm::again), so the norm's output stays; the encoder's is there once.
 TEST(ActivationMemory, OfBlocksOfT5WhoseAttentionsAreMadeAgainFollowTheirHiddenElementsAlone) {
   ModelConfig config = config_of("t5");
-  config.head_width = 5;
+  config.own<T5Options>().head_width = 5;
   config.hidden = 20;
   constexpr std::int64_t hidden = s * b * 20;
   const Kept kept(config, attention);

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "core/models/idefics3.h"
+#include "core/models/llama.h"
 #include "core/models/models.h"
+#include "core/models/resnet.h"
+#include "core/models/t5.h"
 #include "tests/models/bound_model.h"
 
 namespace ringside {
@@ -36,7 +39,7 @@ inline std::vector<Case> cases() {
   };
   const auto idefics3 = [&](bool tied) {
     return of("idefics3", [&](ModelConfig& c) {
-      c.kv_heads = tied ? 0 : 1;
+      c.own<LlamaOptions>().kv_heads = tied ? 0 : 1;
       c.hidden = 6;
       c.tied = tied;
       c.image = 9;  // 4 x 4 patches, and a row and a column of pixels that fill none
@@ -62,9 +65,8 @@ inline std::vector<Case> cases() {
       {"llama", of("llama",
                    [](ModelConfig& c) {
                      c.heads = 4;
-                     c.kv_heads = 2;
+                     c.own<LlamaOptions>() = {.kv_heads = 2, .rope_factor = 8};
                      c.hidden = 12;
-                     c.rope_factor = 8;
                    })},
       {"tied_llama", of("llama",
                         [](ModelConfig& c) {
@@ -84,10 +86,9 @@ inline std::vector<Case> cases() {
                 [](ModelConfig& c) {
                   c.dropout = 0.3;
                   c.target_context = 4;
-                  c.head_width = 3;
+                  c.own<T5Options>() = {
+                      .head_width = 3, .relative_buckets = 8, .relative_distance = 5};
                   c.hidden = 12;
-                  c.relative_buckets = 8;
-                  c.relative_distance = 5;
                   c.activation = ModelActivation::gelu_tanh;
                 })},
       {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},
@@ -95,8 +96,8 @@ inline std::vector<Case> cases() {
       {"resnext_14_of_small_images",
        [&] {
          ModelConfig config = images("resnet", 14, StemShape::cifar, 10);
-         config.groups = 2;
-         config.group_width = 48;  // 3 channels where the stem has 4
+         // 3 channels where the stem has 4
+         config.own<ResnetOptions>() = {.groups = 2, .group_width = 48};
          return config;
        }()},
       {"vgg_11", images("vgg", 11, StemShape::cifar, 32)},

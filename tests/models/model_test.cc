@@ -1,8 +1,13 @@
 #include "core/models/model.h"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "tests/models/cases.h"
@@ -171,13 +176,13 @@ TEST(Models, TheLargestCanBeCounted) {
       *device);
   EXPECT_GT(idefics3.parameter_count(), std::int64_t{1} << 50);
   EXPECT_LT(idefics3.parameter_count(), std::int64_t{1} << 51);
-  const Model t5 = make_model({.kind = "t5",
-                               .layers = 16,
-                               .heads = 1 << 10,
-                               .width = 1 << 20,
-                               .head_width = 1 << 10,
-                               .hidden = 1 << 22,
-                               .vocabulary = 1 << 28},
+  const Model t5 = make_model(ModelConfig{.kind = "t5",
+                                          .layers = 16,
+                                          .heads = 1 << 10,
+                                          .width = 1 << 20,
+                                          .hidden = 1 << 22,
+                                          .vocabulary = 1 << 28}
+                                  .with(T5Options{.head_width = 1 << 10}),
                               *device);
   EXPECT_GT(t5.parameter_count(), std::int64_t{1} << 48);
   EXPECT_LT(t5.parameter_count(), std::int64_t{1} << 50);  // 2^59 with the most layers
@@ -194,9 +199,9 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "gpt", .dropout = 0.99999999}).find("model.dropout = 0.99999999"), 0u);
   EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
             "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");
-  EXPECT_EQ(message({.kind = "llama", .heads = 8, .kv_heads = 3}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama", .heads = 8}.with(LlamaOptions{.kv_heads = 3})),
             "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
-  EXPECT_EQ(message({.kind = "llama", .heads = 8, .kv_heads = -8}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama", .heads = 8}.with(LlamaOptions{.kv_heads = -8})),
             "model.kv_heads = -8 does not divide model.heads = 8; choose a divisor, or 0");
   EXPECT_EQ(message({.kind = "llama", .heads = 4, .width = 12}),
             "model.width / model.heads = 3 is odd, but rotary positions turn pairs of elements; "
@@ -205,21 +210,23 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.width / model.heads = 1024 is too large; it has to be 512 or less");
   EXPECT_EQ(message({.kind = "llama", .hidden = -1}),
             "model.hidden = -1 is too small; it has to be 1 or more, or 0");
-  EXPECT_EQ(message({.kind = "llama", .rope_base = 0.5}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama"}.with(LlamaOptions{.rope_base = 0.5})),
             "model.rope_base = 0.5 is out of range; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "llama", .rope_factor = std::nan("")}),
+  EXPECT_EQ(message(ModelConfig{.kind = "llama"}.with(LlamaOptions{.rope_factor = std::nan("")})),
             "model.rope_factor = nan is out of range; it has to be 1 or more");
   EXPECT_EQ(message({.kind = "t5", .heads = 3}),
             "model.heads = 3 does not divide model.width = 128; choose a divisor, or set "
             "model.head_width");
-  EXPECT_EQ(message({.kind = "t5", .heads = 3, .head_width = 2}), "nothing");
-  EXPECT_EQ(message({.kind = "t5", .heads = 1 << 11, .head_width = 1 << 10}),
-            "model.heads = 2048 heads of model.head_width = 1024 have more than 1048576 elements");
+  EXPECT_EQ(message(ModelConfig{.kind = "t5", .heads = 3}.with(T5Options{.head_width = 2})),
+            "nothing");
+  EXPECT_EQ(
+      message(ModelConfig{.kind = "t5", .heads = 1 << 11}.with(T5Options{.head_width = 1 << 10})),
+      "model.heads = 2048 heads of model.head_width = 1024 have more than 1048576 elements");
   EXPECT_EQ(message({.kind = "t5", .target_context = -1}),
             "model.target_context = -1 is too small; it has to be 1 or more, or 0");
-  EXPECT_EQ(message({.kind = "t5", .relative_buckets = 9}),
+  EXPECT_EQ(message(ModelConfig{.kind = "t5"}.with(T5Options{.relative_buckets = 9})),
             "model.relative_buckets = 9: choose an even number, 4 or more");
-  EXPECT_EQ(message({.kind = "t5", .relative_distance = 16}),
+  EXPECT_EQ(message(ModelConfig{.kind = "t5"}.with(T5Options{.relative_distance = 16})),
             "model.relative_distance = 16 is too small; it has to be more than half of "
             "model.relative_buckets = 32");
   EXPECT_EQ(message({.kind = "bert", .heads = 3}),
@@ -228,7 +235,7 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.masked = 9 is more than model.context = 8; lower it");
   EXPECT_EQ(message({.kind = "bert", .segments = 0}),
             "model.segments = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "idefics3", .heads = 8, .kv_heads = 3}),
+  EXPECT_EQ(message(ModelConfig{.kind = "idefics3", .heads = 8}.with(LlamaOptions{.kv_heads = 3})),
             "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
   EXPECT_EQ(message(ModelConfig{.kind = "idefics3"}.with(Idefics3Options{.patch = 0})),
             "model.patch = 0 is too small; it has to be 1 or more");
@@ -250,16 +257,18 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.layers = 20: choose 10, 14, 18, 34, 50, 101 or 152");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .channels = 0}),
             "model.channels = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "resnet", .layers = 50, .groups = 0}),
+  EXPECT_EQ(message(ModelConfig{.kind = "resnet", .layers = 50}.with(ResnetOptions{.groups = 0})),
             "model.groups = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "resnet", .layers = 18, .groups = 2}),
+  EXPECT_EQ(message(ModelConfig{.kind = "resnet", .layers = 18}.with(ResnetOptions{.groups = 2})),
             "model.groups and model.group_width are for bottlenecks, which model.layers = 18 has "
             "not; choose 14, 50, 101 or 152");
   EXPECT_EQ(
-      message({.kind = "resnet", .layers = 50, .filters = 4, .group_width = 4}),
+      message(ModelConfig{.kind = "resnet", .layers = 50, .filters = 4}.with(
+          ResnetOptions{.group_width = 4})),
       "model.filters = 4 and model.group_width = 4: their product has to be a multiple of 64");
   EXPECT_EQ(
-      message({.kind = "resnet", .layers = 50, .groups = 1 << 14, .group_width = 1 << 14}),
+      message(ModelConfig{.kind = "resnet", .layers = 50}.with(
+          ResnetOptions{.groups = 1 << 14, .group_width = 1 << 14})),
       "model.groups = 16384 groups of model.group_width = 16384 make up to 268435456 channels; "
       "there may be 262144 or less");
   EXPECT_EQ(message({.kind = "vgg", .layers = 18}), "model.layers = 18: choose 11, 13, 16 or 19");
@@ -274,10 +283,32 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.image = 74: nothing would be left behind Inception's last block; choose 75 or "
             "more");
   // Settings that a kind of model does not use may have any value.
-  EXPECT_EQ(message({.kind = "gpt", .kv_heads = 3, .masked = -1, .image = -1}), "nothing");
+  EXPECT_EQ(message(ModelConfig{.kind = "gpt", .masked = -1, .image = -1}.with(
+                LlamaOptions{.kv_heads = 3})),
+            "nothing");
   EXPECT_EQ(message({.kind = "llama", .positions = 7, .dropout = 0.1}), "nothing");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "nothing");
   EXPECT_EQ(message({.kind = "alexnet", .layers = 3, .image = 63, .filters = 1}), "nothing");
+}
+
+/// In files and lists, keys of one kind may stand among those that several kinds share.
+TEST(ModelKeys, OfOneKindStandAtTheirPlaces) {
+  ModelConfig config;
+  std::vector<std::string_view> names;
+  for (const Field& field : fields_of(config)) names.push_back(field.name);
+  const auto behind = [&](std::string_view name) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    return at >= names.end() - 1 ? "nothing" : at[1];
+  };
+  EXPECT_EQ(behind("positions"), "kv_heads");
+  EXPECT_EQ(behind("kv_heads"), "head_width") << "of the next kind at this place";
+  EXPECT_EQ(behind("rope_base"), "rope_factor");
+  EXPECT_EQ(behind("batch_norm_group"), "patch") << "no place, so at the end";
+  for (const ModelInfo& model : models())
+    for (const KeyPlace& place : model.places) {
+      EXPECT_THAT(names, ::testing::Contains(place.key));
+      EXPECT_THAT(names, ::testing::Contains(place.behind));
+    }
 }
 
 TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {

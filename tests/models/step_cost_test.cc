@@ -129,7 +129,7 @@ TEST(StepCost, OfSmolVlmIsThatOfItsWeights) {
 TEST(StepCost, OfT5IsThatOfItsWeights) {
   const ModelConfig config = find_preset("t5-3b").config;
   const auto of = [](std::int64_t value) { return static_cast<double>(value); };
-  const double matrix = of(config.width) * of(config.heads * config.head_width);
+  const double matrix = of(config.width) * of(config.heads * config.own<T5Options>().head_width);
   const double mlp = 2 * of(config.width) * of(config.hidden);
   const double source = of(config.context), target = of(config.target_context);
   const double blocks =

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/models/idefics3.h"
+#include "core/models/llama.h"
+#include "core/models/t5.h"
 #include "experiments/runner/report/verdict.h"
 #include "tests/schemes/conformance.h"
 
@@ -45,7 +47,7 @@ ExperimentConfig gpt_with_dropout() {
 ExperimentConfig tied_llama() {
   auto config = tiny("llama");
   config.model.heads = 4;
-  config.model.kv_heads = 2;
+  config.model.own<LlamaOptions>().kv_heads = 2;
   config.model.tied = true;
   return config;
 }
@@ -66,7 +68,7 @@ ExperimentConfig tiny_idefics3() {
 ExperimentConfig tiny_t5() {
   auto config = tiny("t5");
   config.model.target_context = 5;
-  config.model.head_width = 5;
+  config.model.own<T5Options>().head_width = 5;
   config.model.vocabulary = 30;
   config.model.dropout = 0.2;
   config.data.kind = "synthetic-pairs";

@@ -3,6 +3,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/timed_operations.h"
+#include "core/models/resnet.h"
 #include "core/observe/run_record.h"
 #include "core/plan/same_run.h"
 #include "experiments/tools/calibrate/calibrate.h"
@@ -148,14 +149,12 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
                                  s.batch, s.micro_batches, precision),
                          threads);
     for (const auto& s : images)
-      measure_training(all,
-                       plan_of({.kind = "resnet",
-                                .layers = s.layers,
-                                .filters = s.filters,
-                                .groups = s.groups,
-                                .group_width = s.group_width},
-                               s.batch, 1, precision),
-                       threads);
+      measure_training(
+          all,
+          plan_of(ModelConfig{.kind = "resnet", .layers = s.layers, .filters = s.filters}.with(
+                      ResnetOptions{.groups = s.groups, .group_width = s.group_width}),
+                  s.batch, 1, precision),
+          threads);
   }
   measure_flats(all, threads);
   const std::int64_t ranks = std::min(device.cores, site.slots);
