@@ -25,7 +25,7 @@ class Values {
     const auto [low_b, high_b] = std::minmax_element(b.begin(), b.end());
     if (*low_a <= *high_b && *low_b <= *high_a) return;
     // Figures that depend on the order of messages differ between any two runs.
-    const bool varies = a_.summary.promise == Promise::replayed;
+    const bool varies = a_.summary.plan.promise == Promise::replayed;
     if (varies && smallest_p(a.size(), b.size()) > largest_p(rule_.confidence)) return;
     const auto range = [&](double low, double high) {
       const std::string first = text(low), last = text(high);
@@ -74,8 +74,8 @@ class Values {
   }
   ValueDiff& begin(const std::string& what) {
     ValueDiff& one = out_.emplace_back();
-    one.label = a_.summary.label;
-    one.world = a_.summary.world;
+    one.label = a_.summary.label();
+    one.world = a_.summary.plan.world;
     one.what = what;
     return one;
   }

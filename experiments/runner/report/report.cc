@@ -146,25 +146,8 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
                            const std::vector<const RunRecord*>& counting) {
   const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
-  if (plan.cluster) {
-    out.simulated = true;
-    out.cluster = plan.cluster->name;
-    out.assumed = plan.cluster->assumed;
-  }
-  out.device = plan.device.kind;
-  out.shared_device = shares_device(plan);
-  out.experiment = plan.experiment;
-  out.label = plan.listing.label;
-  out.family = plan.listing.family;
-  out.swept = plan.listing.swept;
-  out.published = plan.listing.published;
-  out.scheme = plan.scheme;
-  out.purpose = plan.purpose;
-  out.promise = plan.promise;
-  out.computed = computes(plan);
-  out.world = plan.world;
-  out.processes = static_cast<int>(plan.ranks.size());
-  out.gpus = gpus(plan);
+  out.plan = plan;
+  out.plan.history.clear();
   out.repeats = static_cast<int>(one.repeats.size());
   for (const RunRecord* row : one.repeats)
     if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
@@ -208,7 +191,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   }
   if (good[0]->cores)
     out.cores = median(each(good, [](const RunRecord& row) { return row.cores.value_or(0); }));
-  if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
+  if (plan.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
   // The verdict is over all attempts: a disturbed run was slow, but its results count.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
@@ -296,10 +279,10 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
   for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows, counting);
     // A simulation without numerics is taken as the same run if its scheme promises that.
-    const bool same_run = summary.promise == Promise::same_run &&
+    const bool same_run = summary.plan.promise == Promise::same_run &&
                           summary.verdict.proof != Proof::different &&
-                          (summary.verdict.proof != Proof::not_shown || !summary.computed);
-    if (same_run && !summary.shared_device && summary.purpose != Purpose::reference) {
+                          (summary.verdict.proof != Proof::not_shown || !computes(summary.plan));
+    if (same_run && !shares_device(summary.plan) && summary.plan.purpose != Purpose::reference) {
       const Rates rates = rates_of(one);
       const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
       if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
@@ -310,8 +293,8 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
       if (const Case* all = baseline_of(one, cases, Purpose::all_cores))
         summary.of_all_cores = ratio(rates, rates_of(*all));
       // The case on all cores has more threads, but not more workers, so it has no efficiency.
-      if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
-        summary.efficiency = summary.speed_up.median / summary.world;
+      if (summary.speed_up.median >= 0 && summary.plan.purpose != Purpose::all_cores)
+        summary.efficiency = summary.speed_up.median / summary.plan.world;
     }
     out.push_back(std::move(summary));
   }

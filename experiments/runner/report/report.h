@@ -54,31 +54,15 @@ Fields fields_of(CasePrediction& prediction);
 /// over the repeats that finished. If a run was made several times, one attempt counts
 /// (experiments/runner/results/attempts.h).
 struct CaseSummary {
-  std::string experiment;
-  std::string label;           // "ddp", "single x2"
-  std::string family;          // the label without what a sweep sets
-  std::vector<Setting> swept;  // the settings of the sweep
-  std::string scheme;
-  Purpose purpose = Purpose::asked;
-  Promise promise = Promise::same_run;
-  bool computed = true;  // false: simulated without values, so there are no losses
-  int world = 1;
-  int processes = 1;  // number of ranks: the workers and the dedicated servers
+  RunPlan plan;  // of the repeat with the smallest seed, without `history`
   int repeats = 0, failed = 0;
-  std::string error;                    // cause of the first repeat that failed
-  std::string cluster;                  // name of the cluster of simulated runs
-  std::vector<sim::Assumed> assumed{};  // of that cluster
-  std::string device;                   // kind of the workers' device
-  /// Whether several ranks shared one device. Such a run shows what is computed, but says nothing
-  /// about speed.
-  bool shared_device = false;
+  std::string error;  // cause of the first repeat that failed
   /// The number of repeats without an undisturbed attempt, the disturbance of the worst of them,
   /// and the number of attempts that do not count.
   int disturbed = 0;
   std::string disturbance;
   int superseded = 0;
   std::optional<double> cores{};  // average number at work; nothing if simulated
-  int gpus = 0;
   double samples_per_s = 0;
   std::optional<double> tokens_per_s{};  // nothing for images
   double spread = 0;  // half of (largest - smallest) samples/s, divided by the median
@@ -111,9 +95,7 @@ struct CaseSummary {
   std::vector<std::string> lost_workers{};  // of all repeats
   MemorySummary memory;
   std::optional<CasePrediction> predicted{};
-  std::string prediction_failure;  // why nothing was predicted
-  std::vector<Published> published{};
-  bool simulated = false;                        // on a cluster of an experiment file
+  std::string prediction_failure;                // why nothing was predicted
   std::optional<StateBytes> state_by_formula{};  // nothing if all repeats failed
   double final_loss = 0;
   std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
@@ -124,6 +106,10 @@ struct CaseSummary {
   Utilization utilization{};
   CaseSetup setup{};
   Verdict verdict;
+
+  const std::string& label() const { return plan.listing.label; }
+  bool simulated() const { return plan.cluster.has_value(); }
+  bool finished() const { return failed < repeats; }  // at least one repeat
 };
 
 /// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`

@@ -43,30 +43,32 @@ ordered_json target_json(const CaseSummary& one) {
 }
 
 ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
+  const RunPlan& plan = one.plan;
   const Proof proof = one.verdict.proof;
   const bool compared = proof == Proof::to_rounding || proof == Proof::different;
   const bool per_worker = one.efficiency.has_value();
   ordered_json swept = ordered_json::object();
-  for (const Setting& setting : one.swept) swept[setting.key] = setting.value;
+  for (const Setting& setting : plan.listing.swept) swept[setting.key] = setting.value;
   ordered_json assumed = ordered_json::object();
-  for (const sim::Assumed& part : one.assumed) assumed[part.part] = part.keys;
+  if (plan.cluster)
+    for (const sim::Assumed& part : plan.cluster->assumed) assumed[part.part] = part.keys;
   ordered_json figures = ordered_json::array();
   for (const RunFigure& figure : one.figures) figures.push_back(to_json(figure));
   return {
-      {"scheme", one.scheme},
-      {"label", one.label},
-      {"family", one.family},
+      {"scheme", plan.scheme},
+      {"label", plan.listing.label},
+      {"family", plan.listing.family},
       {"swept", swept},
-      {"purpose", name_of(one.purpose)},
-      {"promise", name_of(one.promise)},
-      {"device", one.device},
-      {"shared_device", one.shared_device},
-      {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},
+      {"purpose", name_of(plan.purpose)},
+      {"promise", name_of(plan.promise)},
+      {"device", plan.device.kind},
+      {"shared_device", shares_device(plan)},
+      {"cluster", plan.cluster ? ordered_json(plan.cluster->name) : ordered_json()},
       {"assumed", assumed},
-      {"world", one.world},
-      {"processes", one.processes},
+      {"world", plan.world},
+      {"processes", plan.ranks.size()},
       {"cores", or_null(one.cores)},
-      {"gpus", one.gpus},
+      {"gpus", gpus(plan)},
       {"repeats", one.repeats},
       {"failed", one.failed},
       {"error", one.error},
@@ -81,7 +83,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"speed_up_of_other_batch", one.other_batch},
       {"efficiency", or_null(one.efficiency)},
       {"efficiency_interval",
-       per_worker ? interval_json(one.speed_up.interval, 1.0 / one.world) : ordered_json()},
+       per_worker ? interval_json(one.speed_up.interval, 1.0 / plan.world) : ordered_json()},
       {"of_all_cores", or_null(one.of_all_cores.median)},
       {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
       {"step_ms", one.step_ms},
@@ -111,7 +113,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"largest_difference", compared && std::isfinite(one.verdict.difference)
                                  ? ordered_json(one.verdict.difference)
                                  : ordered_json()},
-      {"setup", to_json(one.setup)}};
+      {"setup", setup_json(plan, one.setup)}};
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "differ only as much as rounding explains. DIFFERENT: another training run, so no speed-up. "
       "not shown: nothing to compare, for the cause that follows.\n";
   if (std::any_of(cases.begin(), cases.end(),
-                  [](const CaseSummary& one) { return one.promise != Promise::same_run; }))
+                  [](const CaseSummary& one) { return one.plan.promise != Promise::same_run; }))
     out +=
         "*: a scheme with an algorithm of its own. Its samples do not train the model as those of "
         "`single` do, so samples/s is no speed-up; compare such schemes by time to loss.\n";
@@ -128,8 +128,8 @@ std::string utilization_text(const std::vector<CaseSummary>& cases) {
     if (const auto& mfu = one.utilization.mfu; mfu && (!most || *mfu > *most->utilization.mfu))
       most = &one;
   if (most)
-    out += fmt::format("{} at world {}: {} (peak: {}); other cases likewise.\n", most->label,
-                       most->world, most->utilization.formula, most->utilization.peak->source);
+    out += fmt::format("{} at world {}: {} (peak: {}); other cases likewise.\n", most->label(),
+                       most->plan.world, most->utilization.formula, most->utilization.peak->source);
   return out;
 }
 
