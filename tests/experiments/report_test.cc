@@ -29,12 +29,12 @@ TEST(Report, FiguresAreMediansWithHalfTheRange) {
                                 made_up_row("single", 1, 1, 110, "a", {2, 1}),
                                 made_up_row("single", 1, 2, 100, "a", {2, 1})});
   ASSERT_EQ(cases.size(), 1u);
-  EXPECT_EQ(cases[0].repeats, 3);
+  EXPECT_EQ(cases[0].runs.repeats, 3);
   EXPECT_DOUBLE_EQ(cases[0].samples_per_s, 100);
   EXPECT_DOUBLE_EQ(cases[0].spread, 0.1);
   EXPECT_DOUBLE_EQ(cases[0].speed_up.median, 1);
   EXPECT_DOUBLE_EQ(cases[0].step_ms, 20);
-  EXPECT_DOUBLE_EQ(cases[0].final_loss, 1);
+  EXPECT_DOUBLE_EQ(cases[0].losses.final_loss, 1);
   EXPECT_EQ(cases[0].verdict.proof, Proof::reference);
 }
 
@@ -46,7 +46,7 @@ TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
   EXPECT_EQ(ddp.verdict.proof, Proof::identical_to_single);
   EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
   EXPECT_DOUBLE_EQ(ddp.efficiency.value_or(0), 0.9);
-  EXPECT_DOUBLE_EQ(ddp.bytes_sent_per_step, 2e6);
+  EXPECT_DOUBLE_EQ(ddp.bytes.sent, 2e6);
   EXPECT_EQ(ddp.memory.roles.at(0).rank, 0);
   EXPECT_EQ(ddp.memory.peak(), 2000000);
 }
@@ -387,7 +387,7 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
   ASSERT_EQ(cases.size(), 4u);
   const CaseSummary& single = find(cases, "single", 1);
   EXPECT_EQ(single.label(), "single");
-  EXPECT_EQ(single.repeats, 1);
+  EXPECT_EQ(single.runs.repeats, 1);
   EXPECT_DOUBLE_EQ(single.speed_up.median, 1);
   EXPECT_THAT(summary_text(cases), Not(HasSubstr("was not compared")));
 }
@@ -512,9 +512,9 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   auto cases = summarise(rows);
   const CaseSummary& quiet = find(cases, "ddp", 2);
   EXPECT_DOUBLE_EQ(quiet.speed_up.median, 1.8);
-  EXPECT_EQ(quiet.repeats, 2);
-  EXPECT_EQ(quiet.superseded, 1);
-  EXPECT_EQ(quiet.disturbed, 0);
+  EXPECT_EQ(quiet.runs.repeats, 2);
+  EXPECT_EQ(quiet.runs.superseded, 1);
+  EXPECT_EQ(quiet.runs.disturbed, 0);
   EXPECT_THAT(summary_text(cases), HasSubstr("Attempts that do not count: 1."));
   // If no attempt was quiet, the table says what disturbed the best attempt.
   rows.pop_back();
@@ -661,7 +661,7 @@ TEST(Report, FailedRunsStayWithTheirReason) {
   auto cases = summarise({single, bad});
   EXPECT_THAT(summary_text(cases), HasSubstr("FAILED: rank 1 / was killed by signal 9"));
   cases = summarise({single, bad, good});
-  EXPECT_EQ(find(cases, "ddp", 2).failed, 1);
+  EXPECT_EQ(find(cases, "ddp", 2).runs.failed, 1);
   EXPECT_DOUBLE_EQ(find(cases, "ddp", 2).speed_up.median, 1.8);
   EXPECT_THAT(summary_text(cases),
               HasSubstr("bit-identical to single; 1 of 2 repeats FAILED: rank 1"));

@@ -368,7 +368,7 @@ TEST_F(Results, ResumingWithOtherSchemesKeepsCasesWholeAndInTheNewOrder) {
   std::vector<std::string> lines;
   for (const CaseSummary& one : summarise(rows)) {
     lines.push_back(fmt::format("{} w{}", one.label(), one.plan.world));
-    EXPECT_EQ(one.repeats, one.plan.scheme == "dp" ? 1 : 2) << lines.back();
+    EXPECT_EQ(one.runs.repeats, one.plan.scheme == "dp" ? 1 : 2) << lines.back();
   }
   EXPECT_THAT(lines, ::testing::ElementsAre("single w1", "fsdp w1", "fsdp w2", "ddp w1", "ddp w2",
                                             "dp w1", "dp w2"));

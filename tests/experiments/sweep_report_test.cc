@@ -21,7 +21,7 @@ CaseSummary swept(const std::string& family, double rate, std::vector<Setting> s
   one.plan.listing.family = family;
   one.plan.listing.label = family;
   one.plan.world = 8;
-  one.repeats = 1;
+  one.runs.repeats = 1;
   one.samples_per_s = rate;
   one.plan.listing.swept = std::move(swept);
   return one;
@@ -113,7 +113,7 @@ TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {
   for (CaseSummary& one : cases) one.plan.cluster.reset();
   EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("Fastest"))) << "one repeat has no interval";
   for (CaseSummary& one : cases) {
-    one.repeats = 3;
+    one.runs.repeats = 3;
     one.spread = 0.1;
   }
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp from 10 on."));
@@ -133,7 +133,7 @@ TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {
 
 TEST(Sweeps, AFailedCaseHasNoFigure) {
   auto cases = of_networks();
-  cases[5].failed = 1;
+  cases[5].runs.failed = 1;
   const auto tables = sweep_of(cases);
   EXPECT_LT(tables[0].lines[1].samples_per_s[2], 0);
   EXPECT_THAT(fastest_of(tables[0]), ElementsAre(0, 1, 0));

@@ -61,7 +61,7 @@ SpeedDiff compare_speed(const ComparedLine& a, const Lines& all_a, const Compare
   out.label = a.summary.label();
   out.world = a.summary.plan.world;
   out.simulated = a.summary.simulated() && b.summary.simulated();
-  out.disturbed = a.summary.disturbed + b.summary.disturbed;
+  out.disturbed = a.summary.runs.disturbed + b.summary.runs.disturbed;
   const Rates rates_a = rates_of(a), rates_b = rates_of(b);
   const ComparedLine *single_a = baseline_of(a, all_a), *single_b = baseline_of(b, all_b);
   if (!out.simulated && single_a && single_b &&

@@ -52,11 +52,11 @@ class Values {
   void add_failures() {
     const CaseSummary &a = a_.summary, &b = b_.summary;
     const auto share = [](const CaseSummary& one) {
-      return static_cast<double>(one.failed) / one.repeats;
+      return static_cast<double>(one.runs.failed) / one.runs.repeats;
     };
     if (share(a) == share(b)) return;
     const auto text = [](const CaseSummary& one) {
-      return fmt::format("{} of {}", one.repeats - one.failed, one.repeats);
+      return fmt::format("{} of {}", one.runs.finished(), one.runs.repeats);
     };
     ValueDiff& one = begin("finished repeats");
     one.a = text(a);

@@ -122,7 +122,7 @@ PublishedFigure figure_of(const Published& published, const CaseSummary& one,
                          .published = published.value,
                          .fitted = published.fitted,
                          .simulated = one.simulated(),
-                         .error = one.error,
+                         .error = one.runs.error,
                          .contradiction = published.contradiction};
   if (one.simulated()) figure.assumed = {one.plan.cluster->name, one.plan.cluster->assumed};
   if (one.finished()) put_here(figure, published, one, cases);

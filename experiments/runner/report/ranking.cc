@@ -27,7 +27,7 @@ std::optional<Interval> interval_of_speed_up(const CaseSummary& one) {
 std::optional<Interval> interval_of_rate(const CaseSummary& one) {
   const double rate = one.samples_per_s;
   if (!one.simulated()) {
-    if (one.repeats - one.failed < 2) return {};
+    if (one.runs.finished() < 2) return {};
     return Interval{rate * (1 - one.spread), rate * (1 + one.spread)};
   }
   return one.simulated_ms ? as_simulated(one, rate) : Interval{rate, rate};

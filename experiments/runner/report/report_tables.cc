@@ -25,7 +25,7 @@ bool own_algorithm(const CaseSummary& one) { return one.plan.promise != Promise:
 /// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A
 /// note below the table names the disturbances.
 std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
-  if (!one.finished()) return "FAILED: " + cell(one.error);
+  if (!one.finished()) return "FAILED: " + cell(one.runs.error);
   const Proof proof = one.verdict.proof;
   std::string out(name_of(proof));
   const double difference = one.verdict.difference;
@@ -35,10 +35,11 @@ std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
     out += fmt::format(" ({:.0e})", difference);
   if (mark_simulated && one.simulated()) out += "; SIMULATED";
   if (shares_device(one.plan)) out += "; shared GPU: not a performance figure";
-  if (one.failed > 0)
-    out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
-  if (one.disturbed > 0)
-    out += fmt::format("; {} of {} repeats disturbed", one.disturbed, one.repeats);
+  if (one.runs.failed > 0)
+    out += fmt::format("; {} of {} repeats FAILED: {}", one.runs.failed, one.runs.repeats,
+                       cell(one.runs.error));
+  if (one.runs.disturbed > 0)
+    out += fmt::format("; {} of {} repeats disturbed", one.runs.disturbed, one.runs.repeats);
   return out;
 }
 
@@ -126,12 +127,12 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
             one.predicted ? prediction_cell(one.predicted->step_ms, 1, one.predicted->step_ms_error)
                           : "-");
       if (intervals) line.push_back(interval_cell(one.simulated_ms));
-      line.insert(line.end(), {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
-                               milliseconds(one.time_ms.optimizer), milliseconds(one.time_ms.other),
-                               fmt::format("{}{}", one.bytes_computed ? "~" : "",
-                                           megabytes(one.bytes_sent_per_step)),
-                               megabytes(one.bytes_minimum_per_step), peak_cell(one.memory.peak()),
-                               computes(one.plan) ? fmt::format("{:.4f}", one.final_loss) : "-"});
+      line.insert(line.end(),
+                  {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
+                   milliseconds(one.time_ms.optimizer), milliseconds(one.time_ms.other),
+                   fmt::format("{}{}", one.bytes.computed ? "~" : "", megabytes(one.bytes.sent)),
+                   megabytes(one.bytes.minimum), peak_cell(one.memory.peak()),
+                   computes(one.plan) ? fmt::format("{:.4f}", one.losses.final_loss) : "-"});
     }
     line.push_back(verdict_cell(one, some_measured));
     lines.push_back(std::move(line));
@@ -142,7 +143,7 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
 std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"figures of schemes", "world", "figure", "unit", "mean", "max"}};
   for (const CaseSummary& one : cases)
-    for (const RunFigure& figure : one.figures)
+    for (const RunFigure& figure : one.reports.figures)
       lines.push_back({one.label(), std::to_string(one.plan.world), figure.name, figure.unit,
                        fmt::format("{:.4g}", figure.mean), fmt::format("{:.4g}", figure.max)});
   return lines.size() > 1 ? lines : std::vector<TableLine>{};

@@ -73,8 +73,8 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         "speed-ups are per sample, and do not say how soon the same loss is reached.\n";
   int superseded = 0, disturbed = 0;
   for (const CaseSummary& one : cases) {
-    superseded += one.superseded;
-    disturbed += one.disturbed;
+    superseded += one.runs.superseded;
+    disturbed += one.runs.disturbed;
   }
   if (superseded > 0 || disturbed > 0)
     out += fmt::format(
@@ -83,11 +83,11 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         "whose figures are doubtful: {}.\n",
         superseded, disturbed);
   for (const CaseSummary& one : cases)
-    if (one.disturbed > 0)
+    if (one.runs.disturbed > 0)
       out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label(), one.plan.world,
-                         one.disturbance);
+                         one.runs.disturbance);
   for (const CaseSummary& one : cases)
-    for (const std::string& how : one.lost_workers)
+    for (const std::string& how : one.reports.lost_workers)
       out += fmt::format("Lost: {} at world {} went on although {}.\n", one.label(), one.plan.world,
                          how);
   for (const CaseSummary& one : cases)

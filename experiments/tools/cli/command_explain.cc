@@ -71,7 +71,7 @@ std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArgum
   for (const runner::CaseSummary& one : explain::failed_cases(rows))
     if ((arguments.case_label.empty() || one.label() == arguments.case_label) &&
         (arguments.only_world == 0 || one.plan.world == arguments.only_world))
-      out += fmt::format("{}, world {}\nFAILED: {}\n", one.label(), one.plan.world, one.error);
+      out += fmt::format("{}, world {}\nFAILED: {}\n", one.label(), one.plan.world, one.runs.error);
   return out;
 }
 

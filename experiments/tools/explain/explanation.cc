@@ -146,8 +146,7 @@ nlohmann::ordered_json explanation_json(const Explanation& explanation) {
 
 Bounds bounds_of(const Evidence& e, const std::vector<Evidence>& all) {
   const RunPlan& plan = e.plan();
-  Bounds out{.sent_bytes = e.summary.bytes_sent_per_step,
-             .least_bytes = e.summary.bytes_minimum_per_step};
+  Bounds out{.sent_bytes = e.summary.bytes.sent, .least_bytes = e.summary.bytes.minimum};
   if (const auto gbs = link_gbs(plan); gbs && out.least_bytes > 0) {
     out.link_gbs = *gbs;
     out.link_ms = out.least_bytes / *gbs / 1e6;
