@@ -82,7 +82,7 @@ TEST(LossCurves, AreThoseOfTheFirstRepeatOfTheSmallestSeed) {
   other.plan.id += "-s3";
   const auto cases = summarise({repeat, other, first});
   ASSERT_THAT(cases, SizeIs(1));
-  EXPECT_THAT(cases[0].loss_curve->loss, ElementsAre(5));
+  EXPECT_THAT(cases[0].losses.curve->loss, ElementsAre(5));
   const auto json = summary_json("trial", cases);
   EXPECT_EQ(json["cases"][0]["loss_curve"]["loss"], nlohmann::ordered_json({5.0}));
   EXPECT_TRUE(json["cases"][0]["held_out_curve"].is_null());

@@ -206,7 +206,7 @@ TEST(ExplainCauses, MoreBytesThanNeededBeyondWhatPaddingMakes) {
       .step = 30, .compute = 20, .communication = 10, .exposed = 10};
   const auto found = [&](double times) {
     Staged staged = row_evidence("ddp", 2, parts);
-    staged.evidence.summary.bytes_sent_per_step = times * 1e6;
+    staged.evidence.summary.bytes.sent = times * 1e6;
     return causes_found(staged.evidence);
   };
   EXPECT_THAT(found(1.5), ::testing::Contains("more bytes than needed"));

@@ -35,18 +35,17 @@ std::set<std::string> headings_of(const std::string& text) {
 /// A case that has a value for every column and a line in every table.
 CaseSummary case_with_everything() {
   CaseSummary one;
-  one.label = one.family = one.scheme = "ps";
-  one.repeats = 5;
-  one.cluster = "cluster";
-  one.simulated = true;
+  one.plan.listing.label = one.plan.listing.family = one.plan.scheme = "ps";
+  one.runs.repeats = 5;
+  one.plan.cluster.emplace().name = "cluster";
   one.cores = 1.5;
   one.of_all_cores = {0.9, Interval{0.8, 1}};
   one.speed_up = {1.8, Interval{1.7, 1.9}};
   one.simulated_ms = Interval{90, 110};
   one.predicted = {.step_ms = 100, .memory_peak = 100};
-  one.figures = {{"distance", "L2", 1, 2}};
-  one.staleness = RunStaleness{};
-  one.held_out = Evaluation{};
+  one.reports.figures = {{"distance", "L2", 1, 2}};
+  one.reports.staleness = RunStaleness{};
+  one.losses.held_out = Evaluation{};
   one.time_to_loss = TimeToLoss{};
   RoleMemory role;
   role.role = "worker";
@@ -56,13 +55,13 @@ CaseSummary case_with_everything() {
   one.memory.roles = {role};
   Published published;
   published.value = 100;
-  one.published = {published};
+  one.plan.listing.published = {published};
   return one;
 }
 
 TEST(Glossary, HasEveryHeadingOfTheTables) {
   CaseSummary on_gpus = case_with_everything();
-  on_gpus.gpus = 2;
+  on_gpus.plan.ranks = {{.rank = 0, .ordinal = 0}, {.rank = 1, .ordinal = 1}};
   Diff diff;
   diff.speeds = {{}};
   diff.values = {{}};

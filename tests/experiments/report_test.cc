@@ -20,7 +20,7 @@ using ::testing::Not;
 const CaseSummary& find(const std::vector<CaseSummary>& cases, const std::string& label,
                         int world) {
   for (const CaseSummary& one : cases)
-    if (one.label == label && one.world == world) return one;
+    if (one.label() == label && one.plan.world == world) return one;
   throw std::runtime_error("no case " + label);
 }
 
@@ -29,24 +29,24 @@ TEST(Report, FiguresAreMediansWithHalfTheRange) {
                                 made_up_row("single", 1, 1, 110, "a", {2, 1}),
                                 made_up_row("single", 1, 2, 100, "a", {2, 1})});
   ASSERT_EQ(cases.size(), 1u);
-  EXPECT_EQ(cases[0].repeats, 3);
+  EXPECT_EQ(cases[0].runs.repeats, 3);
   EXPECT_DOUBLE_EQ(cases[0].samples_per_s, 100);
   EXPECT_DOUBLE_EQ(cases[0].spread, 0.1);
   EXPECT_DOUBLE_EQ(cases[0].speed_up.median, 1);
   EXPECT_DOUBLE_EQ(cases[0].step_ms, 20);
-  EXPECT_DOUBLE_EQ(cases[0].final_loss, 1);
+  EXPECT_DOUBLE_EQ(cases[0].losses.final_loss, 1);
   EXPECT_EQ(cases[0].verdict.proof, Proof::reference);
 }
 
 TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
   const auto cases = summarise(
       {made_up_row("ddp", 2, 0, 180, "a", {2, 1}), made_up_row("single", 1, 0, 100, "a", {2, 1})});
-  EXPECT_EQ(cases[0].label, "single");  // stands first, whenever it ran
+  EXPECT_EQ(cases[0].label(), "single");  // stands first, whenever it ran
   const CaseSummary& ddp = find(cases, "ddp", 2);
   EXPECT_EQ(ddp.verdict.proof, Proof::identical_to_single);
   EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
   EXPECT_DOUBLE_EQ(ddp.efficiency.value_or(0), 0.9);
-  EXPECT_DOUBLE_EQ(ddp.bytes_sent_per_step, 2e6);
+  EXPECT_DOUBLE_EQ(ddp.bytes.sent, 2e6);
   EXPECT_EQ(ddp.memory.roles.at(0).rank, 0);
   EXPECT_EQ(ddp.memory.peak(), 2000000);
 }
@@ -188,7 +188,7 @@ TEST(Report, RunsThatShareADeviceAreMarkedAndHaveNoSpeedUp) {
   RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   single.plan.device.kind = "cuda";
   const auto cases = summarise({single, shared});
-  EXPECT_TRUE(cases[1].shared_device);
+  EXPECT_TRUE(shares_device(cases[1].plan));
   EXPECT_EQ(cases[1].verdict.proof,
             Proof::to_rounding);  // a GPU's sums have orders of their own
   EXPECT_LT(cases[1].speed_up.median, 0);
@@ -337,8 +337,8 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   ASSERT_EQ(grouped.plan.listing.label, "single x2");
   grouped.parameter_hashes = {"grouped"};
   auto cases = summarise({grouped, plain, ddp});
-  EXPECT_EQ(cases[0].label, "single");
-  EXPECT_EQ(cases[1].label, "single x2");
+  EXPECT_EQ(cases[0].label(), "single");
+  EXPECT_EQ(cases[1].label(), "single x2");
   EXPECT_EQ(find(cases, "ddp", 2).verdict.proof, Proof::identical_to_single);
   // Without that reference, only the losses are compared, with those of any other `single`.
   cases = summarise({plain, ddp});
@@ -361,7 +361,7 @@ TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
   ASSERT_EQ(reference.plan.purpose, Purpose::reference);
   const RunRecord ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   const auto cases = summarise({reference, ddp});
-  for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up.median, 0) << one.label;
+  for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up.median, 0) << one.label();
   EXPECT_EQ(find(cases, "ddp", 2).verdict.proof, Proof::identical_to_single);
   EXPECT_THAT(summary_text(cases), HasSubstr("`single` was not compared"));
   const RunRecord asked = made_up_row("single", 1, 0, 100, "a", {2, 1});
@@ -386,8 +386,8 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
   const auto cases = summarise(rows);
   ASSERT_EQ(cases.size(), 4u);
   const CaseSummary& single = find(cases, "single", 1);
-  EXPECT_EQ(single.label, "single");
-  EXPECT_EQ(single.repeats, 1);
+  EXPECT_EQ(single.label(), "single");
+  EXPECT_EQ(single.runs.repeats, 1);
   EXPECT_DOUBLE_EQ(single.speed_up.median, 1);
   EXPECT_THAT(summary_text(cases), Not(HasSubstr("was not compared")));
 }
@@ -512,9 +512,9 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   auto cases = summarise(rows);
   const CaseSummary& quiet = find(cases, "ddp", 2);
   EXPECT_DOUBLE_EQ(quiet.speed_up.median, 1.8);
-  EXPECT_EQ(quiet.repeats, 2);
-  EXPECT_EQ(quiet.superseded, 1);
-  EXPECT_EQ(quiet.disturbed, 0);
+  EXPECT_EQ(quiet.runs.repeats, 2);
+  EXPECT_EQ(quiet.runs.superseded, 1);
+  EXPECT_EQ(quiet.runs.disturbed, 0);
   EXPECT_THAT(summary_text(cases), HasSubstr("Attempts that do not count: 1."));
   // If no attempt was quiet, the table says what disturbed the best attempt.
   rows.pop_back();
@@ -661,7 +661,7 @@ TEST(Report, FailedRunsStayWithTheirReason) {
   auto cases = summarise({single, bad});
   EXPECT_THAT(summary_text(cases), HasSubstr("FAILED: rank 1 / was killed by signal 9"));
   cases = summarise({single, bad, good});
-  EXPECT_EQ(find(cases, "ddp", 2).failed, 1);
+  EXPECT_EQ(find(cases, "ddp", 2).runs.failed, 1);
   EXPECT_DOUBLE_EQ(find(cases, "ddp", 2).speed_up.median, 1.8);
   EXPECT_THAT(summary_text(cases),
               HasSubstr("bit-identical to single; 1 of 2 repeats FAILED: rank 1"));

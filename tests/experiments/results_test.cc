@@ -367,8 +367,8 @@ TEST_F(Results, ResumingWithOtherSchemesKeepsCasesWholeAndInTheNewOrder) {
   for (const RunRecord& made : rows_of(remaining_runs(runs, rows, 1))) rows.push_back(made);
   std::vector<std::string> lines;
   for (const CaseSummary& one : summarise(rows)) {
-    lines.push_back(fmt::format("{} w{}", one.label, one.world));
-    EXPECT_EQ(one.repeats, one.scheme == "dp" ? 1 : 2) << lines.back();
+    lines.push_back(fmt::format("{} w{}", one.label(), one.plan.world));
+    EXPECT_EQ(one.runs.repeats, one.plan.scheme == "dp" ? 1 : 2) << lines.back();
   }
   EXPECT_THAT(lines, ::testing::ElementsAre("single w1", "fsdp w1", "fsdp w2", "ddp w1", "ddp w2",
                                             "dp w1", "dp w2"));

@@ -17,13 +17,13 @@ using ::testing::Not;
 /// A case of a simulated cluster that states no errors, so that its figures are exact.
 CaseSummary swept(const std::string& family, double rate, std::vector<Setting> swept) {
   CaseSummary one;
-  one.cluster = "exact";
-  one.family = family;
-  one.label = family;
-  one.world = 8;
-  one.repeats = 1;
+  one.plan.cluster.emplace().name = "exact";
+  one.plan.listing.family = family;
+  one.plan.listing.label = family;
+  one.plan.world = 8;
+  one.runs.repeats = 1;
   one.samples_per_s = rate;
-  one.swept = std::move(swept);
+  one.plan.listing.swept = std::move(swept);
   return one;
 }
 
@@ -63,8 +63,8 @@ TEST(Sweeps, HaveSingleBesideEveryWorld) {
   auto cases = of_networks();
   for (const char* rate : {"1", "10", "100"}) {
     cases.push_back(swept("single", 12, {{"sim.network_gbit_s", rate}}));
-    cases.back().scheme = "single";
-    cases.back().world = 1;
+    cases.back().plan.scheme = "single";
+    cases.back().plan.world = 1;
   }
   const auto tables = sweep_of(cases);
   ASSERT_EQ(tables.size(), 1u);
@@ -75,14 +75,14 @@ TEST(Sweeps, HaveSingleBesideEveryWorld) {
 TEST(Sweeps, RankNeitherOwnAlgorithmsNorOtherTrainingRuns) {
   auto cases = of_networks();
   for (CaseSummary& one : cases)
-    if (one.family == "ddp") one.promise = Promise::own_algorithm;
+    if (one.plan.listing.family == "ddp") one.plan.promise = Promise::own_algorithm;
   EXPECT_THAT(fastest_of(sweep_of(cases)[0]), ElementsAre(0, 0, 0));
   EXPECT_THAT(sweep_tables(cases), HasSubstr("80.0*"));
   cases = of_networks();
   cases[5].verdict.proof = Proof::different;
   EXPECT_THAT(fastest_of(sweep_of(cases)[0]), ElementsAre(0, 1, 0));
   cases[5].verdict.proof = Proof::not_shown;
-  cases[5].shared_device = true;
+  cases[5].plan.ranks = {{.rank = 0, .ordinal = 0}, {.rank = 1, .ordinal = 0}};
   EXPECT_THAT(fastest_of(sweep_of(cases)[0]), ElementsAre(0, 1, 0));
 }
 
@@ -110,10 +110,10 @@ TEST(Sweeps, NameNoFastestWhereIntervalsOverlap) {
 TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {
   auto cases = of_networks();
   cases.push_back(swept("ps", 1, {}));
-  for (CaseSummary& one : cases) one.cluster.clear();
+  for (CaseSummary& one : cases) one.plan.cluster.reset();
   EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("Fastest"))) << "one repeat has no interval";
   for (CaseSummary& one : cases) {
-    one.repeats = 3;
+    one.runs.repeats = 3;
     one.spread = 0.1;
   }
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp from 10 on."));
@@ -133,7 +133,7 @@ TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {
 
 TEST(Sweeps, AFailedCaseHasNoFigure) {
   auto cases = of_networks();
-  cases[5].failed = 1;
+  cases[5].runs.failed = 1;
   const auto tables = sweep_of(cases);
   EXPECT_LT(tables[0].lines[1].samples_per_s[2], 0);
   EXPECT_THAT(fastest_of(tables[0]), ElementsAre(0, 1, 0));
@@ -144,7 +144,7 @@ TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheOther) {
   std::vector<CaseSummary> cases;
   for (const char* precision : {"fp32", "bf16"})
     for (CaseSummary one : of_networks()) {
-      one.swept.push_back({"train.precision", precision});
+      one.plan.listing.swept.push_back({"train.precision", precision});
       cases.push_back(one);
     }
   const auto tables = sweep_of(cases);
@@ -181,7 +181,7 @@ TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(6, 6));
   EXPECT_THAT(fastest_of(tables[0]), ElementsAre(1, 0));
-  cases[0].purpose = cases[1].purpose = Purpose::reference;
+  cases[0].plan.purpose = cases[1].plan.purpose = Purpose::reference;
   EXPECT_THAT(sweep_of(cases), IsEmpty()) << "references do not count";
 }
 

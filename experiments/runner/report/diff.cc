@@ -14,7 +14,7 @@ std::vector<std::string> names_missing(const Lines& of, const Lines& in) {
   for (const auto& [name, line] : of)
     if (std::none_of(in.begin(), in.end(),
                      [&wanted = name](const auto& other) { return other.first == wanted; }))
-      out.push_back(case_name(line.summary.label, line.summary.world));
+      out.push_back(case_name(line.summary.label(), line.summary.plan.world));
   return out;
 }
 

@@ -11,8 +11,8 @@ static LineName name_of_line(const RunPlan& plan) {
 Lines lines_of(const SavedResults& results) {
   Lines out;
   for (CaseSummary& summary : summarise(results.rows)) {
-    if (summary.purpose == Purpose::reference) continue;
-    LineName name{summary.label, summary.world, summary.purpose};
+    if (summary.plan.purpose == Purpose::reference) continue;
+    LineName name{summary.label(), summary.plan.world, summary.plan.purpose};
     out.push_back({std::move(name), {std::move(summary), {}}});
   }
   for (const RunRecord* row : rows_that_count(results.rows)) {

@@ -26,8 +26,8 @@ const ComparedLine* baseline_of(const ComparedLine& line, const Lines& all) {
   const ComparedLine* only = nullptr;
   int singles = 0;
   for (const auto& [name, other] : all) {
-    if (other.summary.scheme != reference_scheme || other.summary.purpose != Purpose::asked ||
-        other.finished.empty())
+    if (other.summary.plan.scheme != reference_scheme ||
+        other.summary.plan.purpose != Purpose::asked || other.finished.empty())
       continue;
     if (line.summary.baseline >= 0) {
       if (other.finished[0]->plan.listing.line == line.summary.baseline)
@@ -59,18 +59,18 @@ std::vector<double> figures_of(const Rates& rates, const Rates* by) {
 SpeedDiff compare_speed(const ComparedLine& a, const Lines& all_a, const ComparedLine& b,
                         const Lines& all_b, const DiffRule& rule) {
   SpeedDiff out;
-  out.label = a.summary.label;
-  out.world = a.summary.world;
-  out.simulated = a.summary.simulated && b.summary.simulated;
-  out.disturbed = a.summary.disturbed + b.summary.disturbed;
+  out.label = a.summary.label();
+  out.world = a.summary.plan.world;
+  out.simulated = a.summary.simulated() && b.summary.simulated();
+  out.disturbed = a.summary.runs.disturbed + b.summary.runs.disturbed;
   const Rates rates_a = rates_of(a), rates_b = rates_of(b);
   const ComparedLine *single_a = baseline_of(a, all_a), *single_b = baseline_of(b, all_b);
   if (!out.simulated && single_a && single_b &&
-      single_a->summary.label == single_b->summary.label) {
+      single_a->summary.label() == single_b->summary.label()) {
     const Rates by_a = rates_of(*single_a), by_b = rates_of(*single_b);
     out.a = figures_of(rates_a, &by_a);
     out.b = figures_of(rates_b, &by_b);
-    out.relative_to = single_a->summary.label;
+    out.relative_to = single_a->summary.label();
   }
   if (out.a.empty() || out.b.empty()) {
     out.relative_to.clear();
@@ -79,7 +79,8 @@ SpeedDiff compare_speed(const ComparedLine& a, const Lines& all_a, const Compare
   }
   out.median_a = median(out.a);
   out.median_b = median(out.b);
-  if (out.a.empty() || out.b.empty() || a.summary.shared_device || b.summary.shared_device) {
+  if (out.a.empty() || out.b.empty() || shares_device(a.summary.plan) ||
+      shares_device(b.summary.plan)) {
     out.outcome = SpeedChange::not_compared;
     return out;
   }

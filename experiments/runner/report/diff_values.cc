@@ -25,7 +25,7 @@ class Values {
     const auto [low_b, high_b] = std::minmax_element(b.begin(), b.end());
     if (*low_a <= *high_b && *low_b <= *high_a) return;
     // Figures that depend on the order of messages differ between any two runs.
-    const bool varies = a_.summary.promise == Promise::replayed;
+    const bool varies = a_.summary.plan.promise == Promise::replayed;
     if (varies && smallest_p(a.size(), b.size()) > largest_p(rule_.confidence)) return;
     const auto range = [&](double low, double high) {
       const std::string first = text(low), last = text(high);
@@ -52,11 +52,11 @@ class Values {
   void add_failures() {
     const CaseSummary &a = a_.summary, &b = b_.summary;
     const auto share = [](const CaseSummary& one) {
-      return static_cast<double>(one.failed) / one.repeats;
+      return static_cast<double>(one.runs.failed) / one.runs.repeats;
     };
     if (share(a) == share(b)) return;
     const auto text = [](const CaseSummary& one) {
-      return fmt::format("{} of {}", one.repeats - one.failed, one.repeats);
+      return fmt::format("{} of {}", one.runs.finished(), one.runs.repeats);
     };
     ValueDiff& one = begin("finished repeats");
     one.a = text(a);
@@ -74,8 +74,8 @@ class Values {
   }
   ValueDiff& begin(const std::string& what) {
     ValueDiff& one = out_.emplace_back();
-    one.label = a_.summary.label;
-    one.world = a_.summary.world;
+    one.label = a_.summary.label();
+    one.world = a_.summary.plan.world;
     one.what = what;
     return one;
   }

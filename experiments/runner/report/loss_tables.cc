@@ -32,12 +32,12 @@ std::vector<TableLine> evaluation_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {
       {"held out", "world", "loss", "perplexity", "accuracy", "after step"}};
   for (const CaseSummary& one : cases)
-    if (one.held_out)
-      lines.push_back({one.label, std::to_string(one.world),
-                       fmt::format("{:.4f}", one.held_out->loss),
-                       one.perplexity ? fmt::format("{:.4g}", *one.perplexity) : "-",
-                       fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
-                       std::to_string(one.held_out->step)});
+    if (one.losses.held_out)
+      lines.push_back({one.label(), std::to_string(one.plan.world),
+                       fmt::format("{:.4f}", one.losses.held_out->loss),
+                       one.losses.perplexity ? fmt::format("{:.4g}", *one.losses.perplexity) : "-",
+                       fmt::format("{:.2f}%", 100 * one.losses.held_out->accuracy),
+                       std::to_string(one.losses.held_out->step)});
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
@@ -45,15 +45,16 @@ std::vector<TableLine> staleness_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"staleness", "world", "updates p50", "p95", "max", "ms p50",
                                    "p95", "max", "dropped", "steps of workers"}};
   for (const CaseSummary& one : cases) {
-    if (!one.staleness) continue;
-    const RunStaleness& stale = *one.staleness;
+    if (!one.reports.staleness) continue;
+    const RunStaleness& stale = *one.reports.staleness;
     const auto ms = [](double value) { return fmt::format("{:.3g}", value); };
-    lines.push_back(
-        {one.label, std::to_string(one.world), fmt::format("{:.0f}", stale.p50),
-         fmt::format("{:.0f}", stale.p95), fmt::format("{:.0f}", stale.max), ms(stale.ms.p50),
-         ms(stale.ms.p95), ms(stale.ms.max), std::to_string(stale.dropped),
-         one.worker_steps.empty() ? "equal"
-                                  : fmt::format("{}", fmt::join(one.worker_steps, ", "))});
+    lines.push_back({one.label(), std::to_string(one.plan.world), fmt::format("{:.0f}", stale.p50),
+                     fmt::format("{:.0f}", stale.p95), fmt::format("{:.0f}", stale.max),
+                     ms(stale.ms.p50), ms(stale.ms.p95), ms(stale.ms.max),
+                     std::to_string(stale.dropped),
+                     one.reports.worker_steps.empty()
+                         ? "equal"
+                         : fmt::format("{}", fmt::join(one.reports.worker_steps, ", "))});
   }
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
@@ -65,7 +66,7 @@ std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases)
     if (!one.time_to_loss) continue;
     const TimeToLoss& time = *one.time_to_loss;
     lines.push_back(
-        {one.label, std::to_string(one.world),
+        {one.label(), std::to_string(one.plan.world),
          time.target ? spread_cell(time.target, 1, "{:.4f}") : "no `single`",
          fmt::format("{} of {}", time.reached, time.runs),
          time.seconds ? spread_cell(time.seconds, 1, "{:.3g}") : "not reached",

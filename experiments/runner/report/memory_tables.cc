@@ -56,14 +56,14 @@ std::vector<TableLine> memory_table(const std::vector<CaseSummary>& cases) {
     for (const RoleMemory& role : one.memory.roles) {
       const bool first = &role == &one.memory.roles.front();
       TableLine line = {
-          one.label,
-          std::to_string(one.world),
+          one.label(),
+          std::to_string(one.plan.world),
           first ? bytes_range(one.memory.job) : "",
           role.ranks > 1 ? fmt::format("busiest of {} {}s", role.ranks, role.role) : role.role,
           std::to_string(role.rank),
           bytes_range(role.peak)};
       add_kinds(line, role.at_peak);
-      line.push_back(one.cluster.empty() ? megabytes(static_cast<double>(role.resident)) : "-");
+      line.push_back(one.simulated() ? "-" : megabytes(static_cast<double>(role.resident)));
       if (of_device)
         line.insert(line.end(), {device_bytes(role, &DeviceMemory::reserved),
                                  device_bytes(role, &DeviceMemory::outside)});
@@ -75,9 +75,12 @@ std::vector<TableLine> memory_table(const std::vector<CaseSummary>& cases) {
       lines.push_back(std::move(line));
       if (!role.host) continue;
       const MemoryUse& held = role.host->at_peak;
-      TableLine host = {
-          one.label,  std::to_string(one.world), "",
-          "its host", std::to_string(role.rank), megabytes(static_cast<double>(held.total()))};
+      TableLine host = {one.label(),
+                        std::to_string(one.plan.world),
+                        "",
+                        "its host",
+                        std::to_string(role.rank),
+                        megabytes(static_cast<double>(held.total()))};
       add_kinds(host, held);
       host.resize(names.size(), "-");
       lines.push_back(std::move(host));
@@ -92,7 +95,7 @@ std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {names};
   for (const CaseSummary& one : cases)
     for (const RankMemory& rank : one.memory.ranks) {
-      TableLine& line = lines.emplace_back(TableLine{one.label, std::to_string(one.world),
+      TableLine& line = lines.emplace_back(TableLine{one.label(), std::to_string(one.plan.world),
                                                      std::to_string(rank.rank), rank.role,
                                                      rank.host, peak_cell(rank.peak)});
       add_kinds(line, rank.at_peak);

@@ -10,8 +10,6 @@
 namespace ringside::runner {
 namespace {
 
-bool came_out(const CaseSummary& one) { return one.failed < one.repeats; }
-
 bool have_intervals(const std::vector<PublishedFigure>& figures) {
   return std::any_of(figures.begin(), figures.end(),
                      [](const PublishedFigure& one) { return one.interval.has_value(); });
@@ -39,11 +37,11 @@ TableLine line_of(const PublishedFigure& one) {
 /// The samples a second of the run with which a ratio compares; nothing if that run failed.
 std::optional<double> compared_rate(const Published& published, const CaseSummary& one,
                                     const std::vector<CaseSummary>& cases) {
-  const std::string& label = published.over.empty() ? one.label : published.over;
-  const int world = published.measure == Measure::times ? one.world : 1;
+  const std::string& label = published.over.empty() ? one.label() : published.over;
+  const int world = published.measure == Measure::times ? one.plan.world : 1;
   for (const CaseSummary& other : cases)
-    if (other.label == label && other.world == world && other.purpose == Purpose::asked &&
-        came_out(other))
+    if (other.label() == label && other.plan.world == world &&
+        other.plan.purpose == Purpose::asked && other.finished())
       return other.samples_per_s;
   return {};
 }
@@ -116,18 +114,18 @@ bool is_its_own_base(const Published& published, int world) {
 
 PublishedFigure figure_of(const Published& published, const CaseSummary& one,
                           const std::vector<CaseSummary>& cases) {
-  PublishedFigure figure{.experiment = one.experiment,
-                         .label = one.label,
-                         .world = one.world,
+  PublishedFigure figure{.experiment = one.plan.experiment,
+                         .label = one.label(),
+                         .world = one.plan.world,
                          .figure = name_of_figure(published),
                          .text = text_of(published.measure),
                          .published = published.value,
                          .fitted = published.fitted,
-                         .simulated = one.simulated,
-                         .error = one.error,
-                         .contradiction = published.contradiction,
-                         .assumed = {one.cluster, one.assumed}};
-  if (came_out(one)) put_here(figure, published, one, cases);
+                         .simulated = one.simulated(),
+                         .error = one.runs.error,
+                         .contradiction = published.contradiction};
+  if (one.simulated()) figure.assumed = {one.plan.cluster->name, one.plan.cluster->assumed};
+  if (one.finished()) put_here(figure, published, one, cases);
   return figure;
 }
 
@@ -178,8 +176,9 @@ std::optional<bool> PublishedFigure::holds() const {
 std::vector<PublishedFigure> published_figures(const CaseSummary& one,
                                                const std::vector<CaseSummary>& cases) {
   std::vector<PublishedFigure> figures;
-  for (const Published& published : one.published)
-    if (!is_its_own_base(published, one.world)) figures.push_back(figure_of(published, one, cases));
+  for (const Published& published : one.plan.listing.published)
+    if (!is_its_own_base(published, one.plan.world))
+      figures.push_back(figure_of(published, one, cases));
   return figures;
 }
 

@@ -18,7 +18,7 @@ Interval as_simulated(const CaseSummary& one, double figure) {
 
 /// The interval of the speed-up as a comparison ranks by it; nothing if it is not known.
 std::optional<Interval> interval_of_speed_up(const CaseSummary& one) {
-  if (one.cluster.empty() || !one.simulated_ms) return one.speed_up.interval;
+  if (!one.simulated() || !one.simulated_ms) return one.speed_up.interval;
   if (one.speed_up.median < 0) return {};
   return as_simulated(one, one.speed_up.median);
 }
@@ -26,8 +26,8 @@ std::optional<Interval> interval_of_speed_up(const CaseSummary& one) {
 /// That of samples/s.
 std::optional<Interval> interval_of_rate(const CaseSummary& one) {
   const double rate = one.samples_per_s;
-  if (one.cluster.empty()) {
-    if (one.repeats - one.failed < 2) return {};
+  if (!one.simulated()) {
+    if (one.runs.finished() < 2) return {};
     return Interval{rate * (1 - one.spread), rate * (1 + one.spread)};
   }
   return one.simulated_ms ? as_simulated(one, rate) : Interval{rate, rate};
@@ -55,11 +55,11 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   // Intervals that have a value in common all contain the lower end of one of them. So each lower
   // end is tried as that value.
   for (const auto& [lowest, lower] : certain) {
-    Tie tie{lowest->world, {}};
+    Tie tie{lowest->plan.world, {}};
     for (const auto& [one, interval] : certain)
-      if (one->world == tie.world && one->baseline == lowest->baseline &&
+      if (one->plan.world == tie.world && one->baseline == lowest->baseline &&
           interval.overlaps({lower.low, lower.low}))
-        tie.labels.push_back(one->label);
+        tie.labels.push_back(one->label());
     const auto within = [](const Tie& part, const Tie& whole) {
       return part.world == whole.world &&
              std::all_of(part.labels.begin(), part.labels.end(), [&](const std::string& label) {

@@ -11,53 +11,10 @@
 namespace ringside::runner {
 namespace {
 
-template <class Figure>
-std::vector<double> each(const std::vector<const RunRecord*>& rows, Figure figure) {
-  std::vector<double> values;
-  for (const RunRecord* row : rows) values.push_back(figure(*row));
-  return values;
-}
-
-double most_bytes_sent(const RunRecord& row) {
-  double most = 0;
-  for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
-  return most;
-}
-
-CaseTimes times_of(const RunRecord& row) {
-  const auto& ms = row.time_ms;
-  return {.compute = ms.compute,
-          .exposed = ms.exposed,
-          .hidden = std::max(0.0, ms.communication - ms.exposed),
-          .optimizer = ms.optimizer + ms.serving_optimizer,
-          .data = ms.data,
-          .idle = ms.idle,
-          .encoding = ms.encoding,
-          .other = ms.data + ms.idle + ms.encoding,
-          .communication = ms.communication};
-}
-
-/// The median of each time over the records.
-CaseTimes median_times(const std::vector<const RunRecord*>& rows) {
-  CaseTimes out;
-  const Fields fields = fields_of(out);
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    *std::get<double*>(fields[i].value) = median(each(rows, [i](const RunRecord& row) {
-      CaseTimes times = times_of(row);
-      return *std::get<double*>(fields_of(times)[i].value);
-    }));
-  return out;
-}
-
-double overlap(const RunRecord& row) {
-  const CaseTimes times = times_of(row);
-  return times.communication > 0 ? times.hidden / times.communication : 0;
-}
-
 /// The records of one case. `attempts` has all of them; `repeats` has, for each repeat, the one
 /// record that counts, with the smallest seed first.
 struct Case {
-  std::vector<const RunRecord*> repeats, attempts;
+  CaseRecords repeats, attempts;
 };
 
 /// Whether both runs belong to one line of the table: they differ at most in repeat and seed.
@@ -106,109 +63,50 @@ void add_bounds(CaseSummary& out, const RunRecord& row) {
   if (bounds) out.simulated_ms = {bounds->low_ms, bounds->high_ms};
 }
 
-void add_disturbances(CaseSummary& out, const Case& one) {
-  double worst = 0;
-  for (const RunRecord* row : one.repeats) {
-    const std::string cause = disturbance(*row);
-    if (cause.empty()) continue;
-    ++out.disturbed;
-    if (const double lost = lost_share(*row); lost >= worst) {
-      worst = lost;
-      out.disturbance = cause;
-    }
-  }
-  out.superseded = static_cast<int>(one.attempts.size() - one.repeats.size());
-}
-
-std::vector<const RunRecord*> finished(const std::vector<const RunRecord*>& rows) {
-  std::vector<const RunRecord*> out;
+CaseRecords finished(const CaseRecords& rows) {
+  CaseRecords out;
   for (const RunRecord* row : rows)
     if (row->status == "ok") out.push_back(row);
   return out;
 }
 
-std::vector<RunFigure> summarise_figures(const std::vector<const RunRecord*>& rows) {
-  std::vector<RunFigure> out = rows[0]->figures;
-  for (RunFigure& figure : out) {
-    std::vector<double> means;
-    for (const RunRecord* row : rows)
-      for (const RunFigure& other : row->figures)
-        if (other.name == figure.name) {
-          means.push_back(other.mean);
-          figure.max = std::max(figure.max, other.max);
-        }
-    figure.mean = median(means);
-  }
-  return out;
+void add_rate(CaseSummary& out, const CaseRecords& rows) {
+  const auto slower = [](const RunRecord* a, const RunRecord* b) {
+    return a->samples_per_s < b->samples_per_s;
+  };
+  const auto [least, most] = std::minmax_element(rows.begin(), rows.end(), slower);
+  out.samples_per_s = median_of(rows, [](const RunRecord& row) { return row.samples_per_s; });
+  if (out.samples_per_s > 0)
+    out.spread = ((*most)->samples_per_s - (*least)->samples_per_s) / 2 / out.samples_per_s;
+  const double tokens = median_of(rows, [](const RunRecord& row) { return row.tokens_per_s; });
+  if (tokens > 0) out.tokens_per_s = tokens;
 }
 
 CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
-                           const std::vector<const RunRecord*>& counting) {
+                           const CaseRecords& counting) {
   const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
-  if (plan.cluster) {
-    out.simulated = true;
-    out.cluster = plan.cluster->name;
-    out.assumed = plan.cluster->assumed;
-  }
-  out.device = plan.device.kind;
-  out.shared_device = shares_device(plan);
-  out.experiment = plan.experiment;
-  out.label = plan.listing.label;
-  out.family = plan.listing.family;
-  out.swept = plan.listing.swept;
-  out.published = plan.listing.published;
-  out.scheme = plan.scheme;
-  out.purpose = plan.purpose;
-  out.promise = plan.promise;
-  out.computed = computes(plan);
-  out.world = plan.world;
-  out.processes = static_cast<int>(plan.ranks.size());
-  out.gpus = gpus(plan);
-  out.repeats = static_cast<int>(one.repeats.size());
-  for (const RunRecord* row : one.repeats)
-    if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
+  out.plan = plan;
+  out.plan.history.clear();
+  out.runs = runs_of(one.repeats, one.attempts);
   out.setup = setup_of(one.repeats);
-  add_disturbances(out, one);
-  const std::vector<const RunRecord*> good = finished(one.repeats);
+  const CaseRecords good = finished(one.repeats);
   if (good.empty()) return out;
-  const auto speeds = each(good, [](const RunRecord& row) { return row.samples_per_s; });
-  const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
-  out.samples_per_s = median(speeds);
-  if (out.samples_per_s > 0) out.spread = (*most - *least) / 2 / out.samples_per_s;
-  out.step_ms = median(each(good, [](const RunRecord& row) { return row.step_ms.median; }));
-  out.time_ms = median_times(good);
-  if (out.time_ms.communication > 0) out.overlap = median(each(good, overlap));
-  const double tokens = median(each(good, [](const RunRecord& row) { return row.tokens_per_s; }));
-  if (tokens > 0) out.tokens_per_s = tokens;
+  add_rate(out, good);
+  out.step_ms = median_of(good, [](const RunRecord& row) { return row.step_ms.median; });
+  out.time_ms = times_of(good);
+  out.overlap = overlap_of(good);
   out.utilization = utilization_of(*good[0], out.samples_per_s);
-  out.loss_curve = training_curve(*good[0]);
-  out.held_out_curve = evaluation_curve(*good[0]);
-  out.bytes_sent_per_step = median(each(good, most_bytes_sent));
-  out.bytes_computed = std::any_of(good.begin(), good.end(),
-                                   [](const RunRecord* row) { return bytes_computed(*row); });
-  out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
-  out.figures = summarise_figures(good);
+  out.bytes = bytes_of(good);
+  out.reports = reports_of(good);
   out.memory = summarise_memory(good);
   out.state_by_formula = state_formula(plan, good[0]->parameters);
   add_prediction(out, *good[0]);
   add_bounds(out, *good[0]);
-  if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
-  for (const RunRecord* row : good)
-    if (row->staleness && (!out.staleness || out.staleness->max < row->staleness->max)) {
-      out.staleness = row->staleness;
-      out.worker_steps = row->worker_steps;
-    }
-  for (const RunRecord* row : good)
-    out.lost_workers.insert(out.lost_workers.end(), row->lost_workers.begin(),
-                            row->lost_workers.end());
-  if (!good[0]->evaluations.empty()) {
-    out.held_out = held_out_curve(*good[0]).back();
-    out.perplexity = perplexity(*good[0], *out.held_out);
-  }
+  out.losses = losses_of(good);
   if (good[0]->cores)
-    out.cores = median(each(good, [](const RunRecord& row) { return row.cores.value_or(0); }));
-  if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
+    out.cores = median_of(good, [](const RunRecord& row) { return row.cores.value_or(0); });
+  if (plan.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
   // The verdict is over all attempts: a disturbed run was slow, but its results count.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
@@ -270,18 +168,6 @@ Ratio ratio(const Rates& rates, const Rates& by) {
 
 }  // namespace
 
-Fields fields_of(CaseTimes& times) {
-  return {{"compute", &times.compute},
-          {"exposed", &times.exposed},
-          {"hidden", &times.hidden},
-          {"optimizer", &times.optimizer},
-          {"data", &times.data},
-          {"idle", &times.idle},
-          {"encoding", &times.encoding},
-          {"other", &times.other},
-          {"communication", &times.communication}};
-}
-
 Fields fields_of(CasePrediction& prediction) {
   return {{"step_ms", &prediction.step_ms},
           {"step_ms_error", &prediction.step_ms_error},
@@ -292,14 +178,14 @@ Fields fields_of(CasePrediction& prediction) {
 std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
   std::vector<CaseSummary> out;
   const std::vector<Case> cases = cases_of(rows);
-  const std::vector<const RunRecord*> counting = rows_that_count(rows);
+  const CaseRecords counting = rows_that_count(rows);
   for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows, counting);
     // A simulation without numerics is taken as the same run if its scheme promises that.
-    const bool same_run = summary.promise == Promise::same_run &&
+    const bool same_run = summary.plan.promise == Promise::same_run &&
                           summary.verdict.proof != Proof::different &&
-                          (summary.verdict.proof != Proof::not_shown || !summary.computed);
-    if (same_run && !summary.shared_device && summary.purpose != Purpose::reference) {
+                          (summary.verdict.proof != Proof::not_shown || !computes(summary.plan));
+    if (same_run && !shares_device(summary.plan) && summary.plan.purpose != Purpose::reference) {
       const Rates rates = rates_of(one);
       const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
       if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
@@ -310,8 +196,8 @@ std::vector<CaseSummary> summarise(const std::vector<RunRecord>& rows) {
       if (const Case* all = baseline_of(one, cases, Purpose::all_cores))
         summary.of_all_cores = ratio(rates, rates_of(*all));
       // The case on all cores has more threads, but not more workers, so it has no efficiency.
-      if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
-        summary.efficiency = summary.speed_up.median / summary.world;
+      if (summary.speed_up.median >= 0 && summary.plan.purpose != Purpose::all_cores)
+        summary.efficiency = summary.speed_up.median / summary.plan.world;
     }
     out.push_back(std::move(summary));
   }

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "core/observe/run_record.h"
-#include "core/sim/cluster.h"
 #include "experiments/runner/registry/state_formula.h"
-#include "experiments/runner/report/curves.h"
+#include "experiments/runner/report/case_parts.h"
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/report/memory_summary.h"
 #include "experiments/runner/report/setup.h"
@@ -28,20 +27,6 @@ struct Ratio {
   std::optional<Interval> interval{};  // nothing for a single repeat
 };
 
-/// The parts of a step's time, in milliseconds: each the median over the repeats.
-struct CaseTimes {
-  double compute = 0;
-  double exposed = 0;
-  /// The part of a worker's communication for which the worker does not wait: communication minus
-  /// exposed, and 0 where a worker waits longer than it communicates.
-  double hidden = 0;
-  double optimizer = 0, data = 0, idle = 0, encoding = 0;
-  double other = 0;  // data, idle and encoding
-  double communication = 0;
-};
-
-Fields fields_of(CaseTimes& times);
-
 /// The prediction by a simulation of this machine, and its errors: predicted / measured - 1.
 struct CasePrediction {
   double step_ms = 0, step_ms_error = 0;
@@ -54,31 +39,9 @@ Fields fields_of(CasePrediction& prediction);
 /// over the repeats that finished. If a run was made several times, one attempt counts
 /// (experiments/runner/results/attempts.h).
 struct CaseSummary {
-  std::string experiment;
-  std::string label;           // "ddp", "single x2"
-  std::string family;          // the label without what a sweep sets
-  std::vector<Setting> swept;  // the settings of the sweep
-  std::string scheme;
-  Purpose purpose = Purpose::asked;
-  Promise promise = Promise::same_run;
-  bool computed = true;  // false: simulated without values, so there are no losses
-  int world = 1;
-  int processes = 1;  // number of ranks: the workers and the dedicated servers
-  int repeats = 0, failed = 0;
-  std::string error;                    // cause of the first repeat that failed
-  std::string cluster;                  // name of the cluster of simulated runs
-  std::vector<sim::Assumed> assumed{};  // of that cluster
-  std::string device;                   // kind of the workers' device
-  /// Whether several ranks shared one device. Such a run shows what is computed, but says nothing
-  /// about speed.
-  bool shared_device = false;
-  /// The number of repeats without an undisturbed attempt, the disturbance of the worst of them,
-  /// and the number of attempts that do not count.
-  int disturbed = 0;
-  std::string disturbance;
-  int superseded = 0;
+  RunPlan plan;  // of the repeat with the smallest seed, without `history`
+  CaseRuns runs;
   std::optional<double> cores{};  // average number at work; nothing if simulated
-  int gpus = 0;
   double samples_per_s = 0;
   std::optional<double> tokens_per_s{};  // nothing for images
   double spread = 0;  // half of (largest - smallest) samples/s, divided by the median
@@ -99,31 +62,21 @@ struct CaseSummary {
   double step_ms = 0;
   CaseTimes time_ms{};
   std::optional<double> overlap{};  // hidden / communication; nothing where none is communicated
-  double bytes_sent_per_step = 0;   // of the busiest rank
-  bool bytes_computed = false;      // not counted (Traffic::computed)
-  double bytes_minimum_per_step = 0;
-  /// The figures that the scheme reports. `max` is the largest one of all repeats.
-  std::vector<RunFigure> figures;
-  /// Of the repeat with the stalest gradient: the staleness of its gradients, and the steps of its
-  /// workers if these differ.
-  std::optional<RunStaleness> staleness{};
-  std::vector<std::int64_t> worker_steps{};
-  std::vector<std::string> lost_workers{};  // of all repeats
+  CaseBytes bytes;
+  CaseReports reports;
   MemorySummary memory;
   std::optional<CasePrediction> predicted{};
-  std::string prediction_failure;  // why nothing was predicted
-  std::vector<Published> published{};
-  bool simulated = false;                        // on a cluster of an experiment file
+  std::string prediction_failure;                // why nothing was predicted
   std::optional<StateBytes> state_by_formula{};  // nothing if all repeats failed
-  double final_loss = 0;
-  std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
-  std::optional<double> perplexity{};    // of `held_out`; nothing for images
-  /// Of the first repeat with the smallest seed that finished.
-  std::optional<LossCurve> loss_curve{}, held_out_curve{};
+  CaseLosses losses;
   std::optional<TimeToLoss> time_to_loss{};
   Utilization utilization{};
   CaseSetup setup{};
   Verdict verdict;
+
+  const std::string& label() const { return plan.listing.label; }
+  bool simulated() const { return plan.cluster.has_value(); }
+  bool finished() const { return runs.finished() > 0; }  // at least one repeat
 };
 
 /// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`

@@ -42,76 +42,76 @@ ordered_json target_json(const CaseSummary& one) {
   return one.time_to_loss->target->median;
 }
 
+ordered_json case_plan_json(const RunPlan& plan) {
+  ordered_json swept = ordered_json::object(), assumed = ordered_json::object(), cluster;
+  for (const Setting& setting : plan.listing.swept) swept[setting.key] = setting.value;
+  if (plan.cluster) {
+    cluster = plan.cluster->name;
+    for (const sim::Assumed& part : plan.cluster->assumed) assumed[part.part] = part.keys;
+  }
+  return {{"scheme", plan.scheme},
+          {"label", plan.listing.label},
+          {"family", plan.listing.family},
+          {"swept", swept},
+          {"purpose", name_of(plan.purpose)},
+          {"promise", name_of(plan.promise)},
+          {"device", plan.device.kind},
+          {"shared_device", shares_device(plan)},
+          {"cluster", cluster},
+          {"assumed", assumed},
+          {"world", plan.world},
+          {"processes", plan.ranks.size()}};
+}
+
+ordered_json speed_up_json(const CaseSummary& one) {
+  return {{"speed_up", or_null(one.speed_up.median)},
+          {"speed_up_interval", interval_json(one.speed_up.interval)},
+          {"speed_up_of_other_batch", one.other_batch},
+          {"efficiency", or_null(one.efficiency)},
+          {"efficiency_interval", one.efficiency
+                                      ? interval_json(one.speed_up.interval, 1.0 / one.plan.world)
+                                      : ordered_json()},
+          {"of_all_cores", or_null(one.of_all_cores.median)},
+          {"of_all_cores_interval", interval_json(one.of_all_cores.interval)}};
+}
+
+ordered_json verdict_json(const Verdict& verdict) {
+  const Proof proof = verdict.proof;
+  const bool compared = (proof == Proof::to_rounding || proof == Proof::different) &&
+                        std::isfinite(verdict.difference);
+  return {{"proof", name_of(proof)},
+          {"proof_cause", verdict.cause.empty() ? ordered_json() : ordered_json(verdict.cause)},
+          {"largest_difference", compared ? ordered_json(verdict.difference) : ordered_json()}};
+}
+
 ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
-  const Proof proof = one.verdict.proof;
-  const bool compared = proof == Proof::to_rounding || proof == Proof::different;
-  const bool per_worker = one.efficiency.has_value();
-  ordered_json swept = ordered_json::object();
-  for (const Setting& setting : one.swept) swept[setting.key] = setting.value;
-  ordered_json assumed = ordered_json::object();
-  for (const sim::Assumed& part : one.assumed) assumed[part.part] = part.keys;
-  ordered_json figures = ordered_json::array();
-  for (const RunFigure& figure : one.figures) figures.push_back(to_json(figure));
-  return {
-      {"scheme", one.scheme},
-      {"label", one.label},
-      {"family", one.family},
-      {"swept", swept},
-      {"purpose", name_of(one.purpose)},
-      {"promise", name_of(one.promise)},
-      {"device", one.device},
-      {"shared_device", one.shared_device},
-      {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},
-      {"assumed", assumed},
-      {"world", one.world},
-      {"processes", one.processes},
-      {"cores", or_null(one.cores)},
-      {"gpus", one.gpus},
-      {"repeats", one.repeats},
-      {"failed", one.failed},
-      {"error", one.error},
-      {"disturbed", one.disturbed},
-      {"disturbance", one.disturbance},
-      {"superseded", one.superseded},
-      {"samples_per_s", one.samples_per_s},
-      {"tokens_per_s", or_null(one.tokens_per_s)},
-      {"spread", one.spread},
-      {"speed_up", or_null(one.speed_up.median)},
-      {"speed_up_interval", interval_json(one.speed_up.interval)},
-      {"speed_up_of_other_batch", one.other_batch},
-      {"efficiency", or_null(one.efficiency)},
-      {"efficiency_interval",
-       per_worker ? interval_json(one.speed_up.interval, 1.0 / one.world) : ordered_json()},
-      {"of_all_cores", or_null(one.of_all_cores.median)},
-      {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
-      {"step_ms", one.step_ms},
-      {"simulated_interval_ms", interval_json(one.simulated_ms)},
-      {"predicted", or_null(one.predicted)},
-      {"published", published_json(one, cases)},
-      {"time_ms", to_json(one.time_ms)},
-      {"overlap", or_null(one.overlap)},
-      {"mfu", to_json(one.utilization)},
-      {"bytes_sent_per_step", one.bytes_sent_per_step},
-      {"bytes_computed", one.bytes_computed},
-      {"bytes_minimum_per_step", one.bytes_minimum_per_step},
-      {"figures", figures},
-      {"staleness", one.staleness ? to_json(fields_to_read(*one.staleness)) : ordered_json()},
-      {"worker_steps", one.worker_steps},
-      {"lost_workers", one.lost_workers},
-      {"memory", to_json(one.memory)},
-      {"final_loss", one.final_loss},
-      {"loss_curve", or_null(one.loss_curve)},
-      {"held_out_curve", or_null(one.held_out_curve)},
-      {"target_loss", target_json(one)},
-      {"time_to_loss", or_null(one.time_to_loss)},
-      {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
-      {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
-      {"proof", name_of(proof)},
-      {"proof_cause", one.verdict.cause.empty() ? ordered_json() : ordered_json(one.verdict.cause)},
-      {"largest_difference", compared && std::isfinite(one.verdict.difference)
-                                 ? ordered_json(one.verdict.difference)
-                                 : ordered_json()},
-      {"setup", to_json(one.setup)}};
+  const std::optional<Evaluation>& held_out = one.losses.held_out;
+  ordered_json out = case_plan_json(one.plan);
+  out["cores"] = or_null(one.cores);
+  out["gpus"] = gpus(one.plan);
+  out.update(to_json(one.runs));
+  out["samples_per_s"] = one.samples_per_s;
+  out["tokens_per_s"] = or_null(one.tokens_per_s);
+  out["spread"] = one.spread;
+  out.update(speed_up_json(one));
+  out["step_ms"] = one.step_ms;
+  out["simulated_interval_ms"] = interval_json(one.simulated_ms);
+  out["predicted"] = or_null(one.predicted);
+  out["published"] = published_json(one, cases);
+  out["time_ms"] = to_json(one.time_ms);
+  out["overlap"] = or_null(one.overlap);
+  out["mfu"] = to_json(one.utilization);
+  out.update(to_json(one.bytes));
+  out.update(to_json(one.reports));
+  out["memory"] = to_json(one.memory);
+  out.update(to_json(one.losses));
+  out["target_loss"] = target_json(one);
+  out["time_to_loss"] = or_null(one.time_to_loss);
+  out["held_out_loss"] = held_out ? ordered_json(held_out->loss) : ordered_json();
+  out["held_out_accuracy"] = held_out ? ordered_json(held_out->accuracy) : ordered_json();
+  out.update(verdict_json(one.verdict));
+  out["setup"] = setup_json(one.plan, one.setup);
+  return out;
 }
 
 }  // namespace

@@ -20,14 +20,12 @@ std::string cell(std::string text) {
   return text;
 }
 
-bool own_algorithm(const CaseSummary& one) { return one.promise != Promise::same_run; }
-
-bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
+bool own_algorithm(const CaseSummary& one) { return one.plan.promise != Promise::same_run; }
 
 /// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A
 /// note below the table names the disturbances.
 std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
-  if (!finished(one)) return "FAILED: " + cell(one.error);
+  if (!one.finished()) return "FAILED: " + cell(one.runs.error);
   const Proof proof = one.verdict.proof;
   std::string out(name_of(proof));
   const double difference = one.verdict.difference;
@@ -35,12 +33,13 @@ std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   if (proof == Proof::to_rounding ||
       (proof == Proof::different && (difference > 0 || one.verdict.cause.empty())))
     out += fmt::format(" ({:.0e})", difference);
-  if (mark_simulated && !one.cluster.empty()) out += "; SIMULATED";
-  if (one.shared_device) out += "; shared GPU: not a performance figure";
-  if (one.failed > 0)
-    out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
-  if (one.disturbed > 0)
-    out += fmt::format("; {} of {} repeats disturbed", one.disturbed, one.repeats);
+  if (mark_simulated && one.simulated()) out += "; SIMULATED";
+  if (shares_device(one.plan)) out += "; shared GPU: not a performance figure";
+  if (one.runs.failed > 0)
+    out += fmt::format("; {} of {} repeats FAILED: {}", one.runs.failed, one.runs.repeats,
+                       cell(one.runs.error));
+  if (one.runs.disturbed > 0)
+    out += fmt::format("; {} of {} repeats disturbed", one.runs.disturbed, one.runs.repeats);
   return out;
 }
 
@@ -61,7 +60,7 @@ std::string ratio(const Ratio& ratio) {
 }
 
 std::string cores_cell(const CaseSummary& one) {
-  if (one.gpus > 0) return std::to_string(one.gpus);
+  if (const int used = gpus(one.plan); used > 0) return std::to_string(used);
   return one.cores ? fmt::format("{:.1f}", *one.cores) : "-";
 }
 
@@ -90,13 +89,13 @@ bool with_all_cores(const std::vector<CaseSummary>& cases) {
 }
 
 std::string cores_column(const std::vector<CaseSummary>& cases) {
-  if (any(cases, [](const CaseSummary& one) { return one.gpus > 0; })) return "GPUs";
+  if (any(cases, [](const CaseSummary& one) { return gpus(one.plan) > 0; })) return "GPUs";
   return any(cases, [](const CaseSummary& one) { return one.cores.has_value(); }) ? "cores" : "";
 }
 
 std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
   const bool predictions = with_predictions(cases), all_cores = with_all_cores(cases);
-  const bool some_measured = any(cases, [](const CaseSummary& one) { return one.cluster.empty(); });
+  const bool some_measured = any(cases, [](const CaseSummary& one) { return !one.simulated(); });
   const std::string cores = cores_column(cases);
   TableLine names = {"scheme", "world", "procs"};
   if (!cores.empty()) names.push_back(cores);
@@ -110,8 +109,9 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
                              "loss", "proof"});
   std::vector<TableLine> lines = {names};
   for (const CaseSummary& one : cases) {
-    TableLine line = {one.label, std::to_string(one.world), std::to_string(one.processes)};
-    if (!finished(one)) {
+    TableLine line = {one.label(), std::to_string(one.plan.world),
+                      std::to_string(one.plan.ranks.size())};
+    if (!one.finished()) {
       line.insert(line.end(), names.size() - line.size() - 1, "-");
     } else {
       if (!cores.empty()) line.push_back(cores_cell(one));
@@ -127,12 +127,12 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
             one.predicted ? prediction_cell(one.predicted->step_ms, 1, one.predicted->step_ms_error)
                           : "-");
       if (intervals) line.push_back(interval_cell(one.simulated_ms));
-      line.insert(line.end(), {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
-                               milliseconds(one.time_ms.optimizer), milliseconds(one.time_ms.other),
-                               fmt::format("{}{}", one.bytes_computed ? "~" : "",
-                                           megabytes(one.bytes_sent_per_step)),
-                               megabytes(one.bytes_minimum_per_step), peak_cell(one.memory.peak()),
-                               one.computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
+      line.insert(line.end(),
+                  {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
+                   milliseconds(one.time_ms.optimizer), milliseconds(one.time_ms.other),
+                   fmt::format("{}{}", one.bytes.computed ? "~" : "", megabytes(one.bytes.sent)),
+                   megabytes(one.bytes.minimum), peak_cell(one.memory.peak()),
+                   computes(one.plan) ? fmt::format("{:.4f}", one.losses.final_loss) : "-"});
     }
     line.push_back(verdict_cell(one, some_measured));
     lines.push_back(std::move(line));
@@ -143,8 +143,8 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
 std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"figures of schemes", "world", "figure", "unit", "mean", "max"}};
   for (const CaseSummary& one : cases)
-    for (const RunFigure& figure : one.figures)
-      lines.push_back({one.label, std::to_string(one.world), figure.name, figure.unit,
+    for (const RunFigure& figure : one.reports.figures)
+      lines.push_back({one.label(), std::to_string(one.plan.world), figure.name, figure.unit,
                        fmt::format("{:.4g}", figure.mean), fmt::format("{:.4g}", figure.max)});
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
@@ -157,11 +157,12 @@ std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases) 
   std::vector<TableLine> lines = {{"utilization", "world", "communication", "hidden", "overlap",
                                    "MFU", "HFU", "GFLOP", "peak", "dtype"}};
   for (const CaseSummary& one : cases) {
-    if (!finished(one)) continue;
+    if (!one.finished()) continue;
     const Utilization& used = one.utilization;
-    lines.push_back({one.label, std::to_string(one.world), milliseconds(one.time_ms.communication),
-                     milliseconds(one.time_ms.hidden), share(one.overlap), share(used.mfu),
-                     share(used.hfu), used.work ? giga(used.work->model()) : "-",
+    lines.push_back({one.label(), std::to_string(one.plan.world),
+                     milliseconds(one.time_ms.communication), milliseconds(one.time_ms.hidden),
+                     share(one.overlap), share(used.mfu), share(used.hfu),
+                     used.work ? giga(used.work->model()) : "-",
                      used.peak ? giga(used.peak->flops) : "-", used.peak ? used.peak->dtype : "-"});
   }
   return lines.size() > 1 ? lines : std::vector<TableLine>{};

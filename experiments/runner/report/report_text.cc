@@ -12,7 +12,7 @@ namespace {
 
 bool any_simulated(const std::vector<CaseSummary>& cases) {
   return std::any_of(cases.begin(), cases.end(),
-                     [](const CaseSummary& one) { return !one.cluster.empty(); });
+                     [](const CaseSummary& one) { return one.simulated(); });
 }
 
 std::string ties_text(const std::vector<CaseSummary>& cases) {
@@ -34,11 +34,12 @@ std::string simulated_text(const std::vector<CaseSummary>& cases) {
   std::vector<AssumedOf> assumed;
   bool all = true;
   for (const CaseSummary& one : cases) {
-    all = all && !one.cluster.empty();
-    assumed.push_back({one.cluster, one.assumed});
-    if (!one.cluster.empty() &&
-        std::find(clusters.begin(), clusters.end(), one.cluster) == clusters.end())
-      clusters.push_back(one.cluster);
+    all = all && one.simulated();
+    if (!one.simulated()) continue;
+    const std::string& cluster = one.plan.cluster->name;
+    assumed.push_back({cluster, one.plan.cluster->assumed});
+    if (std::find(clusters.begin(), clusters.end(), cluster) == clusters.end())
+      clusters.push_back(cluster);
   }
   if (clusters.empty()) return {};
   const std::string on =
@@ -55,7 +56,7 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
   const auto with_speed_up = [](const CaseSummary& one) { return one.speed_up.median >= 0; };
   if (std::none_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(), [](const CaseSummary& one) {
-        return one.scheme == reference_scheme && one.purpose == Purpose::asked;
+        return one.plan.scheme == reference_scheme && one.plan.purpose == Purpose::asked;
       }))
     out +=
         "No speed-up: `single` was not compared (a reference run is made once, on a machine that "
@@ -73,8 +74,8 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         "speed-ups are per sample, and do not say how soon the same loss is reached.\n";
   int superseded = 0, disturbed = 0;
   for (const CaseSummary& one : cases) {
-    superseded += one.superseded;
-    disturbed += one.disturbed;
+    superseded += one.runs.superseded;
+    disturbed += one.runs.disturbed;
   }
   if (superseded > 0 || disturbed > 0)
     out += fmt::format(
@@ -83,14 +84,16 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         "whose figures are doubtful: {}.\n",
         superseded, disturbed);
   for (const CaseSummary& one : cases)
-    if (one.disturbed > 0)
-      out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label, one.world, one.disturbance);
+    if (one.runs.disturbed > 0)
+      out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label(), one.plan.world,
+                         one.runs.disturbance);
   for (const CaseSummary& one : cases)
-    for (const std::string& how : one.lost_workers)
-      out += fmt::format("Lost: {} at world {} went on although {}.\n", one.label, one.world, how);
+    for (const std::string& how : one.reports.lost_workers)
+      out += fmt::format("Lost: {} at world {} went on although {}.\n", one.label(), one.plan.world,
+                         how);
   for (const CaseSummary& one : cases)
     if (!one.prediction_failure.empty())
-      out += fmt::format("No prediction of {} at world {}: {}\n", one.label, one.world,
+      out += fmt::format("No prediction of {} at world {}: {}\n", one.label(), one.plan.world,
                          one.prediction_failure);
   return out;
 }

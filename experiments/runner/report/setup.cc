@@ -19,14 +19,7 @@ void add_new(std::vector<Value>& values, const Value& value) {
 }  // namespace
 
 CaseSetup setup_of(const std::vector<const RunRecord*>& repeats) {
-  const RunPlan& plan = repeats[0]->plan;
-  CaseSetup out{.model = plan.model,
-                .data = plan.data,
-                .train = plan.train,
-                .optimizer = plan.optimizer,
-                .device = plan.device,
-                .options = plan.options,
-                .servers = plan.servers};
+  CaseSetup out;
   for (const RunRecord* row : repeats) {
     add_new(out.seeds, row->plan.train.seed);
     for (const RankRecord& rank : row->ranks)
@@ -38,13 +31,13 @@ CaseSetup setup_of(const std::vector<const RunRecord*>& repeats) {
   return out;
 }
 
-ordered_json to_json(const CaseSetup& setup) {
-  const TrainConfig& train = setup.train;
-  const ordered_json options = to_json(setup.options.fields());
+ordered_json setup_json(const RunPlan& plan, const CaseSetup& setup) {
+  const TrainConfig& train = plan.train;
+  const ordered_json options = to_json(plan.options.fields());
   const auto shard = options.find("shard");
-  return {{"model", to_json(setup.model)},
+  return {{"model", to_json(plan.model)},
           {"parameters", setup.parameters},
-          {"data", to_json(setup.data)},
+          {"data", to_json(plan.data)},
           {"global_batch", train.global_batch},
           {"micro_batch", train.micro_batch},
           {"accumulation", train.accumulation},
@@ -54,13 +47,13 @@ ordered_json to_json(const CaseSetup& setup) {
           {"recompute", name_of(train.recompute)},
           {"offload", name_of(train.offload)},
           {"dtypes", dtypes_json(train)},
-          {"optimizer", to_json(setup.optimizer)},
+          {"optimizer", to_json(plan.optimizer)},
           {"options", options},
           {"shard", shard == options.end() ? ordered_json() : *shard},
-          {"servers", setup.servers},
-          {"device", setup.device.kind},
-          {"threads", setup.device.threads},
-          {"tf32", setup.device.tf32},
+          {"servers", plan.servers},
+          {"device", plan.device.kind},
+          {"threads", plan.device.threads},
+          {"tf32", plan.device.tf32},
           {"seeds", setup.seeds},
           {"hosts", setup.hosts}};
 }

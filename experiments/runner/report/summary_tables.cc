@@ -17,7 +17,7 @@ namespace {
 /// no brackets, since no case has two repeats that finished.
 std::string interval_text(const std::vector<CaseSummary>& cases) {
   int repeats = 0;
-  for (const CaseSummary& one : cases) repeats = std::max(repeats, one.repeats - one.failed);
+  for (const CaseSummary& one : cases) repeats = std::max(repeats, one.runs.finished());
   constexpr int enough = 6;
   if (repeats < 2) return {};
   if (repeats >= enough) return ", and in brackets its 95% interval";
@@ -56,12 +56,12 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "explains. DIFFERENT: another training run, so no speed-up. not shown: nothing to compare, "
       "for the cause that follows.\n";
   if (std::any_of(cases.begin(), cases.end(),
-                  [](const CaseSummary& one) { return one.promise != Promise::same_run; }))
+                  [](const CaseSummary& one) { return one.plan.promise != Promise::same_run; }))
     out +=
         "*: a scheme with an algorithm of its own. Its samples do not train the model as those of "
         "`single` do, so samples/s is no speed-up; compare such schemes by time to loss.\n";
   if (std::any_of(cases.begin(), cases.end(),
-                  [](const CaseSummary& one) { return one.bytes_computed; }))
+                  [](const CaseSummary& one) { return one.bytes.computed; }))
     out +=
         "~: computed from sizes, not counted: NCCL and a library's own all-reduce do not say what "
         "they send, and parameters that are read in place are not sent.\n";
@@ -125,8 +125,8 @@ std::string utilization_text(const std::vector<CaseSummary>& cases) {
     if (const auto& mfu = one.utilization.mfu; mfu && (!most || *mfu > *most->utilization.mfu))
       most = &one;
   if (most)
-    out += fmt::format("{} at world {}: {} (peak: {}); other cases likewise.\n", most->label,
-                       most->world, most->utilization.formula, most->utilization.peak->source);
+    out += fmt::format("{} at world {}: {} (peak: {}); other cases likewise.\n", most->label(),
+                       most->plan.world, most->utilization.formula, most->utilization.peak->source);
   return out;
 }
 

@@ -21,7 +21,7 @@ using Values = std::map<std::string, std::string>;  // value by key
 /// The settings of the sweep for the case.
 Values swept_of(const CaseSummary& one) {
   Values out;
-  for (const Setting& setting : one.swept) out[setting.key] = setting.value;
+  for (const Setting& setting : one.plan.listing.swept) out[setting.key] = setting.value;
   return out;
 }
 
@@ -64,8 +64,8 @@ std::vector<Values> combinations(const std::map<std::string, std::vector<std::st
 }
 
 bool may_be_ranked(const CaseSummary& one) {
-  return one.promise == Promise::same_run && one.verdict.proof != Proof::different &&
-         !one.shared_device;
+  return one.plan.promise == Promise::same_run && one.verdict.proof != Proof::different &&
+         !shares_device(one.plan);
 }
 
 /// The cases, by line, that lead among those that may be ranked.
@@ -93,19 +93,22 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
   std::vector<std::vector<const CaseSummary*>> ranked(values.size());  // by value and line
   for (const auto& [other, value] : fixed) table.fixed += fmt::format(", {} = {}", other, value);
   for (const CaseSummary* one : cases) {
-    if ((one->world != world && one->scheme != reference_scheme) || !belongs(*one, fixed)) continue;
-    auto line = std::find_if(table.lines.begin(), table.lines.end(),
-                             [&](const auto& known) { return known.family == one->family; });
+    if ((one->plan.world != world && one->plan.scheme != reference_scheme) || !belongs(*one, fixed))
+      continue;
+    auto line = std::find_if(table.lines.begin(), table.lines.end(), [&](const auto& known) {
+      return known.family == one->plan.listing.family;
+    });
     if (line == table.lines.end()) {
       line = table.lines.insert(
-          table.lines.end(), {one->family, std::vector<double>(values.size(), -1.0),
-                              std::vector<bool>(values.size()), one->promise != Promise::same_run});
+          table.lines.end(),
+          {one->plan.listing.family, std::vector<double>(values.size(), -1.0),
+           std::vector<bool>(values.size()), one->plan.promise != Promise::same_run});
       for (auto& of_value : ranked) of_value.push_back(nullptr);
     }
     const Values own = swept_of(*one);
     const auto value = own.find(key);
     for (std::size_t v = 0; v < values.size(); ++v)
-      if (one->failed < one->repeats && (value == own.end() || value->second == values[v])) {
+      if (one->finished() && (value == own.end() || value->second == values[v])) {
         line->samples_per_s[v] = one->samples_per_s;
         line->ranked[v] = may_be_ranked(*one);
         if (line->ranked[v]) ranked[v][static_cast<std::size_t>(line - table.lines.begin())] = one;
@@ -121,7 +124,7 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
   std::vector<const CaseSummary*> asked;
   std::set<int> worlds;
   for (const CaseSummary& one : cases)
-    if (one.purpose == Purpose::asked) asked.push_back(&one);
+    if (one.plan.purpose == Purpose::asked) asked.push_back(&one);
   const auto all = values_of(asked);
   if (all.empty()) return {};
   std::vector<std::string> keys;  // the one with the most values first
@@ -130,7 +133,7 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
     return all.at(a).size() > all.at(b).size();
   });
   for (const CaseSummary* one : asked)
-    if (one->scheme != reference_scheme) worlds.insert(one->world);
+    if (one->plan.scheme != reference_scheme) worlds.insert(one->plan.world);
   std::vector<SweepTable> tables;
   for (const std::string& key : keys) {
     const bool longest = key == keys.front();

@@ -69,9 +69,9 @@ void find_machine(const std::vector<RunRecord>& rows, const std::filesystem::pat
 std::string failures_text(const std::vector<RunRecord>& rows, const ExplainArguments& arguments) {
   std::string out;
   for (const runner::CaseSummary& one : explain::failed_cases(rows))
-    if ((arguments.case_label.empty() || one.label == arguments.case_label) &&
-        (arguments.only_world == 0 || one.world == arguments.only_world))
-      out += fmt::format("{}, world {}\nFAILED: {}\n", one.label, one.world, one.error);
+    if ((arguments.case_label.empty() || one.label() == arguments.case_label) &&
+        (arguments.only_world == 0 || one.plan.world == arguments.only_world))
+      out += fmt::format("{}, world {}\nFAILED: {}\n", one.label(), one.plan.world, one.runs.error);
   return out;
 }
 

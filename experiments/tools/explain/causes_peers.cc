@@ -190,7 +190,7 @@ std::optional<Finding> reduced_too_often(const Evidence& e, const std::vector<Fi
 std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&) {
   // Padding and the headers of messages add a few percent.
   constexpr double many = 1.25;
-  const double sent = e.summary.bytes_sent_per_step, least = e.summary.bytes_minimum_per_step;
+  const double sent = e.summary.bytes.sent, least = e.summary.bytes.minimum;
   if (least <= 0 || sent < many * least) return {};
   Finding out{.ms = (e.ms.exposed - e.for_last_rank_ms()) * (1 - least / sent),
               .sentence = fmt::format(

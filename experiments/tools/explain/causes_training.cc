@@ -35,7 +35,7 @@ double exposed_transfer_ms(const Evidence& e) {
 /// known.
 double link_ms(const Evidence& e) {
   const auto gbs = link_gbs(e.plan());
-  return gbs ? e.summary.bytes_sent_per_step / *gbs / 1e6 : 0;
+  return gbs ? e.summary.bytes.sent / *gbs / 1e6 : 0;
 }
 
 /// Whether moving bytes takes most of the communication, not the fixed time of messages.
@@ -135,7 +135,7 @@ std::optional<Finding> long_communication(const Evidence& e, const std::vector<F
           "Communication takes longer than compute can hide: it goes on for {} "
           "ms of a step, and {} ms are exposed. The busiest rank sends {} MB.{}",
           runner::milliseconds(e.ms.communication), runner::milliseconds(exposed_transfer_ms(e)),
-          runner::megabytes(e.summary.bytes_sent_per_step), link)};
+          runner::megabytes(e.summary.bytes.sent), link)};
   if (runner::find_scheme(plan.scheme).converts_gradients &&
       reduce_dtype(plan.train) == DType::f32 && !share_a_memory(plan))
     out.remedies.push_back({.words = "gradients in 16 bits on their way",

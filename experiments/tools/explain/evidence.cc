@@ -103,7 +103,7 @@ Evidence evidence_of_case(const runner::CaseSummary& summary,
 std::vector<runner::CaseSummary> failed_cases(const std::vector<RunRecord>& rows) {
   std::vector<runner::CaseSummary> out;
   for (runner::CaseSummary& summary : runner::summarise(rows))
-    if (summary.purpose != Purpose::reference && summary.failed == summary.repeats)
+    if (summary.plan.purpose != Purpose::reference && !summary.finished())
       out.push_back(std::move(summary));
   return out;
 }
@@ -113,11 +113,11 @@ std::vector<Evidence> evidence_of(const std::vector<RunRecord>& rows,
   std::vector<Evidence> out;
   const std::vector<const RunRecord*> counting = runner::rows_that_count(rows);
   for (const runner::CaseSummary& summary : runner::summarise(rows)) {
-    if (summary.purpose == Purpose::reference) continue;
+    if (summary.plan.purpose == Purpose::reference) continue;
     std::vector<const RunRecord*> repeats;
     for (const RunRecord* row : counting)
-      if (row->status == "ok" && row->plan.listing.label == summary.label &&
-          row->plan.world == summary.world && row->plan.purpose == summary.purpose)
+      if (row->status == "ok" && row->plan.listing.label == summary.label() &&
+          row->plan.world == summary.plan.world && row->plan.purpose == summary.plan.purpose)
         repeats.push_back(row);
     if (!repeats.empty()) out.push_back(evidence_of_case(summary, repeats, folder));
   }

@@ -30,7 +30,7 @@ const Evidence* find_alone(const std::vector<Evidence>& all, const Evidence& one
   for (const Evidence& other : all)
     if (topology_of(other.plan()) == SchemeTopology::none &&
         (other.plan().scheme == reference_scheme) == reference && other.plan().world == world &&
-        other.summary.purpose == Purpose::asked && same_work(other.plan(), one.plan()))
+        other.summary.plan.purpose == Purpose::asked && same_work(other.plan(), one.plan()))
       return &other;
   return nullptr;
 }
@@ -67,9 +67,10 @@ std::vector<const Evidence*> cases_called(const std::vector<Evidence>& all,
   std::vector<const Evidence*> out;
   std::vector<std::string> there, labels;
   for (const Evidence& one : all) {
-    there.push_back(fmt::format("'{}' at world {}", one.summary.label, one.summary.world));
-    labels.push_back(one.summary.label);
-    if ((label.empty() || one.summary.label == label) && (world == 0 || one.summary.world == world))
+    there.push_back(fmt::format("'{}' at world {}", one.summary.label(), one.summary.plan.world));
+    labels.push_back(one.summary.label());
+    if ((label.empty() || one.summary.label() == label) &&
+        (world == 0 || one.summary.plan.world == world))
       out.push_back(&one);
   }
   if (!out.empty()) return out;
@@ -136,17 +137,20 @@ nlohmann::ordered_json explanation_json(const Explanation& explanation) {
     causes.push_back(std::move(cause));
   }
   for (const PathPart& part : added_up(e.path)) path.push_back(to_json(part));
-  return {{"label", e.summary.label}, {"world", e.summary.world},
-          {"run", e.plan().id},       {"simulated", e.summary.simulated},
-          {"ms", to_json(e.ms)},      {"critical_path", path},
-          {"no_trace", e.no_trace},   {"bounds", to_json(explanation.bounds)},
+  return {{"label", e.summary.label()},
+          {"world", e.summary.plan.world},
+          {"run", e.plan().id},
+          {"simulated", e.summary.simulated()},
+          {"ms", to_json(e.ms)},
+          {"critical_path", path},
+          {"no_trace", e.no_trace},
+          {"bounds", to_json(explanation.bounds)},
           {"causes", causes}};
 }
 
 Bounds bounds_of(const Evidence& e, const std::vector<Evidence>& all) {
   const RunPlan& plan = e.plan();
-  Bounds out{.sent_bytes = e.summary.bytes_sent_per_step,
-             .least_bytes = e.summary.bytes_minimum_per_step};
+  Bounds out{.sent_bytes = e.summary.bytes.sent, .least_bytes = e.summary.bytes.minimum};
   if (const auto gbs = link_gbs(plan); gbs && out.least_bytes > 0) {
     out.link_gbs = *gbs;
     out.link_ms = out.least_bytes / *gbs / 1e6;

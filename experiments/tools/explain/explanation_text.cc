@@ -20,8 +20,8 @@ std::string share_text(double part, double whole) {
 }
 
 std::string head(const Evidence& e) {
-  std::string out = fmt::format("{}, world {}", e.summary.label, e.summary.world);
-  if (e.summary.simulated) out += fmt::format(", SIMULATED on {}", e.summary.cluster);
+  std::string out = fmt::format("{}, world {}", e.summary.label(), e.summary.plan.world);
+  if (e.summary.simulated()) out += fmt::format(", SIMULATED on {}", e.summary.plan.cluster->name);
   return out;
 }
 
@@ -46,7 +46,7 @@ std::string step_text(const Evidence& e) {
 }
 
 std::string hidden_text(const Evidence& e) {
-  if (e.summary.world < 2 || e.ms.communication <= 0) return {};
+  if (e.summary.plan.world < 2 || e.ms.communication <= 0) return {};
   std::string out = fmt::format(
       "Communication goes on for {} ms of a step: {} ms are hidden behind other work, "
       "and workers wait {} ms.",
