@@ -271,7 +271,6 @@ ModelInfo llama_info() {
           .complete = complete_llama,
           .options = LlamaOptions{},
           .largest = {{"kv_heads", 1 << 20}},
-          .places = {{"kv_heads", "positions"}, {"rope_base", "hidden"}, {"rope_factor", "hidden"}},
           .presets = llama_presets,
           .names = llama_names,
           .model_type = "llama",

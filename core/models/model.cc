@@ -110,30 +110,12 @@ Fields common_fields_of(ModelConfig& config) {
        "divide the number of all ranks"}};
 }
 
-/// The common key behind which an own key stands; empty if it stands at the end.
-std::string_view place_of(std::string_view own) {
-  for (const ModelInfo& model : models())
-    for (const KeyPlace& place : model.places)
-      if (place.key == own) return place.behind;
-  return {};
-}
-
 }  // namespace
 
 Fields fields_of(ModelConfig& config) {
-  Fields out;
-  std::vector<std::pair<std::string_view, Field>> own;
+  Fields out = common_fields_of(config);
   for (Options& options : config.own_options)
-    for (Field& field : options.fields()) own.emplace_back(place_of(field.name), std::move(field));
-  const auto add_those_behind = [&](std::string_view common) {
-    for (const auto& [place, field] : own)
-      if (place == common) out.push_back(field);
-  };
-  for (const Field& field : common_fields_of(config)) {
-    out.push_back(field);
-    add_those_behind(field.name);
-  }
-  add_those_behind({});
+    for (Field& field : options.fields()) out.push_back(std::move(field));
   return out;
 }
 

@@ -91,8 +91,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-/// The keys in the order of files and lists. Own keys follow those of ModelConfig, except where
-/// ModelInfo::places says otherwise.
+/// The keys in the order of files and lists: those of all kinds, then each kind's own.
 Fields fields_of(ModelConfig& config);
 
 /// Throws Error if a field that `sizes` names is below 1, or if any size in `config` is so large

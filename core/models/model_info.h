@@ -31,12 +31,6 @@ struct LargestSize {
   std::int64_t size;
 };
 
-/// The place of an own key among the keys of ModelConfig, in files and lists.
-struct KeyPlace {
-  std::string_view key;
-  std::string_view behind;  // the key of ModelConfig before it
-};
-
 /// A row of models(), made in the source of the model.
 struct ModelInfo {
   std::string_view name;  // model.kind
@@ -62,11 +56,9 @@ struct ModelInfo {
   void (*complete)(ModelConfig&) = nullptr;
 
   /// The default options that only this kind has; none if the keys of ModelConfig are enough.
-  /// `largest` are the limits of their sizes, see check_sizes(). `places` are those of keys that do
-  /// not stand behind all keys of ModelConfig.
+  /// `largest` are the limits of their sizes, see check_sizes().
   Options options{};
   std::vector<LargestSize> largest{};
-  std::vector<KeyPlace> places{};
 
   std::vector<Preset> (*presets)() = [] { return std::vector<Preset>{}; };
   /// The names of its tensors in files of weights. Throws Error for a parameter without a name. If

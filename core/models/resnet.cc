@@ -233,7 +233,6 @@ ModelInfo resnet_info() {
           .keys = {"layers", "channels", "classes", "filters", "groups", "group_width", "stem"},
           .options = ResnetOptions{},
           .largest = {{"groups", 1 << 14}, {"group_width", 1 << 14}},
-          .places = {{"groups", "filters"}, {"group_width", "filters"}},
           .presets = resnet_presets,
           .names = [](const Model& model, const ModelConfig&) {
             return Names{.tensors = naming::torchvision_modules(model)};
