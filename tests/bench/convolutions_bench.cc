@@ -2,7 +2,7 @@
 //
 //     convolutions_bench [THREADS] [ROUNDS]
 //
-// Writes a table in Markdown: for each convolution of ResNet-18 for CIFAR at 32 images and each
+// Writes a table in Markdown: for each convolution of tests/bench/kernels_bench.h and each
 // operation the time of each way that is offered for it, and how much longer oneDNN takes than the
 // way that the device chooses. All ways of an operation are timed in turn, in every round; times
 // are medians, and the quotient is the median of the rounds' quotients.

@@ -1,5 +1,5 @@
 // Operands of kernels at the shapes of two models: a GPT of width 384, 6 heads, context 256, batch
-// 8 (2048 rows), and ResNet-18 for CIFAR, batch 32.
+// 8 (2048 rows), and ResNet-18 for CIFAR, batch 32, with a 5x5 convolution as AlexNet has.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ constexpr ConvolutionShape convolutions[] = {
     {"64_to_128", 64, 128, 32, 3, 2},   {"128", 128, 128, 16, 3, 1},
     {"128_to_256", 128, 256, 16, 3, 2}, {"256", 256, 256, 8, 3, 1},
     {"256_to_512", 256, 512, 8, 3, 2},  {"512", 512, 512, 4, 3, 1},
-    {"around_128", 64, 128, 32, 1, 2}};
+    {"around_128", 64, 128, 32, 1, 2},  {"5x5", 64, 192, 8, 5, 1}};
 
 /// The operands of every kernel, in the shapes of the models.
 class Operands {
