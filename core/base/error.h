@@ -1,7 +1,7 @@
 // The one exception type of the project.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

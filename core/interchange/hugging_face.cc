@@ -1,4 +1,6 @@
 // Configurations of Hugging Face: config.json.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

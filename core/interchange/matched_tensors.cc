@@ -1,5 +1,7 @@
 #include "core/interchange/matched_tensors.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 

@@ -1,5 +1,6 @@
 #include "core/interchange/stored.h"
 
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "core/interchange/weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,7 @@
 #include "core/models/models.h"
 
+#include <fmt/ranges.h>
+
 #include <string>
 
 #include "core/base/error.h"

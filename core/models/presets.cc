@@ -1,5 +1,7 @@
 #include "core/models/presets.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <span>
 #include <string>

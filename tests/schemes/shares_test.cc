@@ -1,4 +1,5 @@
 // Workers with different shares of a step (train.shares).
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

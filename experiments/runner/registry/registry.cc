@@ -1,5 +1,7 @@
 #include "experiments/runner/registry/registry.h"
 
+#include <fmt/ranges.h>
+
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "core/scheme/independent.h"

@@ -1,4 +1,6 @@
 // ringside list
+#include <fmt/ranges.h>
+
 #include <iostream>
 
 #include "core/base/error.h"

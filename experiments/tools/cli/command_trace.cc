@@ -1,4 +1,6 @@
 // ringside trace
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iostream>
 

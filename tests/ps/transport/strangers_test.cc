@@ -1,4 +1,5 @@
 // A server and strangers that speak ZeroMQ's protocol.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

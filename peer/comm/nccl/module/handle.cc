@@ -1,6 +1,8 @@
 // Calls that NCCL leaves in progress, and the begin and the end of its communicators.
 #include "peer/comm/nccl/module/handle.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
