@@ -16,10 +16,11 @@ enum class Purpose : std::uint8_t {
               // speed is not compared
   all_cores,  // `single` with the threads of all ranks of the largest world, at most one per core
   timing,     // the run belongs to no comparison: its ranks time what they compute
-  links       // nor does this one: its ranks, one on each host, time the network between them
+  links,      // nor does this one: its ranks, one on each host, time the network between them
+  bench       // nor does this one: its ranks train nothing, and do what `ringside bench` tells them
 };
-inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores", "timing",
-                                                     "links"};
+inline constexpr std::string_view purpose_names[] = {"asked",  "reference", "all cores",
+                                                     "timing", "links",     "bench"};
 constexpr EnumNames names_of(Purpose) { return purpose_names; }
 
 /// The order in which a run adds up the gradients of a step: first those of `micro_batches`

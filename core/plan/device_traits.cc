@@ -8,12 +8,14 @@ namespace {
 
 constexpr DeviceTraits kinds[] = {
     {.kind = "cpu",
+     .communicator = "shm",
      .on_processor = true,
      .shares_memory = true,
      .one_sided = true,
      .repeats_bits = true},
-    {.kind = "cuda", .sums_in_library = true},
+    {.kind = "cuda", .communicator = "nccl", .sums_in_library = true},
     {.kind = "sim",
+     .communicator = "sim",
      .simulated = true,
      .shares_memory = true,
      .one_sided = true,

@@ -5,10 +5,12 @@
 
 namespace ringside {
 
-/// The properties of one kind of device. All are false for a kind that does not exist, which the
-/// registry reports.
+/// The properties of one kind of device. All are false or empty for a kind that does not exist,
+/// which the registry reports.
 struct DeviceTraits {
   std::string_view kind{};
+  /// How ranks on one host reach each other, as tables of communicators call it.
+  std::string_view communicator{};
   /// Ranks compute with threads on the cores of this machine's processor.
   bool on_processor = false;
   /// Ranks live in a simulated cluster, which a cluster file describes.

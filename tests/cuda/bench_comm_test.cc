@@ -6,6 +6,7 @@
 
 #include "core/launch/rank_link.h"
 #include "experiments/tools/bench/connected_ranks.h"
+#include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/bench/own_ranks.h"
 #include "experiments/tools/bench/rank_group.h"
 #include "tests/cuda/fixture.h"
@@ -24,6 +25,7 @@ class CudaBench : public OnGpu {
 
 std::string CudaBench::measure_all(int ranks, int gpus) {
   cuda_on_host::set_device_count(gpus);
+  const RunPlan plan = plan_of_ranks({.kind = "cuda"}, ranks, 60);
   MemoryStore store;
   std::vector<std::unique_ptr<JsonLine>> lines;
   std::vector<std::thread> threads;
@@ -32,7 +34,7 @@ std::string CudaBench::measure_all(int ranks, int gpus) {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) throw Error("no pair of sockets");
     lines.push_back(std::make_unique<JsonLine>(ends[0]));
     threads.emplace_back([&, rank, socket = ends[1]] {
-      const auto own = make_own_rank("cuda", {Algorithm::native}, store, rank, ranks, 60);
+      const auto own = make_own_rank(plan, rank, store, {Algorithm::native});
       RankLink link(std::make_unique<JsonLine>(socket));
       EXPECT_TRUE(serve({[&](double timeout_s) { return link.hear(timeout_s); },
                          [&](const nlohmann::json& value) { link.send(value); }},
@@ -59,10 +61,7 @@ TEST_F(CudaBench, RanksShareGpusWhereThereAreFewer) {
 
 TEST_F(CudaBench, AMachineWithoutGpusSaysSo) {
   cuda_on_host::set_device_count(0);
-  MemoryStore store;
-  EXPECT_NE(testing::complaint([&] {
-              make_own_rank("cuda", {Algorithm::native}, store, 1, 2, 60);
-            }).find("GPU"),
+  EXPECT_NE(testing::complaint([&] { plan_of_ranks({.kind = "cuda"}, 2, 60); }).find("GPU"),
             std::string::npos);
 }
 

@@ -6,14 +6,17 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <csignal>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/launch/local_host.h"
 #include "core/launch/rank_link.h"
 #include "experiments/tools/bench/connected_ranks.h"
+#include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/bench/rank/serve.h"
 #include "tests/support/complaint.h"
 
@@ -267,6 +270,24 @@ TEST_F(RankGroups, MakeRanksDoWhatIsMeasured) {
   EXPECT_EQ(ranks.count_wrong(), 5);
   end_ranks();
   EXPECT_EQ(counting.done_, "prepare all_gather 6,fill,meet,way,meet,fill,meet,way,meet,");
+}
+
+/// As a library that writes to the socket of a rank that has died makes the system do.
+TEST(RanksOfThisProgram, GoOnAfterASignalOfAClosedSocket) {
+  auto host = std::make_unique<LocalHost>(
+      RankProgram{.file = RINGSIDE_PROGRAM, .arguments = {"rank"}, .environment = {}});
+  LocalHost& processes = *host;
+  const RunPlan plan = plan_of_ranks({}, 2, 60);
+  for (const int rank : {0, 1}) {
+    host->start(plan, rank);
+    host->send(rank, {{"comm", {{"algorithms", {"native"}}}}});
+  }
+  RankGroup ranks("bench comm", std::move(host), 2, {});
+  for (const int rank : {0, 1}) processes.signal(rank, SIGPIPE);
+  ranks.prepare("all_reduce", 8);
+  EXPECT_EQ(ranks.turn("native", 1).size(), 1u);
+  EXPECT_EQ(ranks.count_wrong(), 0);
+  ranks.close();
 }
 
 }  // namespace

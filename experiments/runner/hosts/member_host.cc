@@ -101,7 +101,7 @@ void MemberHost::begin_world(const nlohmann::json& world) {
 
 void MemberHost::end_world() {
   if (!world_) return;
-  world_->stand_ins.clear();
+  world_->shims.clear();
   for (const auto& [number, command] : commands_) command->end();
   commands_.clear();
   std::error_code error;
@@ -113,8 +113,8 @@ std::vector<int> MemberHost::files() const {
   std::vector<int> out = ranks_.files();
   if (!world_) return out;
   for (const auto& [rank, awaited] : world_->awaited)
-    out.push_back(awaited->stand_in ? awaited->stand_in->socket() : awaited->listener.file());
-  for (const auto& [rank, stand_in] : world_->stand_ins) out.push_back(stand_in->socket());
+    out.push_back(awaited->shim ? awaited->shim->socket() : awaited->listener.file());
+  for (const auto& [rank, shim] : world_->shims) out.push_back(shim->socket());
   for (const auto& [number, command] : commands_) out.push_back(command->file());
   return out;
 }
@@ -125,9 +125,9 @@ void MemberHost::read(RankEvents& events) {
   ranks_.read(ends);
   if (world_) {
     for (const int rank : world_->stay ? std::vector<int>() : ends.well)
-      if (const auto found = world_->stand_ins.find(rank); found != world_->stand_ins.end()) {
+      if (const auto found = world_->shims.find(rank); found != world_->shims.end()) {
         found->second->send({{"status", EXIT_SUCCESS}});
-        world_->stand_ins.erase(found);
+        world_->shims.erase(found);
       }
     read_world(events);
   }
@@ -136,13 +136,13 @@ void MemberHost::read(RankEvents& events) {
 
 void MemberHost::read_world(RankEvents& events) {
   auto& awaited = world_->awaited;
-  auto& stand_ins = world_->stand_ins;
+  auto& shims = world_->shims;
   for (auto one = awaited.begin(); one != awaited.end();)
     one = meet(one->first, *one->second, events) ? awaited.erase(one) : std::next(one);
-  for (auto one = stand_ins.begin(); one != stand_ins.end();) {
+  for (auto one = shims.begin(); one != shims.end();) {
     const bool gone = has_news(one->second->socket()) && !one->second->receive();
     if (gone) news_.push_back({{"gone", one->first}});
-    one = gone ? stand_ins.erase(one) : std::next(one);
+    one = gone ? shims.erase(one) : std::next(one);
   }
   for (auto one = commands_.begin(); one != commands_.end();) {
     const auto& [number, command] = *one;
@@ -156,23 +156,23 @@ void MemberHost::read_world(RankEvents& events) {
 
 bool MemberHost::meet(int rank, Awaited& awaited, RankEvents& events) {
   try {
-    if (!awaited.stand_in) {
+    if (!awaited.shim) {
       const auto socket = awaited.listener.accept();
       if (!socket) return false;
-      awaited.stand_in = std::make_unique<JsonLine>(*socket);
+      awaited.shim = std::make_unique<JsonLine>(*socket);
       awaited.file = receive_file(*socket);
     }
-    if (!has_news(awaited.stand_in->socket())) return false;
-    const auto values = awaited.stand_in->receive();
+    if (!has_news(awaited.shim->socket())) return false;
+    const auto values = awaited.shim->receive();
     if (!values) {  // the leader waits a moment for the cause, such as the end of MPI's launcher
       news_.push_back({{"gone", rank}});
-      awaited.stand_in.reset();
+      awaited.shim.reset();
       if (awaited.file >= 0) close(std::exchange(awaited.file, -1));
       return false;
     }
     if (values->empty()) return false;
     start_member(rank, awaited, values->front().at("environment"));
-    world_->stand_ins[rank] = std::move(awaited.stand_in);
+    world_->shims[rank] = std::move(awaited.shim);
     news_.push_back({{"came", rank}});
   } catch (const std::exception& error) {
     events.ended(rank, {{}, "", fmt::format("did not start: {}", error.what())});

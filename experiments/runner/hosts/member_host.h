@@ -45,14 +45,14 @@ class MemberHost : public RankHost {
   struct Awaited {
     RunPlan plan;
     LocalListener listener;
-    std::unique_ptr<JsonLine> stand_in{};
+    std::unique_ptr<JsonLine> shim{};
     int file = -1;
   };
   struct World {
     std::string name, folder;
     bool stay = false;
     std::map<int, std::unique_ptr<Awaited>> awaited{};
-    std::map<int, std::unique_ptr<JsonLine>> stand_ins{};  // of ranks that have been started
+    std::map<int, std::unique_ptr<JsonLine>> shims{};  // of ranks that have been started
   };
   class Ends;
 

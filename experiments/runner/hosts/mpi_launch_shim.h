@@ -8,7 +8,7 @@ namespace ringside::runner {
 
 /// The program's name in the folder of a world, and the names of its two commands.
 inline constexpr const char* program_link = "ringside";
-inline constexpr const char* stand_in_command_name = "stand-in";
+inline constexpr const char* mpi_launch_shim_command_name = "mpi-launch-shim";
 inline constexpr const char* on_command_name = "on";
 
 /// The names of the local sockets for the shim of a rank, and for commands on other hosts.

@@ -21,7 +21,7 @@ namespace {
 constexpr int launcher_number = 0;
 constexpr std::size_t most_said = 400;
 constexpr int poll_ms = 20;
-/// Daemons that end take their stand-ins with them: so long the end of a stand-in may still be
+/// Daemons that end take their shims with them: so long the end of a shim may still be
 /// explained by that of its daemon.
 constexpr double explained_s = 0.3;
 /// How long the launcher may take to end by itself, to end when it is told to, and the agents to
@@ -107,7 +107,7 @@ void MpiWorld::start_launcher(const std::string& launcher) {
   const std::string program = folder_ + "/" + program_link;
   const std::vector<std::string> words = launch_words(
       library_, launcher, hosts, {program, on_command_name, name_},
-      {program, stand_in_command_name, name_, fmt::format("{}", fmt::join(order, ","))});
+      {program, mpi_launch_shim_command_name, name_, fmt::format("{}", fmt::join(order, ","))});
   std::string text;
   for (const std::string& word : words) text += quoted(word) + " ";
   commands_[launcher_number] = {.agent = 0, .host = {}};

@@ -1,7 +1,4 @@
 #include "experiments/runner/registry/mpi_of.h"
-
-#include <csignal>
-
 #include "core/base/error.h"
 #include "experiments/runner/registry/registry.h"
 
@@ -41,8 +38,6 @@ std::string entered_mpi_key(int rank) { return fmt::format("mpi/entered/{}", ran
 void enter_mpi(const RunPlan& plan, int rank, Store& store) {
   const auto library = mpi_of(plan);
   if (!library) return;
-  // A daemon that has gone is an error of MPI, and no signal that would look like the cause.
-  std::signal(SIGPIPE, SIG_IGN);
   peer::begin_mpi(*library);
   store.set(entered_mpi_key(rank), "");
 }

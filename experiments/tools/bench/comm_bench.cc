@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/plan/device_traits.h"
+#include "experiments/runner/registry/registry.h"
 #include "experiments/tools/bench/comm_measured.h"
 #include "peer/comm/algorithms/algorithms.h"
 
@@ -21,27 +23,42 @@ CommRow measured(const CommOperation& operation, std::optional<Algorithm> algori
   return row;
 }
 
+namespace {
+
+/// The kinds of devices that are not simulated, as a text.
+std::string real_kinds() {
+  std::vector<std::string_view> kinds;
+  for (const runner::DeviceRow& row : runner::device_rows())
+    if (!device_traits(row.name).simulated) kinds.push_back(row.name);
+  return one_of(kinds);
+}
+
+}  // namespace
+
 void check(const CommBench& bench) {
   if (bench.cluster && !bench.beside.empty())
     throw Error(
         "--beside: other libraries run on this machine, not on a simulated one (--cluster); leave "
         "one of the two out");
-  if (bench.cluster && bench.device != "cpu")
+  const std::string& kind = bench.device.kind;
+  const DeviceTraits& device = device_traits(kind);
+  if (device.kind.empty() || device.simulated)
+    throw Error("--device {}: not a device of this machine; choose {}", kind, real_kinds());
+  if (bench.cluster && kind != DeviceConfig().kind)
     throw Error(
         "--device {}: a simulated machine (--cluster) has its own devices; leave one of the two "
         "out",
-        bench.device);
+        kind);
   if (bench.cluster && bench.rounds > 0)
     throw Error(
         "--rounds: a simulation needs one call of each; leave it out, or leave out --cluster");
-  if (bench.device != "cpu" && bench.device != "cuda")
-    throw Error("--device {}: unknown; choose cpu or cuda", bench.device);
-  if (bench.device == "cuda" && !bench.beside.empty())
+  if (!device.on_processor && !bench.beside.empty())
     throw Error(
-        "--beside: other libraries are measured on processors, not on GPUs (--device cuda); leave "
-        "one of the two out");
+        "--beside: other libraries are measured on processors, not on GPUs (--device {}); leave "
+        "one of the two out",
+        kind);
   for (const Algorithm algorithm : bench.algorithms)
-    if (bench.device == "cuda" && algorithm != Algorithm::native)
+    if (device.sums_in_library && algorithm != Algorithm::native)
       throw Error("--algorithms {}: NCCL has algorithms of its own, which are 'native' here",
                   name_of(algorithm));
   for (const Algorithm algorithm : bench.algorithms)

@@ -11,6 +11,7 @@
 
 #include "core/comm/algorithm.h"
 #include "core/launch/local_host.h"
+#include "core/plan/device_config.h"
 #include "core/sim/cluster.h"
 #include "experiments/tools/bench/interleaving.h"
 #include "experiments/tools/bench/reference_libraries.h"
@@ -24,7 +25,7 @@ struct CommBench {
   std::vector<std::int64_t> sizes;  // bytes of the whole array
   /// Simulated ranks on the first devices of this cluster; none: processes of this host.
   std::optional<sim::ClusterSpec> cluster{};
-  std::string device = "cpu";              // of the processes; "cuda": GPUs, and NCCL
+  DeviceConfig device{};                   // of the processes
   std::vector<ReferenceLibrary> beside{};  // other libraries, measured beside the processes
   int rounds = 0;                          // turns of each; 0: as many as the size allows
   double timeout_s = 60;                   // deadline for a missing rank

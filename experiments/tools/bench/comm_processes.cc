@@ -3,21 +3,14 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/device/cuda/cuda.h"
+#include "core/plan/device_traits.h"
 #include "experiments/tools/bench/comm_measured.h"
 #include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/bench/own_ranks.h"
 #include "experiments/tools/bench/reference_libraries.h"
-#include "peer/comm/nccl/communicator.h"
 
 namespace ringside::tools::bench {
 namespace {
-
-/// What NCCL needs in the process of a rank of several that share a GPU.
-std::vector<std::string> environment_of_gpu(int rank, int world) {
-  if (static_cast<int>(cuda::look_at_machine().gpus.size()) >= world) return {};
-  return peer::nccl_environment_of_shared_gpu(rank);
-}
 
 struct CommContender : Contender {
   std::string communicator{};
@@ -27,20 +20,17 @@ struct CommContender : Contender {
 /// All who take turns at one world.
 class Contest {
  public:
-  Contest(const CommBench& bench, int world) : bench_(bench), world_(world) {
+  Contest(const CommBench& bench, int world)
+      : bench_(bench), world_(world), own_name_(device_traits(bench.device.kind).communicator) {
     // A tenth longer than ranks wait for each other, since they know who is missing.
     const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
-    own_name_ = bench.device == "cuda" ? "nccl" : "shm";
     nlohmann::json algorithms = nlohmann::json::array();
     for (const Algorithm algorithm : bench.algorithms) algorithms.push_back(name_of(algorithm));
-    const nlohmann::json work = {{"comm", {{"device", bench.device}, {"algorithms", algorithms}}}};
-    std::vector<OwnProcess> processes;
-    for (int rank = 0; rank < world; ++rank)
-      processes.push_back({.work = work,
-                           .environment = bench.device == "cuda" ? environment_of_gpu(rank, world)
-                                                                 : std::vector<std::string>()});
-    groups_.push_back(start_ranks("bench comm: " + own_name_, bench.program, processes,
-                                  bench.timeout_s, patience));
+    const OwnProcess process{.work = {{"comm", {{"algorithms", algorithms}}}}};
+    groups_.push_back(start_ranks("bench comm: " + own_name_, bench.program,
+                                  plan_of_ranks(bench.device, world, bench.timeout_s),
+                                  std::vector<OwnProcess>(static_cast<std::size_t>(world), process),
+                                  patience));
     for (const ReferenceLibrary& library : bench.beside)
       groups_.push_back(start_reference_library(library, world, bench.program, patience));
   }
@@ -76,7 +66,7 @@ class Contest {
       if (some.empty() || std::find(some.begin(), some.end(), operation.name) != some.end())
         out.push_back({{groups_[i + 1].get(), "its-own"}, library.name});
     }
-    if (operation.name == "all_reduce" && bench_.device == "cpu")
+    if (operation.name == "all_reduce" && device_traits(bench_.device.kind).on_processor)
       out.push_back({{groups_[0].get(), bound_way, false}});
     return out;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/device/sim/sim_device.h"
+#include "core/plan/device_traits.h"
 #include "core/sim/world.h"
 #include "experiments/tools/bench/comm_measured.h"
 #include "experiments/tools/bench/own_ranks.h"
@@ -46,7 +47,7 @@ void bench_simulation(const CommBench& bench, int world, const Report& report) {
         const double seconds = simulated_seconds(bench, operation, algorithm, world, size);
         CommRow row = measured(operation, algorithm, world, count_of(operation, size, world),
                                {seconds * 1e6});
-        row.communicator = "sim";
+        row.communicator = device_traits("sim").communicator;
         report(row);
       }
 }

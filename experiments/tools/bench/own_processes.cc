@@ -9,6 +9,7 @@
 #include "core/base/error_text.h"
 #include "core/base/utf8.h"
 #include "core/launch/rank_link.h"
+#include "experiments/runner/registry/rank_devices.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/bench/own_ranks.h"
 #include "experiments/tools/bench/ps_bounds.h"
@@ -16,20 +17,6 @@
 
 namespace ringside::tools::bench {
 namespace {
-
-RunPlan plan_of(const std::vector<OwnProcess>& processes, double timeout_s) {
-  RunPlan plan;
-  plan.id = "bench";
-  plan.scheme = "independent";
-  plan.options = runner::default_options(plan.scheme);
-  plan.world = static_cast<int>(processes.size());
-  plan.train.timeout_s = timeout_s;
-  for (int r = 0; r < plan.world; ++r)
-    plan.ranks.push_back({.rank = r,
-                          .worker = r,
-                          .environment = processes[static_cast<std::size_t>(r)].environment});
-  return plan;
-}
 
 /// Gives each rank a core of its own if there are enough. Ranks that wait for each other in a loop
 /// would otherwise stay on one core if they wake up there.
@@ -46,13 +33,11 @@ void bind_to_core(int rank, int world) {
 }
 
 std::unique_ptr<BenchRank> make_comm_rank(LauncherLink& link, const nlohmann::json& comm) {
-  const int world = link.plan().world;
-  bind_to_core(link.rank(), world);
+  bind_to_core(link.rank(), link.plan().world);
   std::vector<Algorithm> algorithms;
   for (const std::string& name : comm.at("algorithms").get<std::vector<std::string>>())
     algorithms.push_back(*value_named<Algorithm>(name));
-  return make_own_rank(comm.at("device"), algorithms, link.store(), link.rank(), world,
-                       link.plan().train.timeout_s);
+  return make_own_rank(link.plan(), link.rank(), link.store(), algorithms);
 }
 
 std::unique_ptr<BenchRank> make_ps_rank(LauncherLink& link, const nlohmann::json& ps) {
@@ -67,8 +52,8 @@ std::unique_ptr<BenchRank> make_ps_rank(LauncherLink& link, const nlohmann::json
       .reach = {.keys = ps.at("keys")}};
   std::optional<SpinBarrier> barrier;
   if (roles.works()) barrier.emplace(link.store(), roles.rank, roles.workers, roles.timeout_s);
-  return std::make_unique<PsRank>(roles, runner::find_device("cpu").links, link.store(),
-                                  std::move(barrier));
+  return std::make_unique<PsRank>(roles, runner::find_device(link.plan().device.kind).links,
+                                  link.store(), std::move(barrier));
 }
 
 std::unique_ptr<BenchRank> make_rank(LauncherLink& link, const nlohmann::json& work) {
@@ -82,10 +67,29 @@ std::unique_ptr<BenchRank> make_rank(LauncherLink& link, const nlohmann::json& w
 
 }  // namespace
 
+RunPlan plan_of_ranks(const DeviceConfig& device, int ranks, double timeout_s) {
+  RunPlan plan;
+  plan.id = "bench";
+  plan.purpose = Purpose::bench;
+  plan.scheme = "independent";
+  plan.options = runner::default_options(plan.scheme);
+  plan.world = ranks;
+  plan.train.timeout_s = timeout_s;
+  plan.device = device;
+  for (int rank = 0; rank < ranks; ++rank) plan.ranks.push_back({.rank = rank, .worker = rank});
+  const runner::DeviceRow& row = runner::find_device(device.kind);
+  row.check();
+  const std::vector<std::string> seen = row.devices ? row.devices() : std::vector<std::string>();
+  runner::number_devices(
+      plan, [&](const std::string&, int) -> const auto& { return seen; });
+  runner::set_environments(plan);
+  return plan;
+}
+
 std::unique_ptr<RankGroup> start_ranks(const std::string& name, const RankProgram& program,
-                                       const std::vector<OwnProcess>& processes, double timeout_s,
+                                       const RunPlan& plan,
+                                       const std::vector<OwnProcess>& processes,
                                        Patience patience) {
-  const RunPlan plan = plan_of(processes, timeout_s);
   auto host = std::make_unique<LocalHost>(program);
   std::vector<std::string> names;
   for (int rank = 0; rank < plan.world; ++rank) {

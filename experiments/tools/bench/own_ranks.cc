@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/error.h"
-#include "core/device/cpu/cpu_device.h"
-#include "core/device/cuda/cuda.h"
-#include "peer/comm/nccl/communicator.h"
-#include "peer/comm/shm/communicator.h"
+#include "core/observe/timeline.h"
+#include "core/scheme/rank_context.h"
+#include "experiments/runner/registry/registry.h"
 #include "peer/comm/sum.h"
 
 namespace ringside::tools::bench {
@@ -107,31 +105,25 @@ void OwnRank::sum_alone() const {
   peer::sum_in_order(DType::f32, sources, targets, n);
 }
 
-std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
-                                       const std::vector<Algorithm>& algorithms, Store& store,
-                                       int rank, int ranks, double timeout_s) {
-  const bool on_gpu = device == "cuda";
-  std::unique_ptr<Device> made;
-  std::string note;
-  if (on_gpu) {
-    const int gpus = std::max(1, static_cast<int>(cuda::look_at_machine().gpus.size()));
-    made = cuda::make_cuda_device({.ordinal = rank % gpus});
-    if (gpus < ranks)
-      note = fmt::format("{} ranks share {} GPU{}: not a performance figure", ranks, gpus,
-                         gpus == 1 ? "" : "s");
-  } else {
-    made = make_cpu_device(1);
-  }
-  const auto connect = on_gpu ? peer::make_nccl_communicator : peer::make_shm_communicator;
+std::unique_ptr<OwnRank> make_own_rank(const RunPlan& plan, int rank, Store& store,
+                                       const std::vector<Algorithm>& algorithms) {
+  const runner::DeviceRow& row = runner::find_device(plan.device.kind);
+  std::unique_ptr<Device> device = row.make(plan, rank, nullptr);
+  Timeline timeline(*device);
+  const RankContext context{plan, rank, *device, store, timeline, nullptr, {}, row.links};
   OwnRank::Communicators communicators;
   for (const Algorithm algorithm : algorithms) {
     const std::string name(name_of(algorithm));
-    const Group group{fmt::format("bench {}", name), rank, ranks, algorithm};
-    communicators.emplace_back(name, connect(*made, store, group, timeout_s));
+    communicators.emplace_back(
+        name, context.communicator({fmt::format("bench {}", name), rank, plan.world, algorithm}));
   }
-  return std::make_unique<OwnRank>(std::move(made), std::move(communicators),
-                                   SpinBarrier(store, rank, ranks, timeout_s), rank, ranks,
-                                   std::move(note));
+  std::string note;
+  if (shares_device(plan))
+    note = fmt::format("{} ranks share {} GPU{}: not a performance figure", plan.world, gpus(plan),
+                       gpus(plan) == 1 ? "" : "s");
+  return std::make_unique<OwnRank>(std::move(device), std::move(communicators),
+                                   SpinBarrier(store, rank, plan.world, plan.train.timeout_s), rank,
+                                   plan.world, std::move(note));
 }
 
 }  // namespace ringside::tools::bench

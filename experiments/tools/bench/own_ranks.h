@@ -7,6 +7,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
+#include "core/plan/run_plan.h"
 #include "experiments/tools/bench/rank/serve.h"
 #include "experiments/tools/bench/spin_barrier.h"
 
@@ -56,11 +57,9 @@ class OwnRank : public CommRank {
   std::vector<float> host_;  // copies of a GPU's arrays
 };
 
-/// A rank of one process: device "cpu" through shared memory, or a GPU of this machine ("cuda")
-/// through NCCL. Ranks take the GPUs in turn; where there are fewer than ranks, each process needs
-/// peer::nccl_environment_of_shared_gpu() before. Throws Error that says what is missing.
-std::unique_ptr<OwnRank> make_own_rank(const std::string& device,
-                                       const std::vector<Algorithm>& algorithms, Store& store,
-                                       int rank, int ranks, double timeout_s);
+/// A rank of the plan, on its device and with the communicators that ranks of runs have there. Its
+/// process has the rank's environment. Throws Error that says what is missing.
+std::unique_ptr<OwnRank> make_own_rank(const RunPlan& plan, int rank, Store& store,
+                                       const std::vector<Algorithm>& algorithms);
 
 }  // namespace ringside::tools::bench

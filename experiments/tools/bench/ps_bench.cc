@@ -27,7 +27,9 @@ void bench_one(const PsBench& bench, int workers, int servers,
     processes.push_back({.work = work, .name = name});
   // A tenth longer than ranks wait for each other, since they know who is missing.
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
-  const auto ranks = start_ranks("bench ps", bench.program, processes, bench.timeout_s, patience);
+  const auto ranks = start_ranks(
+      "bench ps", bench.program,
+      plan_of_ranks({}, static_cast<int>(processes.size()), bench.timeout_s), processes, patience);
   const auto bounds = start_bounds(bench.program, bench.timeout_s, patience);
   run_ps_contest(bench, workers, servers, *ranks, *bounds, report);
   bounds->close();

@@ -190,7 +190,8 @@ std::unique_ptr<RankGroup> start_bounds(const RankProgram& program, double timeo
   for (const int rank : {0, 1})
     ranks.push_back({.work = {{"bounds", {{"tcp", tcp[rank]}, {"unix", local[rank]}}}},
                      .files = {tcp[rank], local[rank]}});
-  return start_ranks("bench ps: bounds", program, ranks, timeout_s, std::move(patience));
+  return start_ranks("bench ps: bounds", program, plan_of_ranks({}, 2, timeout_s), ranks,
+                     std::move(patience));
 }
 
 std::unique_ptr<BenchRank> make_bound_rank(int rank, int tcp, int unix_socket, Store& store,

@@ -102,7 +102,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
   placed = true;
   roles.reach = reach_of(job, say);
   std::optional<PsRank> rank;
-  rank.emplace(roles, runner::find_device("cpu").links, link.store(), std::nullopt);
+  rank.emplace(roles, runner::find_device(DeviceConfig().kind).links, link.store(), std::nullopt);
   const auto hear = [&](double patience_s) {
     auto message = link.hear(patience_s);
     if (!message) end(false, says_why);

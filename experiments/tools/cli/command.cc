@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/plan/measurements.h"
 #include "experiments/runner/results/environment.h"
 #include "experiments/runner/run/measure_speeds.h"
@@ -61,8 +62,8 @@ int finish(OutputStream& out, int status) {
 }
 
 nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans) {
-  const bool on_gpus = std::any_of(plans.begin(), plans.end(),
-                                   [](const RunPlan& plan) { return plan.device.kind == "cuda"; });
+  const bool on_gpus =
+      std::any_of(plans.begin(), plans.end(), [](const RunPlan& plan) { return gpus(plan) > 0; });
   return runner::describe_environment(
       process.environment, {std::filesystem::canonical(process.program), process.built_commit},
       on_gpus);
@@ -102,7 +103,7 @@ void say_shares(const std::vector<RunPlan>& runs, const Process& process) {
 }
 
 std::string machine_file(const std::string& results, int hosts, const std::string& device) {
-  if (device != "cpu") return fmt::format("{}/{}.toml", results, device);
+  if (!device_traits(device).on_processor) return fmt::format("{}/{}.toml", results, device);
   return results + (hosts > 1 ? "/hosts.toml" : "/machine.toml");
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/error_text.h"
 #include "core/base/nearest.h"
 #include "core/base/whole_file.h"
+#include "core/plan/device_traits.h"
 #include "experiments/runner/config/cluster_file.h"
 #include "experiments/tools/bench/comm_bench.h"
 #include "experiments/tools/cli/bench_arguments.h"
@@ -21,7 +22,7 @@ struct BenchCommArguments {
   std::vector<std::string> operations, algorithms;
   std::vector<std::int64_t> worlds;
   std::vector<std::string> beside;  // other libraries
-  std::string device = "cpu";
+  DeviceConfig device{};
   std::string cluster;
   BenchArguments bench;
 };
@@ -48,7 +49,7 @@ void declare_bench_comm(CommandOptions& options, BenchCommArguments& arguments) 
       .list()
       .type("A,B");
   options
-      .add("--device", arguments.device,
+      .add("--device", arguments.device.kind,
            "cpu, or cuda: NCCL between GPUs of this machine, which ranks take in turn; default: "
            "cpu")
       .type("KIND");
@@ -80,7 +81,8 @@ bench::CommBench comm_bench_of(const BenchCommArguments& arguments, const Proces
     bench.algorithms.push_back(algorithm);
   }
   // Next to other libraries, the algorithm that schemes use by default. NCCL has no other.
-  if (bench.algorithms.empty() && (!arguments.beside.empty() || arguments.device == "cuda"))
+  if (bench.algorithms.empty() &&
+      (!arguments.beside.empty() || device_traits(arguments.device.kind).sums_in_library))
     bench.algorithms = {Algorithm::native};
   if (bench.algorithms.empty())
     for (const std::string_view name : names_of(Algorithm{}))
@@ -98,7 +100,7 @@ bench::CommBench comm_bench_of(const BenchCommArguments& arguments, const Proces
   bench.beside = bench::find_reference_libraries(arguments.beside);
   bench.rounds = static_cast<int>(arguments.bench.rounds);
   bench.timeout_s = arguments.bench.timeout_s;
-  bench.program = {process.program, {"bench-rank"}, process.environment};
+  bench.program = {process.program, {"rank"}, process.environment};
   bench.interrupted = process.interrupted;
   return bench;
 }

@@ -196,7 +196,7 @@ bench::PsBench ps_bench_of(const BenchPsArguments& arguments, const Process& pro
   bench.rounds = static_cast<int>(arguments.bench.rounds);
   if (arguments.partition != 0) bench.partition_bytes = arguments.partition;
   bench.timeout_s = arguments.bench.timeout_s;
-  bench.program = {process.program, {"bench-rank"}, process.environment};
+  bench.program = {process.program, {"rank"}, process.environment};
   bench.interrupted = process.interrupted;
   return bench;
 }

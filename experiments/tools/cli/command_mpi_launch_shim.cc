@@ -1,4 +1,4 @@
-// ringside stand-in, ringside on
+// ringside mpi-launch-shim, ringside on
 
 #include <fmt/ranges.h>
 
@@ -35,9 +35,9 @@ int run_on_host(const OnArguments& arguments) {
 
 }  // namespace
 
-// MPI's launcher starts `stand-in` where it starts ranks, and `on` where it starts its daemons
-// (experiments/runner/hosts/mpi_launch_shim.h).
-Execute stand_in_command(CommandOptions& options) {
+// MPI's launcher starts `mpi-launch-shim` where it starts ranks, and `on` where it starts its
+// daemons (experiments/runner/hosts/mpi_launch_shim.h).
+Execute mpi_launch_shim_command(CommandOptions& options) {
   options.summary("in place of a rank");
   options.hide();
   const auto arguments = std::make_shared<StandInArguments>();

@@ -1,5 +1,6 @@
 // ringside rank
 
+#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,21 +13,27 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank.h"
 #include "experiments/runner/run/simulation.h"
+#include "experiments/tools/bench/own_processes.h"
 #include "experiments/tools/cli/command.h"
 
 namespace ringside::tools::cli {
 
 namespace {
 
-/// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
+/// Runs one rank of a run or of a bench, or all ranks of a simulated run. A RankHost starts this
+/// command.
 int run_as_rank(int socket, const Process& process) {
   raise_the_limit_of_open_files();
+  // A peer, or a daemon of MPI, that has gone is an error of a library, and no signal that would
+  // look like the cause of the rank's end.
+  std::signal(SIGPIPE, SIG_IGN);
   std::optional<LauncherLink> link;
   try {
     link.emplace(socket, runner::default_options);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
+  if (link->plan().purpose == Purpose::bench) return bench::be_bench_rank(*link) ? ok : run_failed;
   try {
     const auto report = [&](const Progress& progress) { link->report_progress(to_json(progress)); };
     if (link->plan().cluster) {

@@ -21,11 +21,10 @@ Execute keys_command(CommandOptions& options);
 Execute list_command(CommandOptions& options);
 Execute doctor_command(CommandOptions& options);
 Execute rank_command(CommandOptions& options);
-Execute stand_in_command(CommandOptions& options);  // in command_mpi_launch_shim.cc
-Execute on_command(CommandOptions& options);        // there too
+Execute mpi_launch_shim_command(CommandOptions& options);
+Execute on_command(CommandOptions& options);  // there too
 Execute feed_command(CommandOptions& options);
-Execute bench_rank_command(CommandOptions& options);
-Execute keep_command(CommandOptions& options);  // in command_bench_rank.cc
+Execute keep_command(CommandOptions& options);
 
 namespace {
 
@@ -55,10 +54,9 @@ constexpr CommandInfo all_commands[] = {
     {"doctor", "", doctor_command},
     // commands that other processes start
     {"rank", "", rank_command},
-    {"stand-in", "", stand_in_command},
+    {"mpi-launch-shim", "", mpi_launch_shim_command},
     {"on", "", on_command},
     {"feed", "", feed_command},
-    {"bench-rank", "", bench_rank_command},
     {"keep", "", keep_command},
 };
 
