@@ -109,7 +109,7 @@ void ChunkState::keep_waiting(const std::function<Tensor(const Tensor&)>& copy) 
     if (!std::exchange(gradient.copied, true)) gradient.values = copy(gradient.values);
 }
 
-std::vector<ChunkState::Reader> ChunkState::served(double now) {
+std::vector<ChunkState::Reader> ChunkState::take_readers(double now) {
   std::vector<Reader> served, waiting;
   for (Reader& reader : readers_) {
     const bool may = policy_.may_read(reader.number, version_);

@@ -79,8 +79,9 @@ class ChunkState {
   void keep_waiting(const std::function<Tensor(const Tensor&)>& copy);
 
   void add_reader(Reader reader) { readers_.push_back(std::move(reader)); }
-  /// Takes out the readers that may read now, and counts them as having read this version at `now`.
-  std::vector<Reader> served(double now);
+  /// Takes out the readers that may read now (Policy::may_read), and counts them as having read
+  /// this version at `now`. The others go on waiting: this is where a server holds a worker back.
+  std::vector<Reader> take_readers(double now);
   /// The worker pushes no more, so no update waits for it.
   void leave(int worker);
 

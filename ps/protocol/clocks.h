@@ -9,16 +9,16 @@
 
 namespace ringside::ps {
 
-/// Counts the gradients that each worker has pushed for one range. In each of its steps a worker
+/// Counts the gradients that each worker has pushed for one chunk. In each of its steps a worker
 /// pushes `pushes` gradients; they are numbered through all steps. So a gradient that arrives
-/// twice, late or too early is recognised by its worker, step and range.
+/// twice, late or too early is recognised by its worker, step and chunk.
 class Clocks {
  public:
   /// The policy outlives the clocks.
   Clocks(const Policy& policy, int workers, std::int64_t pushes = 1);
 
   /// Counts a push, and returns its number: step * pushes + push. Throws Error if this is not the
-  /// worker's next push, or if the worker may not push yet. `version` is that of the range.
+  /// worker's next push, or if the worker may not push yet. `version` is that of the chunk.
   std::int64_t push(int worker, std::int64_t step, std::int64_t push, std::int64_t version);
   /// Stops waiting for the worker.
   void leave(int worker);

@@ -1,4 +1,4 @@
-// Consistency: the rules by which a server accepts a gradient, updates a range, and gives out its
+// Consistency: the rules by which a server accepts a gradient, updates a chunk, and gives out its
 // values.
 #pragma once
 
@@ -24,12 +24,12 @@ constexpr bool is_asynchronous(Consistency consistency) {
 
 struct ConsistencyRules {
   Consistency consistency = Consistency::bsp;
-  std::int64_t staleness_bound = 0;  // ssp
+  std::int64_t staleness_bound = 0;  // ssp: in updates of a chunk
   int backup_workers = 0;            // bsp
   bool operator==(const ConsistencyRules&) const = default;
 };
 
-/// The rules for one range of parameters. The version of a range is the number of its updates. A
+/// The rules for one chunk of parameters. The version of a chunk is the number of its updates. A
 /// worker's gradients are numbered; where a step has one push, the number is that of the step. A
 /// policy knows no worker and keeps no state.
 class Policy {
@@ -64,7 +64,7 @@ class Policy {
 ///   gradients of a step, as in bsp, so with s = 0 both are the same; in the paper a worker also
 ///   sees its own updates at once. Gradients of workers that are ahead wait on the server, as
 ///   copies: with N workers and parameters of P bytes, at most (s + 1) * (N - 1) * P bytes.
-/// - asp: asynchronous (Hogwild, Recht et al., NIPS 2011, range by range; Downpour, Dean et al.,
+/// - asp: asynchronous (Hogwild, Recht et al., NIPS 2011, chunk by chunk; Downpour, Dean et al.,
 ///   NIPS 2012). Every gradient is an update of its own, as soon as it arrives, and every read gets
 ///   the newest values.
 /// - easgd: elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015, asynchronous). The rules

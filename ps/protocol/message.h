@@ -18,10 +18,10 @@ namespace ringside::ps {
 /// (ps/protocol/parameter_server.h).
 enum class Kind : std::uint8_t {
   hello,      // the worker's first message: its greeting, in text; no reply
-  push,       // a gradient of a range; no reply
-  push_pull,  // gradient of a range -> once the consistency allows, the range's values (only after
+  push,       // a gradient of a chunk; no reply
+  push_pull,  // gradient of a chunk -> once the consistency allows, the chunk's values (only after
               // the last push of a step; the replies to earlier pushes are empty)
-  pull,       // -> values of a range, once a worker that has done `step` steps may read them
+  pull,       // -> values of a chunk, once a worker that has done `step` steps may read them
   measure,  // number of a round of sums in `micro_batch`, loss scale in scalar, totals of the round
             // before (fp64; none in round 0) -> this server's part of the round's sums
   settle,   // number of the last round in `micro_batch`, loss scale in scalar, totals of that

@@ -39,25 +39,25 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   std::int64_t count = 0;
   for (const Chunk& chunk : chunks) {
     if (chunk.server != config.server) continue;
-    range_at_[chunk.begin] = ranges_.size();
-    ranges_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, history_bytes,
+    chunk_at_[chunk.begin] = chunks_.size();
+    chunks_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, history_bytes,
                          device.clock().now());
     count += chunk.count;
   }
-  copies_.resize(ranges_.size());
-  if (ranges_.empty()) return;
+  copies_.resize(chunks_.size());
+  if (chunks_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
-  if (ranges_.front().wanted() > 1 || config.pushes > 1 ||
+  if (chunks_.front().wanted() > 1 || config.pushes > 1 ||
       (!is_elastic() && rounds_of(config.optimizer, config.dtype) > 0))
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   std::vector<ModelPiece> pieces;
-  for (const ChunkState& range : ranges_) {
-    const Chunk& chunk = range.chunk();
-    pieces.push_back({range.begin(), chunk.begin, chunk.count});
+  for (const ChunkState& state : chunks_) {
+    const Chunk& chunk = state.chunk();
+    pieces.push_back({state.begin(), chunk.begin, chunk.count});
     const std::int64_t first = model.first_parameter(chunk.unit);
     config.initial_values->write(*model.units[chunk.unit], first, chunk.begin - first,
-                                 parameters_.range(range.begin(), chunk.count));
+                                 parameters_.range(state.begin(), chunk.count));
   }
   if (is_elastic()) return;
   keep_given_values();
@@ -71,7 +71,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
 void ParameterServer::keep_given_values() {
   if (config_.delay_compensation == 0) return;
   std::int64_t longest = 0;
-  for (std::size_t index = 0; index < ranges_.size(); ++index) {
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
     const Tensor values = values_of(index);
     given_values_.insert(given_values_.end(), static_cast<std::size_t>(workers()), values);
     longest = std::max(longest, values.count());
@@ -102,16 +102,16 @@ Replies ParameterServer::answer(int worker, Message message) {
 
 std::int64_t ParameterServer::steps() const {
   std::int64_t least = config_.steps;
-  for (const ChunkState& range : ranges_) least = std::min(least, range.clocks().complete());
+  for (const ChunkState& state : chunks_) least = std::min(least, state.clocks().complete());
   return least;
 }
 
 std::size_t ParameterServer::index_of(const Header& header) const {
-  const auto found = range_at_.find(header.begin);
-  if (found == range_at_.end() || ranges_[found->second].chunk().count != header.count)
+  const auto found = chunk_at_.find(header.begin);
+  if (found == chunk_at_.end() || chunks_[found->second].chunk().count != header.count)
     throw Error("server {} has no chunk of {} elements that begins at element {}", server(),
                 header.count, header.begin);
-  if (const Chunk& chunk = ranges_[found->second].chunk(); !chunk.is_of(header.worker))
+  if (const Chunk& chunk = chunks_[found->second].chunk(); !chunk.is_of(header.worker))
     throw Error(
         "the {} elements from {} on are pushed and pulled by worker {} of every {} alone, counted "
         "from 0",
@@ -136,26 +136,26 @@ void ParameterServer::check_request(const Header& header,
 
 Replies ParameterServer::push(int worker, const Header& header, std::vector<Tensor> frames) {
   const std::size_t index = index_of(header);
-  ChunkState& range = ranges_[index];
+  ChunkState& state = chunks_[index];
   std::vector<FrameShape> shapes;
   for (const Tensor& frame : frames) shapes.push_back({frame.dtype(), frame.shape()});
   check_request(header, shapes);
   if (finishers_[static_cast<std::size_t>(worker)])
     throw Error("the worker has already said that it pushes no more");
-  if (const std::int64_t done = range.version() / config_.pushes;
-      optimizer_rounds() > 0 && done < header.step && range.clocks().complete() >= header.step)
+  if (const std::int64_t done = state.version() / config_.pushes;
+      optimizer_rounds() > 0 && done < header.step && state.clocks().complete() >= header.step)
     throw Error(
         "the worker pushed step {}, but the server has not finished step {} yet, because no worker "
         "has sent the last totals of the optimizer's sums",
         header.step, done);
-  range.push(worker, header.step, header.micro_batch, std::move(frames[0]));
+  state.push(worker, header.step, header.micro_batch, std::move(frames[0]));
   if (header.kind == Kind::push_pull)
-    range.add_reader({worker, reply_to(header), range.clocks().next(worker),
+    state.add_reader({worker, reply_to(header), state.clocks().next(worker),
                       header.micro_batch + 1 == config_.pushes});
   Replies replies = advance(index);
   // A worker that may go on before its gradient is added up will overwrite it.
   if (!policy_->gradients_rest())
-    range.keep_waiting([this](const Tensor& values) { return copy_of(values); });
+    state.keep_waiting([this](const Tensor& values) { return copy_of(values); });
   return replies;
 }
 
@@ -166,13 +166,13 @@ Tensor ParameterServer::copy_of(const Tensor& values) const {
 }
 
 Replies ParameterServer::advance(std::size_t index) {
-  ChunkState& range = ranges_[index];
+  ChunkState& state = chunks_[index];
   Replies replies;
   Tensor alone;  // the gradient of an asynchronous update
   double factor = 1;
   bool measured = false;  // whether it does so in a measured step
   for (;;) {
-    while (const auto gradient = range.next_gradient()) {
+    while (const auto gradient = state.next_gradient()) {
       measured = gradient->step >= config_.warmup;
       const std::int64_t stale = gradient->update - gradient->read_version;
       if (measured && !policy_->values_rest())
@@ -180,24 +180,24 @@ Replies ParameterServer::advance(std::size_t index) {
       if (!sums_) factor = lr_factor(config_.staleness_lr, stale);
       alone = apply(index, *gradient);
     }
-    if (!range.complete()) break;
-    const bool last = (range.version() + 1) % config_.pushes == 0;
+    if (!state.complete()) break;
+    const bool last = (state.version() + 1) % config_.pushes == 0;
     if (last && optimizer_rounds() > 0) {
       ++gathered_;
       append(replies, answer_measures());
       break;
     }
-    if (last && range.taken() > 0) {
-      ParameterRange all = parameters_of(range);
+    if (last && state.taken() > 0) {
+      ParameterRange all = parameters_of(state);
       if (alone) all.gradients = std::exchange(alone, {});
-      const std::int64_t step = range.version() / config_.pushes;
+      const std::int64_t step = state.version() / config_.pushes;
       update(
           all,
-          {.step = step, .loss_scale = rounds_.loss_scale * share_of(range), .lr_factor = factor},
+          {.step = step, .loss_scale = rounds_.loss_scale * share_of(state), .lr_factor = factor},
           sums_ ? step >= config_.warmup : measured,
           flows_.empty() ? std::vector<std::int64_t>() : std::exchange(flows_[index], {}));
     }
-    range.updated();
+    state.updated();
   }
   // Readers are answered after all updates. The loss of a worker can allow several updates at once;
   // the history records only their cause, so there must be no read between two of them.
@@ -208,8 +208,8 @@ Replies ParameterServer::advance(std::size_t index) {
 
 /// The share of their mean that the gradients of an update add up to: less than 1 if some are
 /// missing.
-float ParameterServer::share_of(const ChunkState& range) const {
-  return static_cast<float>(range.taken()) / static_cast<float>(range.wanted());
+float ParameterServer::share_of(const ChunkState& state) const {
+  return static_cast<float>(state.taken()) / static_cast<float>(state.wanted());
 }
 
 Tensor& ParameterServer::given_values(std::size_t index, int worker) {
@@ -221,7 +221,7 @@ Tensor ParameterServer::compensated(std::size_t index, const ChunkState::Gradien
   if (given_values_.empty() || gradient.read_version == gradient.update) return gradient.values;
   const Tensor out = compensated_.range(0, gradient.values.count());
   device().kernels().compensate_delay({.gradients = gradient.values,
-                                       .now = parameters_of(ranges_[index]).parameters,
+                                       .now = parameters_of(chunks_[index]).parameters,
                                        .read = given_values(index, gradient.worker),
                                        .out = out,
                                        .scale = static_cast<float>(config_.delay_compensation)});
@@ -241,35 +241,35 @@ void ParameterServer::move_centre(const Tensor& centre, const Tensor& values) {
 Tensor ParameterServer::apply(std::size_t index, const ChunkState::Gradient& gradient) {
   SpanNote note{.bytes = static_cast<std::int64_t>(gradient.values.bytes())};
   if (timeline().traces()) {
-    const ChunkState& range = ranges_[index];
+    const ChunkState& state = chunks_[index];
     const std::int64_t flow =
-        push_flow(gradient.worker, gradient.step, gradient.push, range.chunk().begin);
+        push_flow(gradient.worker, gradient.step, gradient.push, state.chunk().begin);
     note.flows = {flow};
     flows_[index].push_back(flow);
   }
   const auto span = traced(
       [&] { return fmt::format("apply gradient of worker {}", gradient.worker); }, std::move(note));
   if (!sums_) return compensated(index, gradient);
-  add(ranges_[index], gradient);
+  add(chunks_[index], gradient);
   return {};
 }
 
-void ParameterServer::add(const ChunkState& range, const ChunkState::Gradient& gradient) {
-  const Tensor total = sums_.range(range.begin(), range.chunk().count);
+void ParameterServer::add(const ChunkState& state, const ChunkState::Gradient& gradient) {
+  const Tensor total = sums_.range(state.begin(), state.chunk().count);
   const bool first_push = gradient.update % config_.pushes == 0;
-  const Tensor sum = first_push ? total : partial_.range(range.begin(), range.chunk().count);
+  const Tensor sum = first_push ? total : partial_.range(state.begin(), state.chunk().count);
   const Kernels& kernels = device().kernels();
   if (gradient.first)
     kernels.copy({.in = gradient.values, .out = sum});
   else
     kernels.add({.in = gradient.values, .out = sum});
-  if (range.complete() && !first_push) kernels.add({.in = sum, .out = total});
+  if (state.complete() && !first_push) kernels.add({.in = sum, .out = total});
 }
 
-ParameterRange ParameterServer::parameters_of(const ChunkState& range) const {
-  const std::int64_t count = range.chunk().count;
-  return {range.begin(), parameters_.range(range.begin(), count),
-          sums_ ? sums_.range(range.begin(), count) : Tensor{}};
+ParameterRange ParameterServer::parameters_of(const ChunkState& state) const {
+  const std::int64_t count = state.chunk().count;
+  return {state.begin(), parameters_.range(state.begin(), count),
+          sums_ ? sums_.range(state.begin(), count) : Tensor{}};
 }
 
 void ParameterServer::update(const ParameterRange& range, const StepInfo& info, bool measured,
@@ -299,23 +299,23 @@ double ParameterServer::optimizer_seconds() {
 
 /// Values that may change before the worker has them are copied, once for each version.
 Tensor ParameterServer::values_of(std::size_t index) {
-  const ChunkState& range = ranges_[index];
-  const Tensor now = parameters_.range(range.begin(), range.chunk().count);
+  const ChunkState& state = chunks_[index];
+  const Tensor now = parameters_.range(state.begin(), state.chunk().count);
   if (policy_->values_rest()) return now;
   Values& copy = copies_[index];
-  if (copy.version != range.version()) copy = {copy_of(now), range.version()};
+  if (copy.version != state.version()) copy = {copy_of(now), state.version()};
   return copy.tensor;
 }
 
 Replies ParameterServer::answer_readers(std::size_t index) {
   Replies replies;
-  for (ChunkState::Reader& reader : ranges_[index].served(device().clock().now())) {
+  for (ChunkState::Reader& reader : chunks_[index].take_readers(device().clock().now())) {
     std::vector<Tensor> frames;
     if (reader.values)
       frames.push_back(reader.reply.kind == Kind::push_pull && difference_ ? difference_
                                                                            : values_of(index));
     if (reader.values && !given_values_.empty()) given_values(index, reader.worker) = frames.back();
-    reader.reply.version = ranges_[index].version();
+    reader.reply.version = chunks_[index].version();
     replies.push_back({reader.worker, {std::move(reader.reply), std::move(frames)}});
   }
   return replies;
@@ -323,15 +323,15 @@ Replies ParameterServer::answer_readers(std::size_t index) {
 
 Replies ParameterServer::pull(int worker, const Header& header) {
   const std::size_t index = index_of(header);
-  ChunkState& range = ranges_[index];
-  if (const std::int64_t pushed = range.clocks().next(worker) / config_.pushes;
+  ChunkState& state = chunks_[index];
+  if (const std::int64_t pushed = state.clocks().next(worker) / config_.pushes;
       header.step < 0 || header.step > pushed)
     throw Error(
         "the worker asked for the values after {} steps, but has pushed {} steps; it may ask for "
         "the values after 0 to {} steps",
         header.step, pushed, pushed);
   // Workers of easgd pull the centre to evaluate it.
-  range.add_reader({worker, reply_to(header), header.step * config_.pushes, true, !is_elastic()});
+  state.add_reader({worker, reply_to(header), header.step * config_.pushes, true, !is_elastic()});
   return answer_readers(index);
 }
 
@@ -340,9 +340,9 @@ void ParameterServer::report(RankRecord& record) {
       static_cast<double>(std::max<std::int64_t>(1, config_.steps - config_.warmup));
   record.serving_optimizer_ms = 1e3 * optimizer_seconds() / measured;
   if (policy_->values_rest()) return;
-  for (const ChunkState& range : ranges_) {
-    staleness_.dropped += range.dropped();
-    record.history.push_back(range.history());
+  for (const ChunkState& state : chunks_) {
+    staleness_.dropped += state.dropped();
+    record.history.push_back(state.history());
   }
   record.staleness = std::move(staleness_);
 }

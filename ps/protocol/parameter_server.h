@@ -68,7 +68,7 @@ class ParameterServer : public Server {
     std::vector<std::size_t> asked{};           // rounds that each worker has asked for
     std::vector<bool> settled{};                // whether each worker has sent the last totals
   };
-  /// The values of a range for a reply, and the version to which they belong.
+  /// The values of a chunk for a reply, and the version to which they belong.
   struct Values {
     Tensor tensor;
     std::int64_t version = -1;
@@ -80,7 +80,7 @@ class ParameterServer : public Server {
   Replies pull(int worker, const Header& header);
   /// Adds the gradients that are next in order, updates, and replies to the workers that may read.
   Replies advance(std::size_t index);
-  void add(const ChunkState& range, const ChunkState::Gradient& gradient);
+  void add(const ChunkState& state, const ChunkState::Gradient& gradient);
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
   Tensor copy_of(const Tensor& values) const;
@@ -89,16 +89,16 @@ class ParameterServer : public Server {
               std::vector<std::int64_t> pushes);
   /// Adds a gradient to the sum of its update, or returns it as the update's only one.
   Tensor apply(std::size_t index, const ChunkState::Gradient& gradient);
-  float share_of(const ChunkState& range) const;
+  float share_of(const ChunkState& state) const;
   void move_centre(const Tensor& centre, const Tensor& values);
   void keep_given_values();
   /// The gradient for the optimizer of an asp server, corrected if `delay_compensation` is set.
   Tensor compensated(std::size_t index, const ChunkState::Gradient& gradient);
-  /// The values of the range that the worker was given last.
+  /// The values of the chunk that the worker was given last.
   Tensor& given_values(std::size_t index, int worker);
   bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
   int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
-  ParameterRange parameters_of(const ChunkState& range) const;
+  ParameterRange parameters_of(const ChunkState& state) const;
   // parameter_server_course.cc
   Replies ticket(int worker, const Header& header);
   Replies finish(int worker, const Header& header);
@@ -124,20 +124,20 @@ class ParameterServer : public Server {
 
   ServerConfig config_;
   std::unique_ptr<Policy> policy_;
-  std::vector<ChunkState> ranges_;
-  std::map<std::int64_t, std::size_t> range_at_;  // index of a range, by its first element
-  Tensor parameters_;                             // of all ranges
+  std::vector<ChunkState> chunks_;
+  std::map<std::int64_t, std::size_t> chunk_at_;  // index of a chunk, by its first element
+  Tensor parameters_;                             // of all chunks
   Tensor sums_;     // of gradients; empty if an update has one gradient, which is used in place
   Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
-  std::vector<Values> copies_;  // by range: the latest values that a worker was given as a copy
-  std::vector<Tensor> given_values_;      // by range and worker; empty without delay compensation
-  Tensor compensated_;                    // as long as the longest range
+  std::vector<Values> copies_;  // by chunk: the latest values that a worker was given as a copy
+  std::vector<Tensor> given_values_;      // by chunk and worker; empty without delay compensation
+  Tensor compensated_;                    // as long as the longest chunk
   Tensor difference_;                     // easgd: for the reply to the push that is being handled
   std::unique_ptr<Optimizer> optimizer_;  // none with easgd
   std::deque<std::pair<Mark, Mark>>
       updates_;  // begin and end of updates whose times are not yet added up
   double optimizer_seconds_ = 0;
-  /// By range, if there is a trace: the arrows of the pushes of the update under way.
+  /// By chunk, if there is a trace: the arrows of the pushes of the update under way.
   std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;
   Rounds rounds_, last_rounds_;                   // of the current step, and of the one before

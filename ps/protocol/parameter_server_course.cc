@@ -35,8 +35,8 @@ Replies ParameterServer::finish(int worker, const Header& header) {
 
 Replies ParameterServer::leave(int worker) {
   Replies replies;
-  for (std::size_t index = 0; index < ranges_.size(); ++index) {
-    ranges_[index].leave(worker);
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    chunks_[index].leave(worker);
     append(replies, advance(index));
   }
   return replies;
@@ -68,13 +68,13 @@ Replies ParameterServer::lose(int worker) {
   if (waits_for_all || !enough) return Server::lose(worker);
   // Steps for which the lost worker had a ticket but whose gradients never arrived are given to
   // other workers.
-  if (!ranges_.empty())
+  if (!chunks_.empty())
     tickets_ += given_[static_cast<std::size_t>(worker)] -
-                ranges_[0].clocks().next(worker) / config_.period;
+                chunks_[0].clocks().next(worker) / config_.period;
   Replies replies = count_as_lost(worker);
   append(replies, leave(worker));
   if (!given_values_.empty())
-    for (std::size_t index = 0; index < ranges_.size(); ++index) given_values(index, worker) = {};
+    for (std::size_t index = 0; index < chunks_.size(); ++index) given_values(index, worker) = {};
   append(replies, answer_finishers());
   return replies;
 }

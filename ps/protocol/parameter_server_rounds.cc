@@ -69,8 +69,8 @@ Replies ParameterServer::measure(int worker, const Header& header,
 /// began and ended before they come, these totals would be about a step that the server no longer
 /// keeps.
 bool ParameterServer::may_measure() const {
-  if (gathered_ != ranges_.size()) return false;
-  return ranges_.front().chunk().group == 1 ||
+  if (gathered_ != chunks_.size()) return false;
+  return chunks_.front().chunk().group == 1 ||
          std::ranges::all_of(last_rounds_.settled, std::identity{});
 }
 
@@ -160,8 +160,8 @@ Replies ParameterServer::end_rounds(bool finite) {
               .settled = std::vector<bool>(rounds_.asked.size())};
   last_rounds_ = std::exchange(rounds_, std::move(next));
   Replies replies;
-  for (std::size_t index = 0; index < ranges_.size(); ++index) {
-    ranges_[index].updated();
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    chunks_[index].updated();
     for (Reply& reply : answer_readers(index)) replies.push_back(std::move(reply));
   }
   return replies;

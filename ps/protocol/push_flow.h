@@ -6,7 +6,7 @@
 namespace ringside::ps {
 
 /// The number of the arrow (SpanNote::flows). Both ends compute it from the push itself: the
-/// worker, the step, the number of the push within the step, and the first element of the range.
+/// worker, the step, the number of the push within the step, and the first element of the chunk.
 std::int64_t push_flow(int worker, std::int64_t step, std::int64_t push, std::int64_t begin);
 
 /// The same, from the header of the push.
