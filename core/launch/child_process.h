@@ -46,8 +46,8 @@ struct ChildOptions {
   bool own_group = false;
 };
 
-/// Its standard output and error go into a pipe. The process dies with the thread that started it,
-/// and at the latest with this object.
+/// A process whose standard output and error go into a pipe. It dies with the thread that started
+/// it, and at the latest with this object.
 class ChildProcess {
  public:
   /// The file that is started comes first in `words`; `variables` are "NAME=VALUE". Throws Error,
@@ -61,7 +61,7 @@ class ChildProcess {
   void signal(int number) const;
   /// Collects the exit status if the process has ended; returns whether it has.
   bool reap();
-  /// Of a process that has ended, as waitpid() tells it; none if something else has collected it.
+  /// The exit status after the end, as waitpid() gives it; none if another caller has collected it.
   const std::optional<int>& status() const { return status_; }
   RankOutput& output() { return output_; }
   const RankOutput& output() const { return output_; }

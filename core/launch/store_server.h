@@ -11,11 +11,11 @@
 
 namespace ringside {
 
-/// The most that ranks may leave in a store. A rank that this process did not start may be
-/// anything.
+/// The limits on what ranks may leave in a store. A rank that this process did not start is not
+/// trusted.
 struct StoreLimits {
   std::size_t bytes = std::numeric_limits<std::size_t>::max();      // of keys and values
-  std::size_t questions = std::numeric_limits<std::size_t>::max();  // that nobody has answered
+  std::size_t questions = std::numeric_limits<std::size_t>::max();  // asked before the key was set
 };
 
 /// Holds the values, and the questions of ranks for keys that have not been set. The ranks' end is
@@ -29,8 +29,8 @@ class StoreServer {
       : send_(std::move(send)), limits_(limits) {}
 
   /// Takes {"set": [key, value]} or {"get": key} from a rank; returns false for another message.
-  /// Throws Error if the store is full, and nlohmann::json::exception for a message that makes no
-  /// sense.
+  /// Throws Error if the store is full, and nlohmann::json::exception for a malformed
+  /// message.
   bool hear(int rank, const nlohmann::json& value);
   /// Sets a key, and answers the ranks that wait for it.
   void set(const std::string& key, const std::string& text);

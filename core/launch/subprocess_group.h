@@ -1,4 +1,4 @@
-// Programs of others under a keeper process, which ends them and everything that they have started.
+// Other programs under a keeper process, which ends them and everything that they have started.
 #pragma once
 
 #include <csignal>
@@ -30,7 +30,7 @@ class SubprocessGroup {
 
   /// Asks the programs to end, as the destructor does; does not wait for that.
   void end() { keeper_->signal(SIGTERM); }
-  /// Whether the programs have ended; waits for that at most so long.
+  /// Whether the programs have ended; waits at most `timeout_s` for their end.
   bool wait(double timeout_s);
   /// The end of the keeper, as waitpid() tells it; none if it is not known. The keeper's exit code
   /// is the first status of a program that is not 0, 128 more than the number of a signal.
@@ -52,8 +52,8 @@ class SubprocessGroup {
 
 inline constexpr const char* keep_command_name = "keep";
 
-/// Is the keeper. `words` are the folder and the programs as JSON. Returns the exit status: of the
-/// first program that failed, if one did.
+/// The main function of the keeper. `words` are the folder and the programs as JSON. Returns the
+/// exit status: that of the first program that failed, if one did.
 int keep(const std::vector<std::string>& words);
 
 }  // namespace ringside

@@ -53,8 +53,8 @@ struct LoadSource {
 /// The source that reads /proc, /sys and getrusage() of this machine.
 LoadSource this_machine();
 
-/// Measures from its construction on, as the difference of two readings of counters that the system
-/// keeps anyway: nothing runs in between.
+/// A meter of the load since its construction: the difference of two readings of counters that the
+/// system keeps anyway. Nothing runs in between.
 class LoadMeter {
  public:
   explicit LoadMeter(LoadSource source = this_machine());

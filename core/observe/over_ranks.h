@@ -26,8 +26,8 @@ std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
 RunParameters parameters_at_end(const std::vector<RankRecord>& ranks,
                                 std::vector<std::string>& hashes);
 
-/// The longest standstill of a worker within a measured step, in seconds; 0 if there was none. A
-/// scheme that does more in some steps has several long ones.
+/// The longest standstill of a worker within a measured step, in seconds; 0 if there was none. Only
+/// a single long step counts: a scheme that does more work in some steps has several long ones.
 double stood_still_s(const RunPlan& plan, const std::vector<RankRecord>& ranks);
 
 /// The staleness of the gradients of all servers together; none if no rank reports a staleness.

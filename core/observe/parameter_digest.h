@@ -11,8 +11,8 @@
 
 namespace ringside {
 
-/// Blocks tell where two replicas differ. There are at most 256, of equally many elements but for
-/// the last, so that shards of a few ranks hold whole blocks and a record stays short.
+/// The elements of a block. Blocks tell where two replicas differ. There are at most 256, of equal
+/// size but for the last, so that shards of a few ranks hold whole blocks and a record stays short.
 std::int64_t elements_of_block(std::int64_t parameters);
 
 /// Takes the bytes of a replica's parameters in unit order, in pieces of any length.

@@ -100,7 +100,7 @@ struct RankRecord {
   /// step.
   std::optional<DeviceMemory> device_memory{};
   /// Tokens of one sample; 0 for data without tokens (images). The mean over all samples of the
-  /// measured steps if these differ in length; what only fills them up does not count.
+  /// measured steps if these differ in length; padding does not count.
   double tokens_per_sample = 0;
   /// The number of the model's elements, and the least bytes that the busiest rank of the run must
   /// send in a step.

@@ -16,8 +16,8 @@ enum class Purpose : std::uint8_t {
               // speed is not compared
   all_cores,  // `single` with the threads of all ranks of the largest world, at most one per core
   timing,     // the run belongs to no comparison: its ranks time what they compute
-  links,      // nor does this one: its ranks, one on each host, time the network between them
-  bench       // nor does this one: its ranks train nothing, and do what `ringside bench` tells them
+  links,      // likewise; its ranks, one on each host, time the network between them
+  bench       // likewise; its ranks train nothing, and do what `ringside bench` tells them
 };
 inline constexpr std::string_view purpose_names[] = {"asked",  "reference", "all cores",
                                                      "timing", "links",     "bench"};

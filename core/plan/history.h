@@ -25,8 +25,8 @@ struct RangeEvent {
 };
 
 /// The events of one range, in their order. An update happens as soon as all its gradients have
-/// arrived, so the order of events decides every bit. `events` is text of two or three bytes an
-/// event: the kind's letter, then the worker's number; "p2" stands for "a2r2".
+/// arrived, so the order of events decides every bit. `events` is a text without separators. Each
+/// event is the kind's letter, then the worker's decimal number; "p2" stands for "a2r2".
 struct ChunkHistory {
   std::int64_t begin = 0, count = 0;  // elements of the model's flat parameters
   std::string events;

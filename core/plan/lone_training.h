@@ -8,8 +8,8 @@
 namespace ringside {
 
 /// `single` with the micro-batches, the model, the data and the optimizer of a worker of `run`, in
-/// one rank. Steps, seeds, evaluations and whatever only concerns other ranks are left out: runs
-/// whose workers do the same operations have the same lone training.
+/// one rank. Steps, seeds, evaluations and settings that concern only other ranks are left out:
+/// runs whose workers do the same operations have the same lone training.
 RunPlan lone_training(const RunPlan& run);
 
 /// A name for lone_training(run), by which it is found among others: 16 hexadecimal digits.

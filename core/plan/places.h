@@ -10,11 +10,11 @@
 
 namespace ringside {
 
-/// The workers that have servers 0 to `beside` - 1 in their processes; no worker has two. Evenly
-/// spaced workers have servers: neighbours live on one machine, where they share a network card.
-/// Where `group` consecutive workers push as one, a server moves within the group: each worker of a
-/// group pushes another part of the model, and of the workers with the same part, one in every
-/// group, as many have a server as of those with any other part, or one more.
+/// The workers that have servers 0 to `colocated` - 1 in their processes; no worker has two. They
+/// are evenly spaced, because neighbours live on one machine, where they share a NIC. Where `group`
+/// consecutive workers push as one, each worker of a group pushes another part of the model. A
+/// server then moves within its group, so that the numbers of servers on the workers of two parts
+/// differ by at most one.
 std::vector<int> workers_with_servers(int colocated, int world, int group);
 
 /// The place of a rank of a simulated run. Worker w is on device w, counted machine by machine. If

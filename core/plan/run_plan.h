@@ -1,4 +1,4 @@
-// Plan: which rank runs what, and where. The plan is all that the ranks of a run are told.
+// RunPlan: the work and the place of each rank. The plan is all that the ranks of a run are told.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct RankHome {
   std::string host{};     // how the host is called, to distinguish it from others
   std::string address{};  // the IPv4 address at which other hosts reach the rank
   int agent = 0;          // the process of the job that starts the rank
-  /// Identity of the rank's device on its host, for devices that have numbers: of the processes on
-  /// a host each may see others, and number them from 0.
+  /// Identity of the rank's device on its host, for devices that have numbers: each process of a
+  /// host may see a different set of devices, numbered from 0.
   std::string device{};
   bool operator==(const RankHome&) const = default;
 };
@@ -83,7 +83,7 @@ struct RunPlan {
   SimConfig sim;
   /// The simulated cluster; none if the ranks are real.
   std::optional<sim::ClusterSpec> cluster;
-  double host_step_us = 0;  // simulated: time of the framework's host in every step, before it
+  double host_step_us = 0;  // simulated: time of the framework's host before every step's work
   /// The program that runs the ranks in place of ours, if another one does. Its kernels are others,
   /// so its results agree with ours to rounding at best.
   std::optional<OtherProgram> program{};
@@ -95,7 +95,7 @@ struct RunPlan {
   HostsConfig hosts{};
   /// Of a definition that replays a run: what happened to every range of the run's servers.
   std::vector<ChunkHistory> history;
-  /// Of such a definition: the workers that the run lost, whose losses nobody knows.
+  /// Of such a definition: the workers that the run lost, whose losses are not known.
   std::vector<std::int64_t> lost;
   bool operator==(const RunPlan&) const = default;
 };

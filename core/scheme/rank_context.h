@@ -38,9 +38,9 @@ struct RankContext {
 
   /// This rank's part of the plan.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }
-  /// Whether the run's trace shows what this rank does in `step`: the last steps, whose spans the
-  /// timeline keeps. Nobody knows beforehand which steps are the last ones of workers that do not
-  /// wait for each other.
+  /// Whether the run's trace may show what this rank does in `step`. It shows the last steps, whose
+  /// spans the timeline keeps. For workers that do not wait for each other it is not known
+  /// beforehand which steps these are.
   bool traces(std::int64_t step) const {
     if (plan.cluster && rank >= plan.sim.traced_ranks) return false;
     return plan.promise == Promise::replayed ||

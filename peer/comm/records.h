@@ -60,8 +60,8 @@ std::string where_ranks_are(int size, const RecordsOf& records,
 std::string where_rank_is(const std::vector<Record>& records, double now);
 
 /// Leaves the records of the group's ranks [first, end), and the text that broke the group, in the
-/// store for the user (kept_key), as one JSON object; of a large group, fewer of each rank. To be
-/// called once for each rank. An error of the store is swallowed: the group has another one.
+/// store for the user (kept_key), as one JSON object; each rank of a large group has fewer of them.
+/// To be called once for each rank. Ignores errors of the store: the group has an error already.
 void leave_records(Store& store, const std::string& group, const std::string& what, int first,
                    int end, const RecordsOf& records);
 

@@ -29,8 +29,8 @@ struct Exposed {
   std::size_t bytes = 0;
 };
 
-/// Checks the arguments and counts bytes, equally for all implementations, which carry out the
-/// operation.
+/// A window that checks the arguments and counts the bytes, equally for all implementations. They
+/// only carry out the operation.
 class RmaWindow : public Window {
  public:
   WorkPtr get(int owner, std::int64_t begin, const Tensor& out) final;

@@ -19,8 +19,8 @@ class Transfer {
   virtual ~Transfer() = default;
   /// Blocks until the message is over: until the memory of a send may be changed, or the message
   /// has been received. Calls `give_up` at least every 0.1 s, possibly on another thread, and
-  /// returns false once that is true. Throws Error that names the peer if the connection breaks. To
-  /// be called by one thread, until it has returned true.
+  /// returns false once `give_up` returns true. Throws Error that names the peer if the connection
+  /// breaks. To be called by one thread, until it has returned true.
   virtual bool wait(const std::function<bool()>& give_up) = 0;
 };
 using TransferPtr = std::unique_ptr<Transfer>;

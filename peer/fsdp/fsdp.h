@@ -30,8 +30,8 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// Trains N ranks in groups of G that hold one model together (Rajbhandari et al., SC'20,
 /// sections 5 and 7; Zhao et al., VLDB 2023, section 3.2): G = N unless `shard_group` says
 /// otherwise. Every rank keeps one of G shards of every unit's optimizer state, and updates this
-/// shard of the parameters. What else of a model with P bytes of parameters it keeps, and what it
-/// sends to its group, with one micro-batch:
+/// shard of the parameters. The table has the other bytes that a rank keeps, and the bytes that it
+/// sends to its group, for P bytes of parameters and one micro-batch:
 ///
 ///   stage  degrees                               parameters  gradients  sends
 ///   0      no_shard (G = 1)                      P           P          nothing
@@ -43,10 +43,10 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// groups the sums of a shard are all-reduced across groups, for which a rank sends another 2 (N/G
 /// - 1) / (N/G) * P/G bytes. In stages 1 and 2 the group gathers the parameters once a step, after
 /// the update, while the next forward goes on; a step that fp16 skips gathers nothing. In stage 3 a
-/// unit is all-gathered before its forward and again before its backward, and freed after each:
-/// `prefetch` units ahead of the one that is computed are gathered at most, and one more if the
-/// computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
-/// once more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
+/// unit is all-gathered before its forward and again before its backward, and freed after each. At
+/// most `prefetch` units ahead of the computed one are gathered, and one more if the computed unit
+/// reads the parameters of another unit (Unit::lender); the bytes of this lender are then sent once
+/// more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
 /// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
 /// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
 /// units and such gradients are of MemoryKind::communication; peer/fsdp/gradient_shards.h says the
@@ -54,31 +54,31 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// gradients then have the bytes of that dtype. All bytes include the padding of each unit to a
 /// multiple of G elements.
 ///
-/// With `min_unit_parameters` above 0, all that is said of a unit above holds for an FSDP unit
-/// (peer/fsdp/fsdp_units.h): fewer and larger messages, for more memory of gathered units and
-/// gradients.
+/// With `min_unit_parameters` above 0, all statements above about a unit hold for an FSDP unit
+/// (peer/fsdp/fsdp_units.h): messages are fewer and larger, and gathered units and gradients take
+/// more memory.
 ///
 /// With `bucket_mb` above 0, gradients of neighbouring units are reduced in buckets of
 /// about this size (peer/fsdp/gradient_shards.h), while parameters are gathered as before. A
 /// bucket is packed into a copy in which the shards of each rank lie together, so that one
-/// reduce-scatter gives every rank its shards of all of them. At most two buckets are alive then in
-/// place of two units, and the gradient of the unit in backward.
+/// reduce-scatter gives every rank its shards of all these units. Instead of two units' gradients,
+/// at most two buckets are then alive, and the gradient of the unit in backward.
 ///
-/// on_demand moves the same bytes without collectives, keeps (N-1)/N P bytes more, and lets ranks
-/// wait for each other once a step (peer/fsdp/shard_carrier.cc).
+/// on_demand moves the same bytes without collectives, and keeps (N-1)/N P bytes more. Its ranks
+/// wait for each other only at the update of a step (peer/fsdp/shard_carrier.cc).
 ///
 /// With Offload::parameters the shards of parameters lie in the host's memory. Before a unit is
 /// gathered its shard is copied to the device, one unit further ahead than units are gathered: the
 /// device holds gathered units and at most `prefetch` + 2 such shards. A group of one rank then
 /// copies whole units, and frees them as if they had been gathered.
 ///
-/// Where the ranks of a group compute in one memory (Communicator::share: on CPUs of one host, with
-/// Algorithm::native), nothing is offloaded and `read_in_place` is true, stage 3 gathers nothing:
-/// the group has one array of parameters, every rank updates its shards of it, and units read all
-/// shards where they are. Instead of waiting for each other in every gathering, ranks wait once
-/// after the update; reduce-scatters remain. No rank holds gathered units. `prefetch` has no
-/// effect, and `reshard_after_forward` only on how often a unit's bytes count as read, which is as
-/// often as they would be gathered; these bytes are computed (Traffic::computed).
+/// Stage 3 gathers nothing if the ranks of a group compute in one memory (Communicator::share: on
+/// CPUs of one host, with Algorithm::native), nothing is offloaded and `read_in_place` is true. The
+/// group then has one array of parameters: every rank updates its own shards of the array, and
+/// units read all shards in place. Ranks wait once after the update instead of in every gathering;
+/// reduce-scatters remain. No rank holds gathered units. A unit's bytes count as read as often as
+/// they would be gathered, and are computed (Traffic::computed). `prefetch` has no effect, and
+/// `reshard_after_forward` changes only this count.
 ///
 /// In a group of one rank nothing else is copied: parameters are used in place, and units'
 /// gradients are their own shards.

@@ -29,9 +29,9 @@ class FsdpUnits {
   const Model& model() const { return model_; }
   std::size_t size() const { return fsdp_units_.size(); }
   const FsdpUnit& operator[](std::size_t fsdp_unit) const { return fsdp_units_[fsdp_unit]; }
-  /// The FSDP unit that has the unit.
+  /// The FSDP unit that contains the unit.
   std::size_t of(std::size_t unit) const { return of_unit_[unit]; }
-  /// Returns the part of a whole FSDP unit that is the unit.
+  /// Returns the elements of the unit, as a part of its whole FSDP unit.
   Tensor part(const Tensor& fsdp_unit, std::size_t unit) const;
 
  private:

@@ -42,13 +42,13 @@ class GradientBuckets {
   std::vector<std::size_t> of_fsdp_unit_;
 };
 
-/// Says where the backward of a unit writes its gradient, and adds the gradients of all ranks and
-/// micro-batches up, so that this rank has the sum of its shard. Within the mesh's group a gradient
-/// is reduce-scattered; across groups, the shard is all-reduced. A gradient is added up in one of
-/// two orders: over this rank's micro-batches first (train.reduce "last"), then once over ranks; or
-/// over ranks in every micro-batch, then over micro-batches. If ranks meet once a step
-/// (ShardCarrier::meets_once), the first order holds in any case: owners add up the micro-batches
-/// of every rank apart.
+/// Says where the backward of a unit writes its gradient, and adds up the gradients of all ranks
+/// and micro-batches, so that this rank has the sum of its shard. Within the mesh's group a
+/// gradient is reduce-scattered; across groups, the shard is all-reduced. A gradient is added up in
+/// one of two orders: over this rank's micro-batches first (train.reduce "last"), then once over
+/// ranks; or over ranks in every micro-batch, then over micro-batches. If ranks meet once a step
+/// (ShardCarrier::meets_once), the first order holds in any case: each owner adds up the
+/// micro-batches of one rank separately from those of the others.
 ///
 /// Backward writes in parameter_dtype(), ranks sum in reduce_dtype(), and sums() are of sum_dtype()
 /// (core/plan/train_config.h). Ranks sum a bucket of FSDP units at a time. A bucket of one FSDP
@@ -73,10 +73,10 @@ class GradientShards {
   /// Returns where the unit's backward of this micro-batch has to write. May wait for gradients
   /// that are on their way.
   Tensor target(std::size_t unit, const Pass& pass);
-  /// Takes the gradient that backward has written, and begins to reduce the unit's bucket if that
-  /// is complete. Blocks only in a mesh of several groups of several ranks: there it waits until
-  /// the bucket before has been reduce-scattered, and sends its shards on across groups; and where
-  /// it makes a copy, for the memory of earlier ones.
+  /// Takes the gradient that backward has written, and begins to reduce the unit's bucket once that
+  /// is complete. Blocks in two cases. In a mesh of several groups of several ranks it waits until
+  /// the previous bucket has been reduce-scattered, and begins to sum its shards across groups.
+  /// Before it makes a copy, it waits for the memory of earlier copies.
   void reduce(std::size_t unit, const Pass& pass);
   /// If ranks meet once a step: waits for all of them, and completes sums(). Called before
   /// finish(), after the last micro-batch.

@@ -26,18 +26,18 @@ class ShardCarrier {
 
   /// Begins to bring a whole gradient of an FSDP unit, or, in collectives, of a bucket that begins
   /// with the FSDP unit, to the owners of its shards; records and traces show the `name`. Does not
-  /// block. `part` is for this rank's part of the sum over ranks; it may be a part of `gradient`.
-  /// If owners add up at the end, `part` is this rank's sum over its micro-batches so far: `later`
-  /// says that the gradient has to be added to it, and to what earlier micro-batches of this rank
-  /// have brought to other owners.
+  /// block. `part` receives this rank's part of the sum over ranks; it may be a part of `gradient`.
+  /// If ranks meet once a step, `part` is this rank's sum over its micro-batches so far. `later`
+  /// then says that the gradient has to be added to `part`, and at other owners to the values that
+  /// earlier micro-batches of this rank have brought there.
   virtual WorkPtr reduce(std::size_t fsdp_unit, const std::string& name, const Tensor& gradient,
                          const Tensor& part, bool later) = 0;
 
-  /// Whether ranks wait for each other once a step: owners keep what each rank brings apart until
-  /// meet() adds it up.
+  /// Whether ranks wait for each other only at the update of a step. Until meet() adds them up, an
+  /// owner keeps the values of each rank in a place of their own.
   virtual bool meets_once() const { return false; }
-  /// Before the update: blocks until all ranks' gradients are here, and adds them up in `sums`.
-  /// All works of this rank are over.
+  /// Before the update: blocks until the gradients of all ranks are here, and adds them up in
+  /// `sums`. Every Work of this rank must have ended before the call.
   virtual void meet(const ShardedStorage& sums) { static_cast<void>(sums); }
   /// After the update, or after gathering without one: blocks until no rank reads this rank's old
   /// parameters, and all ranks have new ones.
@@ -52,8 +52,8 @@ class ShardCarrier {
   virtual Traffic traffic() const { return {}; }
 };
 
-/// Every movement of an FSDP unit is a collective of the group, for which its ranks wait for each
-/// other. If ranks share the parameters, gather() is not called, and leave() is a barrier. All
+/// Makes a carrier that moves every FSDP unit by a collective of the group, in which ranks wait for
+/// each other. If ranks share the parameters, gather() is not called, and leave() is a barrier. All
 /// arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,
                                                       Communicator& group, const Shards& shards,

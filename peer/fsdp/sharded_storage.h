@@ -1,4 +1,4 @@
-// ShardedStorage: a rank's part of one value for each parameter of the model.
+// ShardedStorage: a rank's part of a flat array with one element for each parameter of the model.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ class Shards {
 
 /// Parameters or gradients of the model, in one flat tensor: a whole range of `shards`, or only
 /// this rank's shards, as an own range. Either way this rank's shard of an FSDP unit is a view of
-/// it. A whole range may be shared: then there is one for all ranks, and each keeps its shards of
-/// it.
+/// the tensor. A whole range may be shared: then all ranks have one range together, and each rank
+/// keeps its own shards in it.
 class ShardedStorage {
  public:
   /// The values are uninitialised. They lie on the device, or in the memory of `host` if it is not

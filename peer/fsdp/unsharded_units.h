@@ -1,4 +1,4 @@
-// UnshardedUnits: FSDP units whose parameters are whole on this rank while they are needed.
+// GatheredUnits: FSDP units whose parameters are whole on this rank while they are needed.
 #pragma once
 
 #include <cstdint>
@@ -41,13 +41,13 @@ class GatheredUnits {
   /// Does what get() does, but first gathers and binds the unit's lender, if there is one: the
   /// other unit whose parameters this unit reads (Unit::lender).
   Tensor get_with_lender(std::size_t unit);
-  /// Unbinds the FSDP unit's units; lets go of their parameters if this rank keeps only shards.
+  /// Unbinds the FSDP unit's units; releases their parameters unless this rank keeps whole ones.
   void free(std::size_t fsdp_unit);
 
-  /// Notes that all shards have been given to the optimizer; every FSDP unit has been freed. Whole
-  /// parameters of this rank alone are then gathered, the FSDP unit first that forward needs first:
-  /// at once, or, if the host updates them, each by its begin(). Forward then goes on while later
-  /// FSDP units are updated.
+  /// Notes that the optimizer has all shards. Every FSDP unit must have been freed. If this rank
+  /// keeps whole parameters, they are gathered again, in the order in which forward needs them: at
+  /// once, or, if the host updates them, each FSDP unit by its begin(), so that forward goes on
+  /// while later FSDP units are updated.
   void refresh();
   /// Waits until no FSDP unit is on its way.
   void drain();

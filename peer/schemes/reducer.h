@@ -37,18 +37,18 @@ class Reducer {
     bool overlaps = true;
   };
 
-  /// `gradients` are those of the whole model, and so is `total`, which receives the sums: over
-  /// ranks, and then over micro-batches if a bucket is reduced in several. The two may be the same
-  /// tensor if it is reduced once. If the operation's dtype is not theirs, a bucket on its way lies
-  /// in a copy of kind communication, unless it can lie in `total` itself. The device and the
+  /// `gradients` and `total` cover the whole model. `total` receives the sums: over ranks, and then
+  /// over micro-batches if a bucket is reduced in several of them. The two may be one tensor if a
+  /// bucket is reduced once. If their dtype is not the operation's, a bucket on its way lies in a
+  /// copy of kind communication, unless it can lie in `total` itself. The device and the
   /// timeline outlive the reducer.
   Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets, const Tensor& gradients,
           const Tensor& total, Operation operation);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  /// Notes that the unit's gradients are complete; `micro_batch` counts the reductions of a step
-  /// from 0, of which the first one sets `total`, and others are added; does not block if the
+  /// Notes that the unit's gradients are complete. `micro_batch` counts the reductions of a step
+  /// from 0: reduction 0 sets `total`, and the others are added to it. Does not block if the
   /// operation overlaps backward.
   void add(std::size_t unit, std::int64_t micro_batch);
   /// Waits for the bucket if it is under way. Afterwards `total` holds the bucket's sums.

@@ -31,8 +31,8 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Collective::Kind kind,
                               const std::vector<std::int64_t>& counts,
                               const std::vector<int>& workers);
 
-/// A text with the number of collectives of each algorithm of chosen(); `what` names the
-/// collectives.
+/// A figure for each algorithm of chosen(): the number of its collectives. The figure's name is
+/// "`what` by ALGORITHM".
 std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Collective::Kind kind,
                                             const std::vector<std::int64_t>& counts,
                                             const std::vector<int>& workers,

@@ -115,8 +115,8 @@ class Client {
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();
-  /// The first request that has no reply yet and its server; nullptr if every request has its
-  /// reply.
+  /// The number of a server, and the first request there that has no reply yet; nullptr if every
+  /// request has its reply.
   std::pair<std::size_t, const Request*> awaited() const;
 
   std::unique_ptr<Channel> channel_;

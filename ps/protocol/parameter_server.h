@@ -84,7 +84,7 @@ class ParameterServer : public Server {
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
   Tensor copy_of(const Tensor& values) const;
-  /// `pushes` are the arrows of those that the update is made of.
+  /// `pushes` are the arrows (push_flow()) of the pushes that make the update.
   void update(const ParameterRange& range, const StepInfo& info, bool measured,
               std::vector<std::int64_t> pushes);
   /// Adds a gradient to the sum of its update, or returns it as the update's only one.

@@ -10,8 +10,8 @@
 
 namespace ringside::ps {
 
-/// Elements [begin, begin + count) of the model's flat parameters. A chunk lies in one unit. It is
-/// pushed and pulled by one worker of every `group` consecutive ones, number `member` of them.
+/// Elements [begin, begin + count) of the model's flat parameters. A chunk lies in one unit. Of
+/// every `group` consecutive workers, the one with number `member` pushes and pulls it.
 struct Chunk {
   std::size_t unit = 0;
   std::int64_t begin = 0, count = 0;

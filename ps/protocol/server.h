@@ -26,9 +26,9 @@ inline void append(Replies& replies, Replies more) {
                  std::make_move_iterator(more.end()));
 }
 
-/// A passive object: messages go in, replies come out; it has no thread and no socket. This class
-/// keeps track of the workers and of those that are done, answers sums over workers, and turns
-/// errors into replies; everything else is left to answer(). For one thread at a time. A new kind
+/// A server as a passive object without a thread and without a socket: messages go in, replies come
+/// out. This class keeps track of the workers that are done, answers sums over workers, and turns
+/// errors into replies; answer() handles everything else. For one thread at a time. A new kind
 /// of server derives from this class, or from ParameterServer (ps/protocol/parameter_server.h), and
 /// takes requests of Kind::own.
 class Server {

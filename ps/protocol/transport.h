@@ -12,7 +12,7 @@
 
 namespace ringside::ps {
 
-/// send() blocks while this many messages are under way to the peer. A client never has this many
+/// The number of messages under way to a peer at which send() blocks. A client always has fewer
 /// unanswered requests at a server.
 inline constexpr int high_water_mark = 64;
 
@@ -29,8 +29,8 @@ struct TransportOptions {
   std::int64_t port = 0;
   /// The name of the option that sets `port`, for errors.
   std::string port_option = "port";
-  /// tcp: the IPv4 address on which servers listen, and what workers connect to (by default the
-  /// same). Empty: the loopback interface, which no other machine reaches.
+  /// tcp: the IPv4 address on which servers listen, and the one that workers connect to (empty:
+  /// the same). `address` empty: the loopback interface, which no other machine reaches.
   std::string address{}, advertise{};
   /// tcp: the folder of the keys with which servers and workers authenticate each other and encrypt
   /// messages. Empty: no keys; workers then authenticate by the run's secret.

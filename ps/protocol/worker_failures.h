@@ -25,8 +25,8 @@ class WorkerFailures {
   /// Sends the reply. If an expendable worker cannot be reached, the error is kept: the launcher
   /// may be about to report that the worker is lost.
   void send(Reply reply);
-  /// Asks the launcher, at most once in `pause_s`, which workers are lost. Throws what send() kept
-  /// if the worker has not been lost meanwhile.
+  /// Asks the launcher, at most once in `pause_s`, which workers are lost. Throws an error that
+  /// send() or receive() kept if the launcher does not report its worker as lost in time.
   void look(double pause_s);
 
  private:

@@ -34,8 +34,8 @@ ServerCounts count_servers(Placement placement, std::int64_t servers, int world)
 
 /// The relative sizes of the servers' parts of the model. Equal, except with mixed. There, with n
 /// workers and k dedicated servers (k <= n), a dedicated one keeps 2(n - 1) parts of n^2 + kn - 2k,
-/// and one colocated with a worker keeps n - k. Every link is then equally busy (section 4.1 of the
-/// paper): without dedicated servers this is `colocated` with n servers, and with k = n all values
+/// and one colocated with a worker keeps n - k. Every link is then equally busy (section 4.1 of
+/// BytePS): without dedicated servers this is `colocated` with n servers, and with k = n all values
 /// lie on dedicated ones. One worker alone keeps all values itself. Where workers push in groups of
 /// `group`, which divides their number, n is the number of groups: the servers colocated with the
 /// workers of a group together keep n - k parts, and the links are those of the groups' machines.

@@ -24,7 +24,7 @@ UnitPart part_of(std::int64_t count, int group, int member);
 /// within each group, and then the sums of the groups in their order.
 Sum sum_over_groups(std::int64_t count, int workers, int group);
 
-/// G consecutive workers, such as those of one machine, of which the servers see one replica
+/// G consecutive workers, such as those of one machine, which the servers see as one worker
 /// (BytePS; Jiang et al., OSDI 2020, section 4.2; MXNet's dist_device_sync). A unit's gradients are
 /// reduce-scattered within the group, in place, so that every member holds the sum of its part;
 /// with new values of all parts, the unit's parameters are all-gathered, in place too. Each of the

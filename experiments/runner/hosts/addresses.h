@@ -19,10 +19,10 @@ bool is_loopback(const std::string& address);
 /// is how the user gave it. Throws Error that lists this host's addresses if neither fits.
 std::string address_given(const std::string& option, const std::string& given);
 
-/// The first IPv4 address of a name, or the address itself. Of an IPv6 address (also "[...]") that
-/// is one of this host, an IPv4 address of its loopback interface; of one that stands for an IPv4
-/// address ("::ffff:10.0.0.5") that address. Throws Error for other IPv6 addresses, and with the
-/// resolver's cause; `option` is where the name comes from.
+/// The first IPv4 address of a name; an IPv4 address is returned as it is. An IPv6 address (also
+/// "[...]") of this host becomes 127.0.0.1, and one that stands for an IPv4 address
+/// ("::ffff:10.0.0.5") becomes that address. Throws Error for other IPv6 addresses, and with the
+/// resolver's cause for unknown names; `option` is where the name comes from.
 std::string resolved(const std::string& option, const std::string& name);
 
 }  // namespace ringside::runner

@@ -13,7 +13,7 @@ namespace ringside::runner {
 
 /// One process of a job that starts ranks.
 struct AgentFacts {
-  int agent = 0, agents = 1;  // which of how many
+  int agent = 0, agents = 1;  // its number, and how many there are
   std::int64_t process = 0;   // its number on its host
   std::string host{};         // the host's name, for people
   /// Equal for processes that see each other's memory and loopback interface, and for no others:
@@ -41,7 +41,7 @@ struct AgentDevices {
 /// Examines this process's devices.
 AgentDevices devices_of_this_process(const std::string& kind);
 
-/// Those of all agents, by agent. Throws Error if an agent does not answer.
+/// The devices of all agents, by agent. Throws Error if an agent does not answer.
 using DevicesOfAgents = std::function<std::vector<AgentDevices>(const std::string& kind)>;
 
 /// Facts that this process can find out: process, host, cores, memory and program.

@@ -10,12 +10,12 @@
 
 namespace ringside::runner {
 
-/// `own` is the environment of this process (describe_environment()), which is agent 0, and
-/// `of_agent` gives that of another agent. Returns `own` with those of all hosts of the job:
-/// "hosts", a list, and, before everything else, "hosts_differ": of each member in which
-/// environments differ, its value on every host (null where a host lacks it); of "libraries", those
-/// that all have loaded in some version. Hosts have the names of hosts_of(). Calls `of_agent` for
-/// one agent of each host, and throws what it throws.
+/// Returns `own`, the environment of this process (describe_environment()), which is agent 0, with
+/// two more members. "hosts" lists the environments of all hosts of the job. "hosts_differ" stands
+/// first: for each member in which they differ, its value on every host (null where a host lacks
+/// it). Of "libraries" it has only those that all hosts have loaded in some version. Hosts have the
+/// names of hosts_of(). `of_agent` returns the environment of another agent; it is called for one
+/// agent of each other host, and its exceptions pass through.
 nlohmann::ordered_json with_hosts(const nlohmann::ordered_json& own,
                                   const std::vector<AgentFacts>& agents,
                                   const std::function<nlohmann::ordered_json(int agent)>& of_agent);

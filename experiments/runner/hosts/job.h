@@ -31,7 +31,7 @@ struct JobStart {
   std::function<void(int port)> on_listening = [](int) {};
 };
 
-/// Its destructor ends the agents, and with them everything that they have started.
+/// The agents of a job. The destructor ends them, and everything that they have started.
 class Job {
  public:
   /// Blocks until all agents have joined. After the deadline throws Error that names the missing

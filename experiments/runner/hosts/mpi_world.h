@@ -66,7 +66,7 @@ class MpiWorld : public RunSidecar {
   std::map<int, Command> commands_;
   std::vector<bool> came_, entered_;  // by rank: has been started; has begun MPI
   double waits_since_ = 0;            // when the world began, or the last rank was started
-  std::optional<std::pair<double, int>> gone_;  // when, and the first rank whose shim ended
+  std::optional<std::pair<double, int>> gone_;  // time of the first shim's end, and its rank
   /// The time and the description of the first end of the launcher or a daemon with an error of its
   /// own.
   std::optional<std::pair<double, std::string>> gave_up_;

@@ -9,9 +9,9 @@
 
 namespace ringside::runner {
 
-/// Limits the rate of such lines, because strangers can cause them: each cause is reported once, at
-/// most `most_causes` of them in `interval_s`. Further refusals are counted, and one line for each
-/// interval reports their number. For one thread.
+/// The messages about refusals, at a limited rate because strangers can cause them. Each cause is
+/// reported once, and at most `most_causes` causes in `interval_s`. Further refusals are counted,
+/// and one line for each interval reports their number. For one thread.
 class Refusals {
  public:
   static constexpr double interval_s = 10;
@@ -20,7 +20,7 @@ class Refusals {
   explicit Refusals(std::function<void(const std::string& line)> say,
                     std::function<double()> now = seconds_now)
       : say_(std::move(say)), now_(std::move(now)), since_(now_()) {}
-  /// Says what has been counted.
+  /// Reports the number of refusals that are still counted.
   ~Refusals();
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;

@@ -45,10 +45,10 @@ inline bool keyed(const Rendezvous& rendezvous) {
 /// keys; `option` is how the user gives the address.
 void check_address(const std::string& option, const std::string& address, bool keyed);
 
-/// Listens for the processes of a job, on `listens_at`, if that is not empty, in place of the
-/// rendezvous's address. Takes in holders of the keys of workers 0 to `workers` - 1 and of the
-/// servers, and no more than `most_streams` at once; without keys, processes of this user. A host
-/// that does not answer for `unheard_s` is given up. Throws Error.
+/// Listens for the processes of a job, at the address `listens_at` or, if that is empty, at the
+/// rendezvous's. Accepts holders of the keys of workers 0 to `workers` - 1 and of the servers, at
+/// most `most_streams` at once; without keys, processes of this user. A host that does not answer
+/// for `unheard_s` is given up. Throws Error.
 std::unique_ptr<ps::StreamListener> listen_for_job(const Rendezvous& rendezvous,
                                                    const std::string& listens_at, int workers,
                                                    int most_streams, double unheard_s);

@@ -41,8 +41,8 @@ class SshAgents {
   SshAgents(const SshAgents&) = delete;
   SshAgents& operator=(const SshAgents&) = delete;
 
-  /// Throws Error that names the host and quotes the last line that was written there, if one has
-  /// ended. To be called while agents are awaited.
+  /// Throws Error if a process of ssh has ended. The error names the host, and quotes the last line
+  /// of output there. To be called while agents are awaited.
   void check();
   /// Blocks until all have ended, at most 3 s, and ends the rest. Returns the output of agents and
   /// ssh, at most 1 MB of each. To be called once the job is over.

@@ -14,10 +14,10 @@ namespace ringside::runner {
 /// The MPI by which ranks of the run reach each other between hosts; none for any other run.
 std::optional<InterHostBackend> mpi_of(const RunPlan& plan);
 
-/// Whether ranks that have ended well end MPI too. MPICH over UCX waits in MPI_Finalize for the
-/// connections that it closes, and then for the other processes, without working on connections any
-/// more. A process whose connection with such a one is not quite made by then waits for ever. So
-/// its ranks just end, once their groups have, and the process that started the launcher ends it.
+/// Whether ranks that have ended well also call MPI_Finalize; not with MPICH. In MPI_Finalize MPICH
+/// over UCX waits for the connections that it closes, and then for the other processes, but serves
+/// no connection meanwhile. A process that is still connecting to it then waits for ever. So ranks
+/// of MPICH just end after their groups, and the process that started the launcher ends that too.
 bool ends_with_ranks(InterHostBackend library);
 
 /// Throws Error if a run cannot have its library between hosts: this build has no module for its

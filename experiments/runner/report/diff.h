@@ -45,8 +45,8 @@ struct SpeedDiff {
   /// interval at the rule's confidence, for this row alone.
   double change = 0;
   std::optional<double> low, high;
-  /// Of the rank test (mann_whitney()), and the same corrected for the number of rows (holm());
-  /// both 0 or 1 for simulated rows, whose times do not vary.
+  /// The p of the rank test (mann_whitney()), and the same corrected for the number of rows
+  /// (holm()); both are 0 or 1 for simulated rows, whose times do not vary.
   double p = 1, corrected_p = 1;
   bool exact = true;  // RankTest::exact
   bool simulated = false;

@@ -9,11 +9,11 @@
 
 namespace ringside::runner {
 
-/// The content of environment.json for a comparison that goes on in environment `now` with `rows`:
-/// `now`, and in "earlier", a list of {"rows": [{"run", "attempt"}], "environment"}, the
-/// environment of those of the records that were made in another one. `before` is the content of
-/// environment.json until now, null if it is not known. Environments that differ in their time
-/// alone are the same.
+/// The content of environment.json for a comparison that goes on in environment `now` with the
+/// records `rows`. It is `now` with a list "earlier": an element {"rows": [{"run", "attempt"}],
+/// "environment"} for each other environment, with the records that were made in it. `before` is
+/// the previous content of environment.json, null if it is not known. Environments that differ in
+/// their time alone are the same.
 nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const nlohmann::json& before,
                                     const std::vector<RunRecord>& rows);
 

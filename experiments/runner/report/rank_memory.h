@@ -27,8 +27,8 @@ struct RanksMemory {
   std::int64_t left_out = 0;
 };
 
-/// Up to this many ranks are all kept; of more, the first `first_ranks` and the busiest ranks of
-/// each role (`busiest`), and of the others only their number.
+/// Up to `most_shown_ranks` ranks are all kept. Of more ranks, the first `first_ranks` and the
+/// busiest of each role (`busiest`) are kept; the others are only counted.
 inline constexpr std::size_t most_shown_ranks = 16;
 inline constexpr int first_ranks = 8;
 

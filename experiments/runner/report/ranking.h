@@ -5,11 +5,11 @@
 
 namespace ringside::runner {
 
-/// Whether a comparison can tell which of two cases is faster: their intervals have no value in
-/// common, as those of ties() have. These are the intervals of their speed-ups if both have the
-/// same baseline, and otherwise of their samples/s, half of the range to each side. Those of
-/// simulated cases follow from CaseSummary::simulated_ms; a simulation without stated errors is
-/// exact. A measured figure of one repeat has no interval, so it tells nothing.
+/// Whether a comparison can tell which of two cases is faster: whether their intervals have no
+/// value in common. The intervals are those of the speed-ups if both cases have the same baseline,
+/// and otherwise those of samples/s, half of the range to each side. Intervals of simulated cases
+/// follow from CaseSummary::simulated_ms; a simulation without stated errors is exact. A measured
+/// figure of one repeat has no interval, so it tells nothing.
 bool told_apart(const CaseSummary& one, const CaseSummary& other);
 /// Whether the case has such an interval of its samples/s, and may be told apart from others.
 bool has_interval(const CaseSummary& one);

@@ -39,13 +39,13 @@ class Predictor {
   /// `machine` is the calibrated machine; without one nothing is predicted.
   Predictor(std::optional<CalibratedMachine> machine, RankStart start);
   /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
-  /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, that
-  /// the machine does not describe (see there), whose ranks share a GPU or need more GPUs than the
-  /// machine has, that have workers that are slowed for a trial (device.slow), or offload: their
-  /// host is the processor on which they compute.
+  /// time. Returns nothing without a machine, and for runs that are simulated or run by another
+  /// program, that the machine does not describe (CalibratedMachine), whose ranks share a GPU or
+  /// need more GPUs than it has, whose workers are slowed (device.slow, device.jitter), with an
+  /// unknown order of sums, or with offload: the host is the processor on which they compute.
   std::optional<Prediction> predict(const RunPlan& measured);
-  /// The fastest product of one worker of the run on the calibrated machine. Returns nothing
-  /// without a machine, and nothing for runs that are simulated or that it does not describe.
+  /// The peak rate of one worker of the run on the calibrated machine. Returns nothing without a
+  /// machine, and for runs that are simulated or that the machine does not describe.
   std::optional<Peak> peak(const RunPlan& measured) const;
   /// Returns the interval of the step of a simulated run: the run is simulated twice more, on the
   /// fastest and on the slowest cluster that the errors of its cluster allow. Blocks for that time

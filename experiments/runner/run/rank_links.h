@@ -6,10 +6,10 @@
 
 namespace ringside::runner {
 
-/// Runs a rank of such a run. There is one worker on each host, and one server, which shares a host
-/// with worker 0. All workers make collectives. Then the last one sends messages to the server over
-/// the network, and the first one within their host. Blocks for some seconds. The records of these
-/// two have LinkTimes.
+/// Runs a rank of a run that times links. Each host has one worker; one server shares the host of
+/// worker 0. All workers make collectives. Then the last worker sends messages to the server over
+/// the network, and the first worker within their host. Blocks for some seconds. The records of
+/// these two workers have LinkTimes.
 RankRecord time_links(const RankContext& context);
 
 }  // namespace ringside::runner

@@ -22,8 +22,8 @@ class BinaryTree {
     return up == none ? 0 : 1 + depth(up);
   }
   int parent(int rank) const {
-    // Node i = 1, 2, ... has as many levels below it as i has zero bits at its end. Nodes above p
-    // are missing; their children belong to the nearest ancestor that exists.
+    // Node i = 1, 2, ... has as many levels below it as i has trailing zero bits. Nodes above p do
+    // not exist; their children belong to the nearest ancestor that exists.
     int node = position(rank) + 1;
     if (node == largest_power()) return none;
     do {
@@ -46,8 +46,8 @@ class BinaryTree {
     while (2 * power <= ranks_) power *= 2;
     return power;
   }
-  /// The second tree is the first one's mirror image, or is shifted by one rank if a mirror would
-  /// leave the same ranks inside.
+  /// The second tree mirrors the first one. With an odd number of ranks, where a mirror would have
+  /// the same leaves, it is the first tree shifted by one rank.
   int position(int rank) const {
     if (!second_) return rank;
     return ranks_ % 2 == 0 ? ranks_ - 1 - rank : (rank + 1) % ranks_;

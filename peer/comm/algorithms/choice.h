@@ -30,7 +30,7 @@ LinkCosts link_costs(const sim::ClusterSpec& cluster, const std::vector<sim::Pla
 /// direction.
 double seconds_of(const std::vector<Round>& rounds, std::size_t element, const LinkCosts& costs);
 
-/// For one thread.
+/// The algorithm of each collective of a group. For one thread.
 class Choice {
  public:
   /// Always takes this algorithm, which is neither native nor automatic.

@@ -7,10 +7,10 @@
 
 namespace ringside::peer {
 
-/// Algorithms whose partners differ in one bit of their numbers need a power of two, q. Of p ranks
-/// the first 2 * (p - q) form pairs, each of which takes part as one player: its even rank leads,
-/// and the odd rank follows (Thakur, Rabenseifner and Gropp 2005, section 4). Players are numbered
-/// from 0 to q - 1 in rank order.
+/// Algorithms whose partners differ in one bit of their numbers need q players, a power of two. Of
+/// p ranks the first 2 * (p - q) form pairs, and each pair is one player: its even rank leads, and
+/// its odd rank follows (Thakur, Rabenseifner and Gropp 2005, section 4). Every other rank is a
+/// player by itself. Players are numbered from 0 to q - 1 in rank order.
 struct Fold {
   explicit Fold(int ranks) {
     while (2 * players <= ranks) players *= 2;

@@ -23,9 +23,9 @@ struct Round {
   std::int64_t repeats = 1;
 };
 
-/// Seconds that a round waits besides moving bytes: those of its slowest pair of ranks, once for
-/// every round that it stands for. Messages from one rank to another follow each other;
-/// `of_message` is what each takes.
+/// The latency of a round in seconds, without the time of its bytes: that of its slowest pair of
+/// ranks, times Round::repeats. `of_message` returns the latency of one message; messages from one
+/// rank to the same other rank add up.
 double latency_of(const Round& round, const std::function<double(int from, int to)>& of_message);
 
 /// Runs the programs of all ranks without moving anything, as if all messages took equally long.

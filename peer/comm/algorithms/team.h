@@ -17,7 +17,7 @@ struct Team {
   int size() const { return static_cast<int>(ranks.size()); }
   /// The rank that stands `steps` places after this one, in a circle; `steps` may be negative.
   int after(int steps) const { return ranks[static_cast<std::size_t>(wrapped(place + steps))]; }
-  /// A place in the circle, for any whole number.
+  /// The place in the circle that any integer stands for: `any` modulo size().
   int wrapped(int any) const { return (any % size() + size()) % size(); }
 };
 

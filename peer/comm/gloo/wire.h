@@ -18,9 +18,9 @@ namespace ringside::peer {
 /// all bytes, and one that watches waits. A message crosses the network three times, or once if its
 /// receiver is ready before its sender. An all-reduce begins when it is waited for; one that is
 /// given up ends all connections. Connections are not encrypted, and Gloo does not authenticate
-/// them. Both ends exchange one word to show that they belong to the group. If a stranger connects
-/// to a port first, the rank cannot connect, and the error names this cause. Use them in networks
-/// whose hosts are trusted. Throws Error that says what to install if Gloo is missing.
+/// them: use Gloo only in networks whose hosts are trusted. Both ends exchange one word to show
+/// that they belong to the group. If a stranger connects to a port first, the rank cannot connect,
+/// and the error names this cause. Throws Error that says what to install if Gloo is missing.
 std::unique_ptr<Wire> make_gloo_wire(Store& store, const Group& group, const std::string& address,
                                      double timeout_s);
 

@@ -15,13 +15,13 @@ struct HostArrays {
 };
 
 /// Fills this rank's `out` with the parts, of `bytes` bytes each, of all ranks. Ranks of this host
-/// copy from each other; each rank gets the parts of its column from other hosts, for all of its
-/// host. S (H-1)/H bytes leave each of H hosts; 1 step.
+/// copy from each other; each rank receives the parts of its column from other hosts, for all ranks
+/// of its host. S (H-1)/H bytes leave each of H hosts; 1 step.
 void gather_parts(HostGroup& host_group, const HostArrays& arrays, std::size_t bytes);
 
 /// Fills `bytes` bytes of the `in` of all ranks of this host with those of rank `root`. Each column
-/// goes from the root's host to the next one, in a circle, and so on. S bytes leave each of H hosts
-/// but the last; H-1 steps, and one for every segment.
+/// passes from host to host in a circle, which begins at the root's host. S bytes leave each of H
+/// hosts but the last; H-1 steps, and one for every segment.
 void copy_from_root(HostGroup& host_group, const HostArrays& arrays, std::size_t bytes, int root);
 
 /// Fills part r of this rank's `out` with part `rank` of rank r's `in`; parts have `bytes` bytes.

@@ -20,9 +20,9 @@
 
 namespace ringside::peer {
 
-/// The parts of which collectives and messages of a group on several hosts are made: the shared
-/// state of this host's ranks, the wire to all ranks, and waits whose errors name the missing
-/// ranks. At the beginning of every collective, ranks of the same column on neighbouring hosts send
+/// The common base of collectives and messages of a group on several hosts: the shared state of
+/// this host's ranks, the wire to all ranks, and waits whose errors name the missing ranks. At the
+/// beginning of every collective, ranks of the same column on neighbouring hosts send
 /// each other a description of it (64 bytes, awaited only when the first values have arrived), so
 /// that ranks of different hosts that call different operations get an error.
 class HostGroup {
@@ -123,7 +123,7 @@ class HostGroup {
   std::uint64_t number_ = 0;
   Collective call_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
-  std::atomic<bool> computed_{false};  // of some of these bytes
+  std::atomic<bool> computed_{false};  // whether some of these bytes are (Traffic::computed)
   std::mutex telling_;
   bool told_ = false;
 };

@@ -22,8 +22,8 @@ struct PartSums {
   bool overlap = false;
 };
 
-/// Ranks of other hosts send this rank its part of their arrays, segment by segment, and this rank
-/// adds them and those of its own host up in rank order, independent of the hosts; with
+/// Ranks of other hosts send this rank its part of their arrays, segment by segment. This rank adds
+/// up these and the parts of its own host in rank order, whichever hosts the ranks are on; with
 /// `everywhere` it sends each segment of the sum back at once. For an array of S bytes on p ranks,
 /// one a host: 1 step and S (p-1)/p sent by each rank, with `everywhere` twice that.
 void sum_parts(HostGroup& host_group, Staging& staging, const PartSums& sums);

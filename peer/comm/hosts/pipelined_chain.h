@@ -22,9 +22,9 @@ struct ChainPiece {
 /// One column of a collective on this rank: adds `arrays`, those of this host's ranks in order, to
 /// the sum from the host below, and sends the result up; on the last host, whole sums begin to come
 /// back. Hosts stand in the order of ranks. Each host passes `pieces` of the same parts, in the
-/// same order. While a piece is summed others arrive and leave; a piece comes back about two steps
-/// for each host later, and is passed on then. Blocks until all pieces are over. For H hosts: 2
-/// (H-1) steps and one for every piece; the bytes of the column once each way over each link.
+/// same order. While a piece is summed, others arrive and leave. The sum of a piece comes back
+/// about two steps later for each host above, and is then passed down. Blocks until all pieces are
+/// over. For H hosts: 2 (H-1) steps and one a piece; the column crosses each link once each way.
 void sum_along_chain(HostGroup& host_group, Staging& staging, DType dtype,
                      const std::vector<const std::byte*>& arrays,
                      const std::vector<ChainPiece>& pieces);

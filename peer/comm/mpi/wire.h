@@ -24,8 +24,8 @@ std::unique_ptr<Wire> make_mpi_wire(InterHostBackend library, Store& store, cons
                                     double timeout_s);
 
 /// Initialises MPI in this process, and waits for all processes of the launcher to do the same. If
-/// only some ranks make wires, the others must call this, or those would wait for ever. Throws as
-/// above.
+/// only some ranks make wires, the other ranks must call this function, because MPI's start waits
+/// for all processes without a deadline. Throws as make_mpi_wire() does.
 void begin_mpi(InterHostBackend library);
 
 /// Ends MPI in this process, if a wire has initialised it: waits for all processes of the launcher

@@ -125,7 +125,7 @@ class Control {
   /// Names the ranks that have not reached `phase`; with `only_gone`, only those of them that are
   /// gone: "rank 2 of 4", "ranks 1, 2 of 4".
   std::string missing(std::uint32_t phase, bool only_gone = false) const;
-  /// Names the ranks for which those wait that have not reached `phase`.
+  /// Names the ranks that hold up the ranks below `phase` (rank_in_the_way()).
   std::string in_the_way(std::uint32_t phase) const;
   void check_agreement(std::uint64_t number);
 

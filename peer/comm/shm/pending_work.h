@@ -1,4 +1,4 @@
-// The Work of an operation that another thread carries out than the one that began it.
+// The Work of an operation that one thread begins and another thread carries out.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace ringside::peer {
 
-/// The state of such an operation.
+/// The state of an operation that another thread carries out.
 struct Pending {
   Work::Span span;
   bool done = false;

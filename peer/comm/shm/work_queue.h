@@ -59,7 +59,7 @@ class WorkQueue {
   };
   using OperationPtr = std::shared_ptr<Operation>;
 
-  /// Holds the queue for the calling thread, from when all operations before are over.
+  /// Holds the queue for the calling thread, once all earlier operations are over.
   class Turn {
    public:
     explicit Turn(WorkQueue& queue);

@@ -13,8 +13,8 @@ using Channel = std::vector<std::vector<int>>;
 
 /// Within a machine a channel follows the order of devices that the cluster gives
 /// (ClusterSpec::ring); ranks on the same device follow each other in rank order. On one machine
-/// there is one channel. On several machines there are as many as the ranks of a machine use NICs
-/// (the least number of all machines); each enters a machine through a NIC of its own.
+/// there is one channel. On several machines there are as many as there are NICs in use on a
+/// machine (the least number of all machines); each enters a machine through a NIC of its own.
 std::vector<Channel> channels_of(const sim::ClusterSpec& cluster,
                                  const std::vector<sim::Place>& places);
 

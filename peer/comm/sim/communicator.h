@@ -29,8 +29,8 @@ namespace ringside::peer {
 ///   - reduce-scatter and all-gather: half of that
 ///   - broadcast: (p - 1) * a + S * b
 ///   - all-to-all: (p - 1) * a + (p - 1) / p * S * b
-/// Where the link has a curve by size (LinkSpec::by_mb), b is divided by the share for S, and where
-/// packets wait in a short queue for it, by what this leaves (LinkSpec::by_queue).
+/// Where the link has a curve by size (LinkSpec::by_mb), b is divided by the share for S. Where the
+/// link has a short queue, b is also divided by the share that it leaves (LinkSpec::by_queue).
 std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const Group& group,
                                                     const SimOptions& options);
 

@@ -29,7 +29,7 @@ struct HostsMoves {
 HostsMoves moves_between_hosts(const Collective& call, const std::vector<int>& machines);
 
 /// Simulates collectives between ranks on cores of several machines: once all ranks have come, the
-/// latencies of the steps pass (LinkSpec::step_us of the network card). Then all bytes between two
+/// latencies of the steps pass (LinkSpec::step_us of the NIC). Then all bytes between two
 /// ranks move as one flow, while each rank's core reads and writes memory and serves the network
 /// (CollectiveSpec::network_us_per_mb).
 void serve_hosts(const std::shared_ptr<SimGroup>& group);

@@ -13,8 +13,8 @@ namespace ringside::peer {
 /// one for each direction. None if the links make no ring through all places, if two ranks share a
 /// place, or if the places are not in a mesh.
 ///
-/// The search ends with as many rings as the device with the fewest links allows, which it finds
-/// for a DGX-1, or after a million hops with the most rings that it has found.
+/// The search ends at the number of rings that the device with the fewest links allows, which it
+/// reaches for a DGX-1. After a million hops it ends with the most rings found so far.
 std::vector<std::vector<int>> rings_in_mesh(const sim::ClusterSpec& cluster,
                                             const std::vector<sim::Place>& places);
 

@@ -24,9 +24,9 @@ constexpr bool goes_round_twice(Collective::Kind kind) {
 /// rings_in_mesh(). Otherwise a ring leads through the machines one after the other, as
 /// channels_of() says, and carries an equal part of the bytes.
 ///
-/// All-reduces of several machines may also take trees through these channels, and they,
-/// reduce-scatters and all-gathers another protocol (CollectiveSpec::tuning): whichever is fastest
-/// for the array.
+/// With CollectiveTuning::by_size, all-reduces, reduce-scatters and all-gathers may take another
+/// protocol, and all-reduces of several machines may take trees through these channels: whichever
+/// way is fastest for the array.
 class Rings {
  public:
   explicit Rings(const SimGroup& group);
@@ -53,9 +53,9 @@ class Rings {
   double bytes(const Collective& call) const;
   /// The fixed seconds of an operation: the base latency, and copying out the last data.
   double once(const Collective& call) const;
-  /// Seconds of latency of a broadcast in a group of p ranks: the slowest way from the root to the
-  /// rank before it. That of other operations stands in their way: of a reduce-scatter or
-  /// all-gather the slowest way once round a ring (p - 1 hops), of an all-reduce twice round a ring
+  /// Seconds of latency of a broadcast in a group of p ranks: the slowest path from the root to the
+  /// rank before it. The latency of a reduce-scatter or all-gather is in Way::latency: the slowest
+  /// path once round a ring (p - 1 hops). So is that of an all-reduce: twice round a ring
   /// (2 * p - 2 hops). NCCL's own model of latency counts the same number of hops. But on several
   /// machines, in every p - 1 hops, it counts one hop more within machines and one hop fewer
   /// between machines.
@@ -106,8 +106,8 @@ class Rings {
   const sim::Efficiency* by_mb_ = nullptr;
   double queue_share_ = 1;
   std::vector<Ring> rings_;
-  std::vector<Latencies> latencies_;          // of the rows of the tuning
-  std::vector<Way> round_once_, all_reduce_;  // their ways
+  std::vector<Latencies> latencies_;          // by row of tuning_rows()
+  std::vector<Way> round_once_, all_reduce_;  // ways once round a ring; ways of all-reduces
   std::vector<Flow> flows_;
   double seconds_per_byte_ = 0;
 };

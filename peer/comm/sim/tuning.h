@@ -28,7 +28,7 @@ struct TuningRow {
   std::optional<double> base_us;
   /// Microseconds of a step over each kind of link (see step_us()).
   ByLink step_us;
-  /// The share of the links' bandwidth that data moves at, at most.
+  /// The largest share of the links' bandwidth at which data moves.
   double share = 1;
   /// The upper limit on the rate of all rings or trees of a group together, as nccl-tests count it
   /// (busbw, GB/s); 0: no limit.
@@ -49,9 +49,9 @@ double step_us(const TuningRow& row, LinkKind link, double of_link);
 struct Way {
   const TuningRow* row = nullptr;
   double base = 0, latency = 0;  // seconds, of a collective and of all its steps
-  /// The bytes that move over each hop of a ring, for a byte of the array, and the seconds that
-  /// takes. Trees load links as rings do, so their bytes move over the hops of rings, as many as
-  /// take the trees' time.
+  /// For each byte of the array: the bytes that move over each hop of a ring, and the seconds that
+  /// this takes. Trees load links as rings do, so their bytes are given as bytes over the hops of
+  /// rings: as many as take the trees' time.
   double over_hop = 0, per_byte = 0;
   double gbs = 0;  // busbw
 };
@@ -59,8 +59,8 @@ struct Way {
 /// The share of the links' bandwidth at which the way moves an array of so many bytes.
 double share_of(const Way& way, double bytes);
 
-/// The fastest of the ways for an array of so many bytes. Moving its bytes takes `longer` times as
-/// long as the ways say. Of equal ones the first; there is at least one.
+/// The fastest of the ways for an array of so many bytes; of equally fast ones, the first. Moving
+/// the bytes takes `longer` times as long as the ways say. `ways` is not empty.
 const Way& fastest(std::span<const Way> ways, double bytes, double longer = 1);
 
 }  // namespace ringside::peer

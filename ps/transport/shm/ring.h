@@ -62,7 +62,7 @@ class Ring {
   std::uint64_t write(std::uint64_t at, const void* data, std::size_t bytes);
   std::uint64_t read(std::uint64_t at, void* data, std::size_t bytes) const;
 
-  // Positions count bytes from the beginning of time; each cache line has one writer.
+  // Positions count all bytes since the ring was made; each cache line has one writer.
   alignas(64) std::atomic<std::uint64_t> put_;
   std::atomic<std::uint32_t> messages_put_;
   alignas(64) std::atomic<std::uint64_t> taken_;

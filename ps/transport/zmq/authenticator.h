@@ -37,7 +37,7 @@ class Authenticator {
   std::jthread thread_;
 };
 
-/// The worker who sends these credentials, or -1 if they are not of a worker of this run.
+/// The number of the worker with these credentials; -1 if no worker of this run has them.
 int worker_with(const Admission& admission, std::string_view mechanism,
                 const std::vector<std::string>& credentials);
 

@@ -36,7 +36,7 @@ class ZmqChannel : public Channel {
   /// `timeout_s`. Meanwhile sends the messages that become ready.
   void poll(double timeout_s, const Socket* sending);
 
-  /// From now on poll() returns too when something happens that one of these items waits for.
+  /// From now on poll() also returns when one of these items is ready.
   void watch(std::vector<zmq::pollitem_t> items) { watched_ = std::move(items); }
 
   /// Returns false if the peer takes no message within the deadline. `id` is ZeroMQ's name for the

@@ -32,16 +32,16 @@ struct ServerEnd {
 };
 
 /// Listens for workers of other ranks, on a local socket without a name (ipc) or on an address
-/// (tcp), and within the zmq_context for a worker of the same rank. `workers` is the number of all
-/// workers. Nobody else is heard: a connection that has not proved in time to be a worker of the
-/// run (by the run's secret or, with options.keys, by its key) is closed before any message of it
-/// is taken. If the port is taken, throws Error that names the port and the option that sets it.
+/// (tcp), and within `zmq_context` for a worker of the same rank. `workers` is the number of all
+/// workers. Only workers of the run are heard: a connection that has not proved in time to be of
+/// one (by the run's secret or, with options.keys, by its key) is closed before any message of it
+/// is read. If the port is in use, throws Error that names the port and the option that sets it.
 ServerEnd open_server(Device& device, std::shared_ptr<ZmqContext> zmq_context, const Run& run,
                       int workers, int server, const TransportOptions& options);
 
 /// Makes a worker's end, with one connection for each server's endpoint; for a server that shares
-/// the zmq_context the endpoint is local_endpoint(). The timeline gets the time in which a send
-/// blocks, as Activity::exposed.
+/// `zmq_context` the endpoint is local_endpoint(). The time in which a send blocks is recorded in
+/// the timeline as Activity::exposed.
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<ZmqContext> zmq_context,
                                         const Run& run, int worker,
                                         const std::vector<std::string>& endpoints,

@@ -12,9 +12,9 @@
 
 namespace ringside::ps {
 
-/// The ZeroMQ context of one rank: a worker and a server that share a zmq_context reach each other
-/// inside the process. The rank's channels hold the zmq_context. The zmq_context's destructor
-/// blocks until the messages of the channels have left, at most a second.
+/// The ZeroMQ context of one rank: a worker and a server that share a context reach each other
+/// inside the process. The rank's channels hold the context. The context's destructor blocks until
+/// the messages of the channels have left, at most 1 s.
 class ZmqContext {
  public:
   ZmqContext() = default;
@@ -23,11 +23,11 @@ class ZmqContext {
   ZmqContext& operator=(const ZmqContext&) = delete;
 
   zmq::context_t& context() { return context_; }
-  /// The number of the zmq_context's I/O threads; 1 unless set. Counts before the first socket is
-  /// made.
+  /// Sets the number of the context's I/O threads, by default 1. To be called before the first
+  /// socket is made.
   void use_threads(int count) { context_.set(zmq::ctxopt::io_threads, count); }
-  /// From now on servers admit the workers of `admission` alone. All servers that share a
-  /// zmq_context are of one run, so only the first call counts.
+  /// From now on servers admit the workers of `admission` alone. All servers that share a context
+  /// are of one run, so only the first call counts.
   void admit(Admission admission) {
     if (!authenticator_)
       authenticator_ = std::make_unique<Authenticator>(context_, std::move(admission));
@@ -40,7 +40,7 @@ class ZmqContext {
 
 inline constexpr std::string_view inside_scheme = "inproc:";
 
-/// The endpoint of a server, for workers that share the server's zmq_context.
+/// The endpoint of a server, for workers that share the server's context.
 inline std::string local_endpoint(int server) {
   return fmt::format("{}//server-{}", inside_scheme, server);
 }

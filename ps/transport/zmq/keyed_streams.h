@@ -50,24 +50,24 @@ class StreamLink {
 struct KeyedAddress {
   /// Of tcp: the port and its option, the IPv4 address, and the keys.
   TransportOptions options{};
-  /// For errors: who listens, and what to do if nobody is there.
+  /// For errors: the name of the listener, and the advice if no process listens.
   std::string listener = "the listener", remedy = "look whether it has begun";
-  /// After how many seconds without an answer of the other host's system a stream ends.
+  /// A stream ends after this many seconds without an answer from the other host's system.
   double unheard_s = 60;
 };
 
-/// Takes in holders of the keys of workers 0 to `workers` - 1 and of the servers, no more than
-/// `most_streams` streams at once, and proves to have the servers' key itself. Others are cut
-/// before anything that they say is read, and keep nobody out (UnprovenConnections). Port 0: any
-/// free port. The listener is thread-safe; its destructor blocks until what was written to the
-/// streams has left, three seconds at most. Throws Error if a key cannot be read or the address
-/// cannot be had.
+/// Accepts holders of the keys of workers 0 to `workers` - 1 and of the servers, at most
+/// `most_streams` streams at once, and proves that it has the servers' key. Other connections are
+/// cut before their data is read, and cannot keep holders out (UnprovenConnections). Port 0: any
+/// free port. The listener is thread-safe; its destructor blocks until all data written to the
+/// streams has left, at most 3 s. Throws Error if a key cannot be read, or if the process cannot
+/// listen at the address.
 std::unique_ptr<StreamListener> listen_with_keys(const KeyedAddress& address, int workers,
                                                  int most_streams);
 
 /// Connects with the key pair `name` of the folder (worker_key() or server_key), and tries again
-/// while nobody listens. The destructor of the link blocks until what was written has left, three
-/// seconds at most. Throws Error after `timeout_s`, and at once if either side does not accept the
+/// while there is no listener. The destructor of the link blocks until all data written has left,
+/// at most 3 s. Throws Error after `timeout_s`, and at once if either side does not accept the
 /// other's key.
 std::unique_ptr<StreamLink> connect_with_key(const KeyedAddress& address, const std::string& name,
                                              double timeout_s);

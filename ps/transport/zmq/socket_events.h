@@ -13,11 +13,11 @@ struct SocketEvent {
   std::uint32_t value = 0;  // for ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: ZeroMQ's error
 };
 
-/// Listens to a socket of the same context (ZeroMQ's socket monitor). For one thread, the socket's.
+/// A monitor of a socket of the same context (ZeroMQ's socket monitor). For the socket's thread.
 class SocketEvents {
  public:
-  /// Tells of the wanted kinds alone, from now on. The socket may move in memory. It must stay open
-  /// until end() is called or this object goes.
+  /// Reports events of the wanted kinds, from now on. The socket may move in memory. It must stay
+  /// open until end() is called or this object is destroyed.
   SocketEvents(zmq::context_t& context, zmq::socket_t& socket, int wanted);
   ~SocketEvents() { end(); }
   SocketEvents(const SocketEvents&) = delete;
@@ -27,7 +27,7 @@ class SocketEvents {
   zmq::pollitem_t item() { return {events_.handle(), 0, ZMQ_POLLIN, 0}; }
   /// Does not block.
   std::optional<SocketEvent> next();
-  /// No more events come: ZeroMQ would wait for a reader that is gone.
+  /// Stops the events, because ZeroMQ would wait for a reader that is gone.
   void end() {
     if (socket_) zmq_socket_monitor(std::exchange(socket_, nullptr), nullptr, 0);
   }

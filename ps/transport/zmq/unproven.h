@@ -11,15 +11,15 @@
 
 namespace ringside::ps {
 
-/// The most unproven connections that a process with a limit of so many file descriptors keeps.
+/// The most unproven connections that a process keeps if its limit of file descriptors is this.
 std::size_t most_unproven(std::uint64_t descriptors);
 
-/// ZeroMQ accepts connections without a limit, and each may last as long as a handshake: idle ones
-/// that are opened again and again would keep workers out. This object cuts connections of a socket
-/// over tcp when more than most_unproven() of them have not proved that they may connect: of the
-/// address that has most of them, and there of those that are not new the one that has said least.
-/// A worker proves itself within a few packets, so it is never that one. For one thread, the
-/// socket's.
+/// The unproven connections of a socket over tcp. ZeroMQ accepts connections without a limit, and
+/// each may last as long as a handshake: idle ones, opened again and again, would keep workers out.
+/// If more than most_unproven() connections have not proved that they may connect, this object cuts
+/// some of the address that has most of them: connections that are not new first, and of these the
+/// one from which the fewest bytes have come. A worker proves itself within a few packets, so it is
+/// never cut. For the socket's thread.
 class UnprovenConnections {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,9 +28,9 @@ class UnprovenConnections {
   /// object exists.
   UnprovenConnections(zmq::context_t& context, zmq::socket_t& socket, const Listener& listener);
 
-  /// The connection by which a message has come has proved itself.
+  /// Notes that the connection of this part of a message has proved itself.
   void proved(const zmq::message_t& part);
-  /// Cuts what is too much; call this often.
+  /// Cuts connections while there are too many. To be called often.
   void look(Clock::time_point now = Clock::now());
   /// For polls: readable when look() has something to see.
   zmq::pollitem_t item() { return events_.item(); }
@@ -50,9 +50,9 @@ class UnprovenConnections {
 
   SocketEvents events_;
   const Listener& listener_;
-  /// In place of the connection that is cut: ZeroMQ may close its descriptor at any moment, and the
-  /// system then gives the number to another file. It is there from the beginning, since the
-  /// process may have no other left.
+  /// The descriptor with which a connection is cut: ZeroMQ may close its own at any moment, and the
+  /// system then gives the number to another file. It is made at the beginning, since the process
+  /// may have no other left later.
   Descriptor spare_;
   std::size_t most_;
   std::map<int, Connection> connections_;  // by ZeroMQ's descriptor

@@ -60,7 +60,7 @@ class GlooWire : public Wire {
   std::shared_ptr<gloo::transport::Device> device_;
   /// The connections by which values go to higher ranks, and those to lower ranks.
   std::array<std::shared_ptr<gloo::transport::Context>, 2> ways_;
-  std::shared_ptr<Connected> connected_;  // the first, as Gloo's collectives see them, both ways
+  std::shared_ptr<Connected> connected_;  // ways_[0] for Gloo's collectives, in both directions
   int rank_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
