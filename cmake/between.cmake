@@ -4,7 +4,9 @@ function(module_between name source)
   add_library(ringside_${name}_wire MODULE ${source})
   set_target_properties(ringside_${name}_wire PROPERTIES OUTPUT_NAME ringside_${name})
   target_link_libraries(ringside_${name}_wire PRIVATE peer_comm ${ARGN} Threads::Threads)
-  target_link_options(ringside_${name}_wire PRIVATE LINKER:-z,defs) # missing symbols are errors here
+  if(NOT RINGSIDE_SANITIZE) # the program has the symbols of clang's sanitizers
+    target_link_options(ringside_${name}_wire PRIVATE LINKER:-z,defs) # missing symbols are errors here
+  endif()
 endfunction()
 
 if(RINGSIDE_GLOO AND GLOO_INCLUDE AND GLOO_LIBRARY)

@@ -294,7 +294,7 @@ class Fsdp : public SyncScheme {
   std::optional<ShardedStorage> parameters_;
   std::unique_ptr<ShardCarrier> carrier_;
   std::optional<GradientShards> gradients_;
-  std::optional<GatheredUnits> gathered_;
+  std::optional<UnshardedUnits> gathered_;
   std::optional<ShardUpdate> update_;
 };
 

@@ -153,7 +153,7 @@ class OnDemandCarrier : public ShardCarrier {
 /// (train.reduce "last") or in every micro-batch.
 ///
 /// If the ranks share the parameters, units compute with the owners' shards where they are, and
-/// what gather() would have read counts as read (GatheredUnits::traffic).
+/// what gather() would have read counts as read (UnshardedUnits::traffic).
 ///
 /// Collective: blocks until all ranks of the group have called it. `parameters` are shards, or
 /// shared. All arguments outlive the carrier.

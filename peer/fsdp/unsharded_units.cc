@@ -7,9 +7,9 @@
 #include "peer/schemes/exposed.h"
 
 namespace ringside::peer {
-GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                             const ShardedStorage& parameters, ShardCarrier* carrier,
-                             std::function<void(std::size_t)> update)
+UnshardedUnits::UnshardedUnits(const RankContext& context, Model& model, const Shards& shards,
+                               const ShardedStorage& parameters, ShardCarrier* carrier,
+                               std::function<void(std::size_t)> update)
     : context_(context),
       model_(model),
       shards_(shards),
@@ -21,7 +21,7 @@ GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Sha
     gathered_[b].padded = parameters.fsdp_unit(b);
 }
 
-void GatheredUnits::prepare(std::size_t fsdp_unit) {
+void UnshardedUnits::prepare(std::size_t fsdp_unit) {
   if (!parameters_.host() || gathered_.contains(fsdp_unit) || copied_.contains(fsdp_unit)) return;
   update_(fsdp_unit);
   const Tensor home = parameters_.shard(fsdp_unit);
@@ -30,7 +30,7 @@ void GatheredUnits::prepare(std::size_t fsdp_unit) {
   copied_[fsdp_unit] = {shard, parameters_.host()->store(home, shard, nullptr)};
 }
 
-Tensor GatheredUnits::shard(std::size_t fsdp_unit) {
+Tensor UnshardedUnits::shard(std::size_t fsdp_unit) {
   if (!parameters_.host()) {
     update_(fsdp_unit);
     return parameters_.shard(fsdp_unit);
@@ -49,18 +49,18 @@ Tensor GatheredUnits::shard(std::size_t fsdp_unit) {
   return copied.shard;
 }
 
-void GatheredUnits::gather(std::size_t fsdp_unit, UnshardedUnits& entry) {
+void UnshardedUnits::gather(std::size_t fsdp_unit, Entry& entry) {
   const Tensor own = shard(fsdp_unit);
   entry.work = begin_traced(context_.timeline, shards_.fsdp_units()[fsdp_unit].name,
                             [&] { return carrier_->gather(fsdp_unit, own, entry.padded); });
 }
 
-void GatheredUnits::begin(std::size_t fsdp_unit) {
+void UnshardedUnits::begin(std::size_t fsdp_unit) {
   if (old_.erase(fsdp_unit) > 0) return gather(fsdp_unit, gathered_[fsdp_unit]);
   if (gathered_.contains(fsdp_unit)) return;
   prepare(fsdp_unit);
   if (!carrier_) return;  // the shard is the FSDP unit
-  UnshardedUnits& entry = gathered_[fsdp_unit];
+  Entry& entry = gathered_[fsdp_unit];
   if (parameters_.shared()) {
     entry.padded = parameters_.fsdp_unit(fsdp_unit);
     const auto others =
@@ -73,10 +73,10 @@ void GatheredUnits::begin(std::size_t fsdp_unit) {
   gather(fsdp_unit, entry);
 }
 
-const Tensor& GatheredUnits::wait(std::size_t fsdp_unit) {
+const Tensor& UnshardedUnits::wait(std::size_t fsdp_unit) {
   if (!carrier_ && (parameters_.whole() || !gathered_.contains(fsdp_unit)))
     gathered_[fsdp_unit].padded = shard(fsdp_unit);
-  UnshardedUnits& entry = gathered_[fsdp_unit];
+  Entry& entry = gathered_[fsdp_unit];
   if (entry.work)
     wait_exposed(context_.timeline,
                  fmt::format("{} {}", carrier_->gathers(), shards_.fsdp_units()[fsdp_unit].name),
@@ -84,24 +84,24 @@ const Tensor& GatheredUnits::wait(std::size_t fsdp_unit) {
   return entry.padded;
 }
 
-Tensor GatheredUnits::get(std::size_t unit) {
+Tensor UnshardedUnits::get(std::size_t unit) {
   const std::size_t fsdp_unit = shards_.fsdp_units().of(unit);
   begin(fsdp_unit);
   return shards_.fsdp_units().part(wait(fsdp_unit), unit);
 }
 
-Tensor GatheredUnits::get_with_lender(std::size_t unit) {
+Tensor UnshardedUnits::get_with_lender(std::size_t unit) {
   if (const auto lender = lenders_[unit]) model_.units[*lender]->bind(get(*lender), {});
   return get(unit);
 }
 
-void GatheredUnits::free(std::size_t fsdp_unit) {
+void UnshardedUnits::free(std::size_t fsdp_unit) {
   const FsdpUnit& units = shards_.fsdp_units()[fsdp_unit];
   for (std::size_t u = units.first; u <= units.last; ++u) model_.units[u]->bind({}, {});
   if (!parameters_.whole()) gathered_.erase(fsdp_unit);
 }
 
-void GatheredUnits::refresh() {
+void UnshardedUnits::refresh() {
   if (!parameters_.whole() || !carrier_) return;
   const bool updated_later = context_.plan.train.offload != Offload::none;
   for (auto& [fsdp_unit, entry] : gathered_) {
@@ -112,12 +112,12 @@ void GatheredUnits::refresh() {
   }
 }
 
-void GatheredUnits::drain() {
+void UnshardedUnits::drain() {
   while (!old_.empty()) begin(*old_.begin());
   for (const auto& [fsdp_unit, entry] : gathered_) wait(fsdp_unit);
 }
 
-std::optional<std::size_t> GatheredUnits::lender_fsdp_unit(std::size_t unit) const {
+std::optional<std::size_t> UnshardedUnits::lender_fsdp_unit(std::size_t unit) const {
   if (!lenders_[unit]) return {};
   const FsdpUnits& fsdp_units = shards_.fsdp_units();
   const std::size_t lender = fsdp_units.of(*lenders_[unit]);

@@ -1,4 +1,4 @@
-// GatheredUnits: FSDP units whose parameters are whole on this rank while they are needed.
+// UnshardedUnits: FSDP units whose parameters are whole on this rank while they are needed.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace ringside::peer {
 /// where they are, and an FSDP unit counts as gathered from begin() to free(). Shards that are kept
 /// on the host are copied to the device first (kind communication, until the FSDP unit is
 /// gathered). For one thread; all ranks ask for the same units in the same order.
-class GatheredUnits {
+class UnshardedUnits {
  public:
   /// `carrier` is null if the group is this rank alone: then nothing is gathered, and `parameters`
   /// are whole or on the host. `update` returns when this rank's shard of an FSDP unit has the
   /// values of its last update; may block. All arguments outlive this object.
-  GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                const ShardedStorage& parameters, ShardCarrier* carrier,
-                std::function<void(std::size_t fsdp_unit)> update);
+  UnshardedUnits(const RankContext& context, Model& model, const Shards& shards,
+                 const ShardedStorage& parameters, ShardCarrier* carrier,
+                 std::function<void(std::size_t fsdp_unit)> update);
 
   /// Begins to copy the FSDP unit's shard to the device if it is on the host, unless the FSDP unit
   /// has been gathered already. Blocks until the shard is updated.
@@ -61,7 +61,7 @@ class GatheredUnits {
   std::optional<std::size_t> lender_fsdp_unit(std::size_t unit) const;
 
  private:
-  struct UnshardedUnits {
+  struct Entry {
     Tensor padded;
     WorkPtr work;  // while the parameters are on their way
   };
@@ -71,7 +71,7 @@ class GatheredUnits {
     HostTaskPtr copy;
   };
 
-  void gather(std::size_t fsdp_unit, UnshardedUnits& entry);
+  void gather(std::size_t fsdp_unit, Entry& entry);
   /// Returns this rank's shard of the FSDP unit on the device, with the values of its last update.
   Tensor shard(std::size_t fsdp_unit);
   const Tensor& wait(std::size_t fsdp_unit);
@@ -84,7 +84,7 @@ class GatheredUnits {
   std::function<void(std::size_t)> update_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Copied> copied_;
-  std::map<std::size_t, UnshardedUnits> gathered_;  // all FSDP units if parameters are whole
+  std::map<std::size_t, Entry> gathered_;  // all FSDP units if parameters are whole
   std::set<std::size_t>
       old_;  // FSDP units of whole parameters that are gathered when they are needed
   Traffic read_;

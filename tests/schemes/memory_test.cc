@@ -60,7 +60,7 @@ TEST_P(MemoryAtWorld, DdpHoldsTheGradientOfATiedTableOnce) {
   }
 }
 
-TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
+TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoUnshardedUnits) {
   const RunRecord row = run_fsdp({.read_in_place = false});
   const RunRecord in_place = run_fsdp({.read_in_place = true});
   const std::int64_t shard = row.parameters / GetParam();

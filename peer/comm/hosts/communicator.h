@@ -62,8 +62,9 @@ constexpr bool sums_whole(std::size_t bytes, int ranks) {
 ///
 /// traffic() counts bytes between ranks of a host, as the communicator over shared memory does, and
 /// bytes between hosts; a segment that passes through a rank counts as received and sent. Segments
-/// that arrive lie in memory of the communicator that no ledger counts: 4 MB for an all_reduce, and
-/// 12 MB and 2 MB for each host more for the reduce_scatter of a chain.
+/// that arrive lie in memory of the communicator that no ledger counts: for an all_reduce of up to
+/// 64 ranks at most 8 MB, and 128 KB a rank beyond; for the reduce_scatter of a chain 16 MB, and
+/// 2 MB for each host above.
 ///
 /// If a rank is late, ends or calls another operation, every rank that waits for it throws Error,
 /// which names that rank and the last operations of the ranks on all hosts. A broken connection is
