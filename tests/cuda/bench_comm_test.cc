@@ -17,15 +17,18 @@ namespace {
 
 class CudaBench : public OnGpu {
  protected:
+  CudaBench() { device_.kind = "cuda"; }
   void TearDown() override { cuda_on_host::set_device_count(1); }
 
   /// Measures all operations between ranks on as many GPUs; returns the note of the ranks.
   std::string measure_all(int ranks, int gpus);
+
+  DeviceConfig device_;
 };
 
 std::string CudaBench::measure_all(int ranks, int gpus) {
   cuda_on_host::set_device_count(gpus);
-  const RunPlan plan = plan_of_ranks({.kind = "cuda"}, ranks, 60);
+  const RunPlan plan = plan_of_ranks(device_, ranks, 60);
   MemoryStore store;
   std::vector<std::unique_ptr<JsonLine>> lines;
   std::vector<std::thread> threads;
@@ -61,7 +64,7 @@ TEST_F(CudaBench, RanksShareGpusWhereThereAreFewer) {
 
 TEST_F(CudaBench, AMachineWithoutGpusSaysSo) {
   cuda_on_host::set_device_count(0);
-  EXPECT_NE(testing::complaint([&] { plan_of_ranks({.kind = "cuda"}, 2, 60); }).find("GPU"),
+  EXPECT_NE(testing::complaint([&] { plan_of_ranks(device_, 2, 60); }).find("GPU"),
             std::string::npos);
 }
 
