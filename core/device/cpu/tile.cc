@@ -41,7 +41,7 @@ template <std::int64_t Rows, std::int64_t Vectors, class Column>
   for (std::int64_t p = 0; p < k; ++p) {
     Vector right[Vectors];
 #pragma GCC unroll 4
-    for (std::int64_t v = 0; v < Vectors; ++v) right[v] = vector_at(panel + v * lanes);
+    for (std::int64_t v = 0; v < Vectors; ++v) right[v] = load(panel + v * lanes);
 #pragma GCC unroll 6
     for (std::int64_t r = 0; r < Rows; ++r) {
       const float x = left[r];
@@ -55,8 +55,8 @@ template <std::int64_t Rows, std::int64_t Vectors, class Column>
   for (std::int64_t r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
     for (std::int64_t v = 0; v < Vectors; ++v) {
-      Loose& to = vector_at(c + r * ldc + v * lanes);
-      to = add ? to + sums[r][v] : sums[r][v];
+      float* to = c + r * ldc + v * lanes;
+      store(add ? load(to) + sums[r][v] : sums[r][v], to);
     }
   }
 }
@@ -166,13 +166,13 @@ void pack_transposed(std::int64_t k, std::int64_t n, const float* from, std::int
         for (std::int64_t r = 0; r < rows; ++r) {
           const float* row = from + (j + c + r) * ld + p;
           if (depth == lanes)
-            block[r] = vector_at(row);
+            block[r] = load(row);
           else
             std::memcpy(&block[r], row, static_cast<std::size_t>(depth) * sizeof(float));
         }
         transpose(block);
         for (std::int64_t d = 0; d < depth; ++d)
-          vector_at(panels + (p + d) * tile_columns + c) = factor * block[d];
+          store(factor * block[d], panels + (p + d) * tile_columns + c);
       }
 }
 

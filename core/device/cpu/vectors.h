@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 namespace ringside::cpu {
 
@@ -10,10 +11,14 @@ namespace ringside::cpu {
 constexpr std::int64_t lanes = RINGSIDE_VECTOR_BYTES / 4;
 
 using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
-/// A vector whose address only needs the alignment of a float.
-using Loose = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES), aligned(4), may_alias));
-
-inline const Loose& vector_at(const float* data) { return *reinterpret_cast<const Loose*>(data); }
-inline Loose& vector_at(float* data) { return *reinterpret_cast<Loose*>(data); }
+/// Loads and stores of a vector at an address that only has the alignment of a float: one
+/// instruction each. (A reference to a type of vectors with less alignment would not do: clang
+/// takes it for one of full alignment.)
+inline Vector load(const float* from) {
+  Vector vector;
+  std::memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+inline void store(const Vector& vector, float* to) { std::memcpy(to, &vector, sizeof vector); }
 
 }  // namespace ringside::cpu

@@ -86,11 +86,11 @@ void transform(const float* const (&rows)[M::from * M::from], std::int64_t chann
   for (std::int64_t c = 0; c < channels; c += lanes) {
     Vector in[M::from * M::from], out[points];
 #pragma GCC unroll 16
-    for (int i = 0; i < M::from * M::from; ++i) in[i] = vector_at(rows[i] + c);
+    for (int i = 0; i < M::from * M::from; ++i) in[i] = load(rows[i] + c);
     apply<M>(in, out);
     float* to_channel = at(to, c);
 #pragma GCC unroll 16
-    for (int i = 0; i < points; ++i) vector_at(to_channel + i * to.point) = out[i];
+    for (int i = 0; i < points; ++i) store(out[i], to_channel + i * to.point);
   }
 }
 
@@ -103,10 +103,10 @@ void transform_back(Points from, std::int64_t channels, float* const (&rows)[M::
     Vector in[points], out[M::to * M::to];
     const float* from_channel = at(from, c);
 #pragma GCC unroll 16
-    for (int i = 0; i < points; ++i) in[i] = vector_at(from_channel + i * from.point);
+    for (int i = 0; i < points; ++i) in[i] = load(from_channel + i * from.point);
     apply<M>(in, out);
 #pragma GCC unroll 16
-    for (int i = 0; i < M::to * M::to; ++i) vector_at(rows[i] + c) = finish(out[i], c);
+    for (int i = 0; i < M::to * M::to; ++i) store(finish(out[i], c), rows[i] + c);
   }
 }
 
@@ -129,7 +129,7 @@ void make_results(Points from, std::int64_t channels, const float* bias, float l
                   float* const (&results)[4]) {
   const Vector floor = Vector{} + least;
   transform_back<ATransposed>(from, channels, results, [=](Vector sum, std::int64_t c) {
-    sum += vector_at(bias + c);
+    sum += load(bias + c);
     return sum < floor ? floor : sum;
   });
 }
