@@ -61,6 +61,7 @@ TEST(Report, ASpeedUpBesideAnotherGlobalBatchIsPerSampleAndSaysSo) {
   config.compare.schemes = {"ddp"};
   reference.plan = plan_comparison(config).front();
   ASSERT_EQ(reference.plan.purpose, Purpose::reference);
+  reference.ranks.resize(reference.plan.ranks.size());
   const auto cases = summarise({single, reference, ddp});
   const CaseSummary& larger = find(cases, "ddp", 2);
   EXPECT_EQ(larger.verdict.proof, Proof::identical_to_single);
