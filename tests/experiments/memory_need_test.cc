@@ -54,11 +54,12 @@ TEST_F(MemoryNeed, IsRefusedWithBothFiguresBeforeAnythingRuns) {
 
 // A run that fits is never refused, and a run that needs twice what there is always is.
 TEST_F(MemoryNeed, IsWhatRunsHold) {
-  for (const auto& [scheme, setting] : {std::pair("ddp", "train.recompute=none"),
-                                        {"ddp", "train.recompute=full"},
-                                        {"ddp", "train.precision=bf16"},
-                                        {"fsdp", "train.recompute=none"},
-                                        {"ps", "train.recompute=none"}}) {
+  for (const auto& one : {std::pair("ddp", "train.recompute=none"),
+                          {"ddp", "train.recompute=full"},
+                          {"ddp", "train.precision=bf16"},
+                          {"fsdp", "train.recompute=none"},
+                          {"ps", "train.recompute=none"}}) {
+    const std::string scheme = one.first, setting = one.second;
     const double held = measured(scheme, {setting});
     EXPECT_EQ(complaint([&] {
                 check_memory({plan(scheme, {setting})}, {held, "x"});

@@ -628,7 +628,7 @@ TEST_F(Results, KeepNoSecretOfTheEnvironment) {
                                               "TORCHELASTIC_SECRET=secret",
                                               "OMP_NUM_THREADS=1"};
   const auto kept = describe_environment(variables, {"/proc/self/exe", "abc"}, false);
-  EXPECT_EQ(kept.at("variables"), nlohmann::json({{"OMP_NUM_THREADS", "1"}}));
+  EXPECT_EQ(kept.at("variables"), nlohmann::ordered_json({{"OMP_NUM_THREADS", "1"}}));
 }
 
 TEST_F(Results, TellWhichProgramMadeThem) {

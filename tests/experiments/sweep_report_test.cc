@@ -104,7 +104,7 @@ TEST(Sweeps, NameNoFastestWhereIntervalsOverlap) {
   EXPECT_EQ(changes[0].after, 0u);
   EXPECT_EQ(changes[0].before, 2u);
   EXPECT_TRUE(to_json(table)["fastest"][1].is_null());
-  EXPECT_EQ(to_json(table)["leading"][1], nlohmann::json({"dp", "ddp"}));
+  EXPECT_EQ(to_json(table)["leading"][1], nlohmann::ordered_json({"dp", "ddp"}));
 }
 
 TEST(Sweeps, NameNoFastestOfMeasurementsThatAreNotToldApart) {

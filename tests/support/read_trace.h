@@ -91,8 +91,8 @@ inline std::vector<std::string> faults(const ReadTrace& trace) {
     ends.push_back(slice.end);
   }
   for (const auto& [number, events] : trace.arrows) {
-    const auto wrong = [&](const char* what) {
-      out.push_back(fmt::format("arrow {} {}", number, what));
+    const auto wrong = [&out, arrow = number](const char* what) {
+      out.push_back(fmt::format("arrow {} {}", arrow, what));
     };
     if (events.size() < 2 || events.front().phase != "s" || events.back().phase != "f")
       wrong("has no begin or no end");
