@@ -18,7 +18,7 @@ class DefinitionsInReports : public ::testing::Test {
     row_ = made_up_row("averaging", 2, 0, 180, "x", {2, 1.5});
     row_.parameter_hashes = {"x", "y"};
     definition_ = row_;
-    definition_.plan = plan_definition(row_.plan);
+    set_plan(definition_, plan_definition(row_.plan));
   }
   Verdict verdict_of(const RunRecord& row) const { return verdict({&row}, {row, definition_}); }
 

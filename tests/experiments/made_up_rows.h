@@ -31,6 +31,12 @@ inline void norm_in_groups(runner::ExperimentConfig& config, std::int64_t group)
   config.model.batch_norm_group = group;
 }
 
+/// Gives the row another plan, and as many ranks as that has.
+inline void set_plan(RunRecord& row, RunPlan plan) {
+  row.ranks.resize(plan.ranks.size());
+  row.plan = std::move(plan);
+}
+
 inline RunRecord made_up_row(const std::string& scheme, int world, int repeat, double samples_per_s,
                              const std::string& hash, std::vector<double> loss) {
   RunRecord row;

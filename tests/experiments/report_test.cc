@@ -57,11 +57,10 @@ TEST(Report, ASpeedUpBesideAnotherGlobalBatchIsPerSampleAndSaysSo) {
   config.train.micro_batch = 2;
   const RunRecord single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   RunRecord ddp = made_up_row("ddp", 2, 0, 190, "b", {2, 1}), reference = ddp;
-  ddp.plan = plan_training(config, "ddp", 2);
+  set_plan(ddp, plan_training(config, "ddp", 2));
   config.compare.schemes = {"ddp"};
-  reference.plan = plan_comparison(config).front();
+  set_plan(reference, plan_comparison(config).front());
   ASSERT_EQ(reference.plan.purpose, Purpose::reference);
-  reference.ranks.resize(reference.plan.ranks.size());
   const auto cases = summarise({single, reference, ddp});
   const CaseSummary& larger = find(cases, "ddp", 2);
   EXPECT_EQ(larger.verdict.proof, Proof::identical_to_single);
@@ -328,13 +327,13 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   config.train.global_batch = 4;
   const auto row = [&](const std::string& scheme, int world, const std::string& hash) {
     RunRecord made = made_up_row(scheme, world, 0, 100, hash, {2, 1});
-    made.plan = plan_training(config, scheme, world);
+    set_plan(made, plan_training(config, scheme, world));
     return made;
   };
   RunRecord plain = row("single", 1, "plain"), ddp = row("ddp", 2, "grouped");
   auto runs = plan_comparison(config);
   RunRecord grouped = plain;
-  grouped.plan = runs[0];
+  set_plan(grouped, runs[0]);
   ASSERT_EQ(grouped.plan.listing.label, "single x2");
   grouped.parameter_hashes = {"grouped"};
   auto cases = summarise({grouped, plain, ddp});
@@ -358,7 +357,7 @@ TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
   auto config = made_up_experiment();
   config.compare.schemes = {"ddp"};
   RunRecord reference = made_up_row("single", 1, 0, 50, "a", {2, 1});
-  reference.plan = plan_comparison(config).front();
+  set_plan(reference, plan_comparison(config).front());
   ASSERT_EQ(reference.plan.purpose, Purpose::reference);
   const RunRecord ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   const auto cases = summarise({reference, ddp});
@@ -380,7 +379,7 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
   std::vector<RunRecord> rows;
   for (const RunPlan& run : plan_comparison(config)) {
     RunRecord row = made_up_row(run.scheme, run.world, 0, 100, "a", {2, 1});
-    row.plan = run;
+    set_plan(row, run);
     if (run.purpose == Purpose::reference) row.samples_per_s = 50;
     rows.push_back(row);
   }

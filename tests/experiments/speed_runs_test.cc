@@ -50,7 +50,8 @@ all_cores = false   # nor do its cores
   /// All runs at world 2 ended with the bits of their definition, and had the same shares, which
   /// are returned.
   std::string shares_of_proven_runs() const {
-    for (const auto& one : read("summary.json").at("cases"))
+    const nlohmann::json summary = read("summary.json");
+    for (const auto& one : summary.at("cases"))
       EXPECT_EQ(one.at("proof"),
                 one.at("scheme") == "single" ? "reference" : "bit-identical to single")
           << one;
