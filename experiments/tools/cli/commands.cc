@@ -22,7 +22,7 @@ Execute list_command(CommandOptions& options);
 Execute doctor_command(CommandOptions& options);
 Execute rank_command(CommandOptions& options);
 Execute mpi_launch_shim_command(CommandOptions& options);
-Execute on_command(CommandOptions& options);  // there too
+Execute on_command(CommandOptions& options);  // in command_mpi_launch_shim.cc
 Execute feed_command(CommandOptions& options);
 Execute keep_command(CommandOptions& options);
 
