@@ -36,7 +36,7 @@ endif()
 add_library(ringside_cuda MODULE ${sources})
 # cuBLAS, cuDNN and the CUDA runtime have a check of their own each.
 set_target_properties(ringside_cuda PROPERTIES UNITY_BUILD OFF)
-# Its C++ only launches what the GPU computes; the headers of cuDNN's frontend take minutes with -O3.
+# Its C++ only launches what the GPU computes; with -O3 the headers of cuDNN's frontend take a minute.
 target_compile_options(ringside_cuda PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
