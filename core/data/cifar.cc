@@ -16,14 +16,14 @@ namespace fs = std::filesystem;
 constexpr std::size_t side = 32, channels = 3, plane = side * side, pixels = plane * channels;
 constexpr std::size_t values = pixels;  // values of a sample
 
-struct Format {
+struct RecordFormat {
   std::size_t label;   // where in a record the label is
   std::size_t header;  // bytes of labels before the pixels of a record
   std::array<PixelScale, channels> scales;
 };
 
 /// Mean and deviation of each channel over the 50,000 training images.
-Format format_of(Cifar set) {
+RecordFormat record_format(Cifar set) {
   if (set == Cifar::ten) return {0, 1, {{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}}};
   return {1, 2, {{{0.5071, 0.2673}, {0.4865, 0.2564}, {0.4409, 0.2762}}}};
 }
@@ -32,7 +32,7 @@ class CifarDataset final : public Dataset {
  public:
   CifarDataset(Cifar set, const std::vector<fs::path>& paths, std::int64_t classes, bool augment,
                Split split, double holdout)
-      : format_(format_of(set)), classes_(classes), augment_(augment) {
+      : format_(record_format(set)), classes_(classes), augment_(augment) {
     for (const fs::path& path : paths) {
       RegularFile file(path);
       refuse_other_formats(file);
@@ -109,7 +109,7 @@ class CifarDataset final : public Dataset {
     return std::to_integer<std::int32_t>(value);
   }
 
-  Format format_;
+  RecordFormat format_;
   std::int64_t classes_;
   bool augment_;
   FileRow files_;  // of records

@@ -17,11 +17,11 @@ static_assert(std::endian::native == std::endian::little, "token files are read 
 
 constexpr std::size_t header_bytes = 256 * sizeof(std::int32_t);
 
-struct Format {
+struct TokenFormat {
   std::int32_t magic, version;
   std::size_t token_bytes;
 };
-constexpr Format formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr TokenFormat formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 /// Checks a file's header. Returns the number of the file's tokens and the bytes of a token.
 std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
@@ -32,7 +32,7 @@ std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
   std::int32_t header[3];
   file.read(0, std::as_writable_bytes(std::span(header)));
   const auto* format = std::find_if(std::begin(formats), std::end(formats),
-                                    [&](const Format& f) { return f.magic == header[0]; });
+                                    [&](const TokenFormat& f) { return f.magic == header[0]; });
   if (format == std::end(formats))
     throw bad_file(file.path(), 0,
                    fmt::format("magic number {}, but token files have {} (uint16) or {} (uint32)",

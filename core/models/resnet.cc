@@ -38,12 +38,12 @@ class ResnetStem final : public Unit {
 };
 
 /// One convolution of a block's path.
-struct Step {
+struct PathStep {
   std::int64_t size, stride, out, groups = 1;
 };
 
-std::vector<Step> bottleneck(std::int64_t width, std::int64_t groups, std::int64_t stride,
-                             std::int64_t out) {
+std::vector<PathStep> bottleneck(std::int64_t width, std::int64_t groups, std::int64_t stride,
+                                 std::int64_t out) {
   return {{1, 1, width}, {3, stride, width, groups}, {1, 1, out}};
 }
 
@@ -52,7 +52,7 @@ std::vector<Step> bottleneck(std::int64_t width, std::int64_t groups, std::int64
 class ResnetBlock final : public Unit {
  public:
   ResnetBlock(std::string name, Device& device, std::int64_t in, std::int64_t stride,
-              const std::vector<Step>& path)
+              const std::vector<PathStep>& path)
       : Unit(std::move(name), device) {
     std::int64_t channels = in;
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -210,7 +210,7 @@ Model make_resnet(const ModelConfig& config, Device& device) {
     for (int i = 0; i < blocks; ++i) {
       const std::int64_t stride = stage > 1 && i == 0 ? 2 : 1;
       const auto path = bottlenecks ? bottleneck(width_of(config, inner), groups, stride, out)
-                                    : std::vector<Step>{{3, stride, inner}, {3, 1, out}};
+                                    : std::vector<PathStep>{{3, stride, inner}, {3, 1, out}};
       model.units.push_back(std::make_unique<ResnetBlock>(fmt::format("layer{}.{}", stage, i),
                                                           device, in, stride, path));
       in = out;

@@ -122,7 +122,7 @@ TEST(Fields, OfAListOrANameAreOneOfTheTwo) {
   Whole whole;
   EXPECT_EQ(to_json(whole).at("weights"), "even");
   whole = filled();
-  EXPECT_EQ(to_json(whole).at("weights"), nlohmann::json({3, 1}));
+  EXPECT_EQ(to_json(whole).at("weights"), nlohmann::ordered_json({3, 1}));
   nlohmann::json json = to_json(whole);
   json["weights"] = "even";
   whole = read_json<Whole>(json);

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Agents of hosts with these identities, all called "node".
-std::vector<AgentFacts> agents_on(const std::vector<std::string>& identities) {
+std::vector<AgentFacts> agents_with(const std::vector<std::string>& identities) {
   std::vector<AgentFacts> out;
   for (const std::string& identity : identities)
     out.push_back({.agent = static_cast<int>(out.size()),
@@ -25,7 +25,7 @@ std::vector<AgentFacts> agents_on(const std::vector<std::string>& identities) {
 }
 
 TEST(JobHostsTest, HostsOfOneNameGetNumbers) {
-  const auto agents = agents_on({"5", "5", "6", "5", "7"});
+  const auto agents = agents_with({"5", "5", "6", "5", "7"});
   const auto hosts = hosts_of(agents);
   ASSERT_EQ(hosts.size(), 3u);
   EXPECT_EQ(hosts[0].name, "node");
@@ -38,7 +38,7 @@ TEST(JobHostsTest, HostsOfOneNameGetNumbers) {
 }
 
 TEST(JobHostsTest, ALeaderWithoutSlotsTakesItsNameAllTheSame) {
-  auto agents = agents_on({"5", "6"});
+  auto agents = agents_with({"5", "6"});
   agents[0].slots = 0;
   std::vector<RunPlan> runs(1);
   runs[0].scheme = "ps";
@@ -52,7 +52,7 @@ TEST(JobHostsTest, EnvironmentsOfHostsOfOneNameAreComparedToo) {
   const ordered_json own = {{"time", 1}, {"cpu", "fast"}, {"cores", 2}};
   std::vector<int> asked;
   const auto environment =
-      with_hosts(own, agents_on({"5", "6", "6", "7"}), [&](int agent) -> ordered_json {
+      with_hosts(own, agents_with({"5", "6", "6", "7"}), [&](int agent) -> ordered_json {
         asked.push_back(agent);
         return {{"time", agent}, {"cpu", agent == 1 ? "slow" : "fast"}, {"cores", 2}};
       });
@@ -68,7 +68,7 @@ TEST(JobHostsTest, EnvironmentsOfHostsOfOneNameAreComparedToo) {
 
 TEST(JobHostsTest, WhatTheFirstHostLacksIsADifferenceToo) {
   const auto environment =
-      with_hosts({{"cores", 2}}, agents_on({"5", "6"}), [](int) -> ordered_json {
+      with_hosts({{"cores", 2}}, agents_with({"5", "6"}), [](int) -> ordered_json {
         return {{"driver", "550"}, {"cores", 2}};
       });
   EXPECT_EQ(environment["hosts_differ"].dump(), R"({"driver":{"node":null,"node#2":"550"}})");
@@ -77,7 +77,7 @@ TEST(JobHostsTest, WhatTheFirstHostLacksIsADifferenceToo) {
 TEST(JobHostsTest, OfLibrariesThoseCountThatAllHaveLoaded) {
   const auto differ = [](const ordered_json& libraries) {
     const ordered_json own = {{"libraries", {"libc.so.6", "libsimgrid.so.3.32"}}};
-    return with_hosts(own, agents_on({"5", "6"}),
+    return with_hosts(own, agents_with({"5", "6"}),
                       [&](int) -> ordered_json {
                         return {{"libraries", libraries}};
                       })["hosts_differ"]

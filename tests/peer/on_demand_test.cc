@@ -48,8 +48,6 @@ void step(const Training& training, Scene& s, SyncScheme& scheme, const During& 
   s.timeline.end_step();
 }
 
-sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
-
 /// Communication takes next to no time, so that only waiting counts.
 Simulated fast_links() {
   Simulated out = rings_as_messages(4);

@@ -21,8 +21,6 @@ using testing::run_simulated;
 using testing::Simulated;
 using testing::small_cluster;
 
-sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
-
 /// Runs an operation on one rank. The whole array has `bytes` bytes, rounded down where it has to
 /// consist of equal parts.
 using Operation = std::function<void(const Rank&, std::int64_t bytes)>;

@@ -27,6 +27,9 @@ struct Simulated {
   }
 };
 
+/// The simulated world that the rank is an actor of.
+inline sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
+
 /// Runs `body` on the first `present` of `size` ranks. Returns the text of each rank's exception;
 /// "" for a rank that threw nothing. If `end` is given, it is set to the world's time at the end.
 inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, int size,

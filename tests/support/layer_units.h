@@ -1,4 +1,4 @@
-// Units with one layer each, for tests of layers.
+// Units with one layer each, and one without, for tests.
 #pragma once
 
 #include "core/nn/batch_norm.h"
@@ -17,6 +17,16 @@ class OwnRanges : public Unit {
     bind(parameters, gradients);
   }
   Tensor parameters, gradients;
+};
+
+/// A unit of `count` parameters that returns its input.
+class ValuesUnit final : public Unit {
+ public:
+  ValuesUnit(std::int64_t count, Device& device) : Unit("values", device) {
+    declare().add("values", {count}, {Init::Kind::constant, 1});
+  }
+  Tensor forward(const Tensor& input, const Pass&) override { return input; }
+  Tensor backward(const Tensor& grad_output) override { return grad_output; }
 };
 
 /// A batch norm of inputs [M, channels].

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr const char* earlier = "earlier";
 constexpr std::size_t longest_shown_value = 60;
 
-json name_of(const RunRecord& row) { return {{"run", row.plan.id}, {"attempt", row.attempt}}; }
+json key_of(const RunRecord& row) { return {{"run", row.plan.id}, {"attempt", row.attempt}}; }
 
 /// The part of an environment by which environments are told apart.
 json distinct_part(json environment) {
@@ -53,7 +53,7 @@ nlohmann::ordered_json with_earlier(nlohmann::ordered_json now, const json& befo
   const json here = distinct_part(json(now));
   json others = json::array();
   for (const RunRecord& row : rows) {
-    const json name = name_of(row);
+    const json name = key_of(row);
     const json its = environment_of(name, before);
     if (distinct_part(its) == here) continue;
     auto known = std::find_if(others.begin(), others.end(), [&](const json& one) {

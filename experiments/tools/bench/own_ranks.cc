@@ -11,15 +11,6 @@
 #include "peer/comm/sum.h"
 
 namespace ringside::tools::bench {
-namespace {
-
-/// The values, which are in the host's memory.
-std::span<float> values_of(const Tensor& tensor) {
-  return {tensor.data<float>(), static_cast<std::size_t>(tensor.count())};
-}
-
-}  // namespace
-
 Operands operands_of(Device& device, const CommOperation& operation, std::int64_t count, int rank,
                      int ranks) {
   const bool exchanges = operation.name == "all_to_all";
@@ -61,8 +52,8 @@ void OwnRank::prepare(const CommOperation& operation, std::int64_t count) {
 void OwnRank::fill() {
   const bool exchanges = operands_.array.buffer() != operands_.other.buffer();
   if (!device_->runs_behind()) {
-    operation_->fill(values_of(operands_.array), rank_, ranks_);
-    if (exchanges) std::ranges::fill(values_of(operands_.other), -1.0F);
+    operation_->fill(operands_.array.span<float>(), rank_, ranks_);
+    if (exchanges) std::ranges::fill(operands_.other.span<float>(), -1.0F);
     return;
   }
   operation_->fill(host_, rank_, ranks_);
@@ -85,7 +76,7 @@ void OwnRank::call(const std::string& way) {
 
 std::int64_t OwnRank::count_wrong() {
   const Tensor& result = result_of(*operation_, operands_);
-  if (!device_->runs_behind()) return operation_->count_wrong(values_of(result), rank_, ranks_);
+  if (!device_->runs_behind()) return operation_->count_wrong(result.span<float>(), rank_, ranks_);
   const auto values = std::span(host_).first(static_cast<std::size_t>(result.count()));
   device_->read(result, std::as_writable_bytes(values));
   return operation_->count_wrong(values, rank_, ranks_);

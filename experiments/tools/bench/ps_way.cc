@@ -71,10 +71,6 @@ Enum named(std::string_view what, std::string_view name) {
   throw Error("{} {}: unknown; choose {}", what, name, one_of(names_of(Enum{})));
 }
 
-std::span<float> values_of(const Tensor& tensor) {
-  return {tensor.data<float>(), static_cast<std::size_t>(tensor.count())};
-}
-
 }  // namespace
 
 int PsRoles::server() const {
@@ -164,7 +160,7 @@ void PsWay::fill() {
   check_round();
   if (rounds_ > 0) timeline_.end_step();
   timeline_.begin_step();
-  fill_gradient(values_of(replica_->gradients()), context_.self().worker, rounds_);
+  fill_gradient(replica_->gradients().span<float>(), context_.self().worker, rounds_);
 }
 
 void PsWay::push_pull() {
@@ -182,8 +178,9 @@ std::int64_t PsWay::count_wrong() {
 void PsWay::check_round() {
   if (!std::exchange(unchecked_, false)) return;
   for (const ps::Chunk& chunk : chunks())
-    wrong_ += count_wrong_values(values_of(replica_->parameters().range(chunk.begin, chunk.count)),
-                                 chunk.begin, rounds_ - 1, plan_.world, way_.consistency);
+    wrong_ +=
+        count_wrong_values(replica_->parameters().range(chunk.begin, chunk.count).span<float>(),
+                           chunk.begin, rounds_ - 1, plan_.world, way_.consistency);
 }
 
 }  // namespace ringside::tools::bench

@@ -10,7 +10,7 @@
 namespace ringside::peer {
 namespace {
 
-constexpr double giga = 1e9;
+constexpr double gb = 1e9;  // bytes
 
 /// The time for which each link of the cluster is busy, in seconds, when every flow moves its share
 /// of one byte. The links are the same as in the simulated world.
@@ -70,7 +70,7 @@ class Busy {
 
   /// Adds a flow to a link; a bandwidth of 0 means no limit.
   void cross(Link link, double gbs, double share) {
-    if (gbs > 0) busy_[link] += share / (gbs * giga);
+    if (gbs > 0) busy_[link] += share / (gbs * gb);
   }
 
   const sim::ClusterSpec& cluster_;

@@ -9,7 +9,7 @@ namespace {
 
 using Entry = SimGroup::Entry;
 
-std::byte* first_byte(const Tensor& tensor) {
+std::byte* memory_of(const Tensor& tensor) {
   return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
 }
 
@@ -20,7 +20,7 @@ void sum(const std::vector<Entry>& entries, std::size_t begin, std::size_t count
   const DType dtype = entries.front().in.dtype();
   std::vector<const std::byte*> sources;
   for (const Entry& entry : entries)
-    sources.push_back(first_byte(entry.in) + begin * size_of(dtype));
+    sources.push_back(memory_of(entry.in) + begin * size_of(dtype));
   sum_in_order(dtype, sources, targets, count);
 }
 
@@ -31,7 +31,7 @@ std::vector<std::byte> added_up(const std::vector<Entry>& entries, const Sum& su
   const std::size_t bytes = static_cast<std::size_t>(sum.count) * size_of(dtype);
   std::vector<std::vector<std::byte>> values;
   for (const Entry& entry : entries) {
-    const std::byte* first = first_byte(entry.in) + begin;
+    const std::byte* first = memory_of(entry.in) + begin;
     values.emplace_back(first, first + bytes);
   }
   int result = 0;
@@ -56,7 +56,7 @@ void sum_by(const AlgorithmRow& row, const std::vector<Entry>& entries,
   }
   std::size_t begin = 0;
   for (const Entry& entry : entries) {
-    std::memcpy(first_byte(entry.out), whole.data() + begin, entry.out.bytes());
+    std::memcpy(memory_of(entry.out), whole.data() + begin, entry.out.bytes());
     if (call.kind == Collective::Kind::reduce_scatter) begin += entry.out.bytes();
   }
 }
@@ -82,12 +82,12 @@ void move_values(const std::vector<Entry>& entries, const AlgorithmRow* algorith
   switch (call.kind) {
     case Collective::Kind::all_reduce: {
       std::vector<std::byte*> targets;
-      for (const Entry& entry : entries) targets.push_back(first_byte(entry.in));
+      for (const Entry& entry : entries) targets.push_back(memory_of(entry.in));
       return sum(entries, 0, bytes / element, targets);
     }
     case Collective::Kind::reduce_scatter:
       for (std::size_t r = 0; r < p; ++r)
-        sum(entries, r * n / element, n / element, {first_byte(entries[r].out)});
+        sum(entries, r * n / element, n / element, {memory_of(entries[r].out)});
       return;
     case Collective::Kind::all_gather:
       for (const Entry& to : entries)

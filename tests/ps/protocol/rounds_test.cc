@@ -12,26 +12,18 @@
 #include "core/scheme/parameter_map.h"
 #include "ps/protocol/parameter_server.h"
 #include "tests/ps/messages.h"
+#include "tests/support/layer_units.h"
 
 namespace ringside::ps {
 namespace {
 
 constexpr std::uint64_t rounds_token = 77;
 
-class Values : public Unit {
- public:
-  Values(std::int64_t count, Device& device) : Unit("values", device) {
-    declare().add("values", {count}, {Init::Kind::constant, 1});
-  }
-  Tensor forward(const Tensor& input, const Pass&) override { return input; }
-  Tensor backward(const Tensor& grad_output) override { return grad_output; }
-};
-
 /// Two workers; chunks [0, 32) and [32, 50) of one unit.
 class RoundsTest : public ::testing::Test {
  protected:
   RoundsTest() {
-    model_.units.push_back(std::make_unique<Values>(50, *device_));
+    model_.units.push_back(std::make_unique<testing::ValuesUnit>(50, *device_));
     config_.optimizer.kind = "sgd";
     config_.optimizer.lr = 1;
     config_.optimizer.momentum = 0;

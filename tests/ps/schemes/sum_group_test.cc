@@ -12,20 +12,12 @@
 #include "core/plan/places.h"
 #include "ps/schemes/ps.h"
 #include "ps/schemes/ps_parts.h"
+#include "tests/support/layer_units.h"
 
 namespace ringside::ps {
 namespace {
 
 using ::testing::ElementsAre;
-
-class Values : public Unit {
- public:
-  Values(std::int64_t count, Device& device) : Unit("values", device) {
-    declare().add("values", {count}, {Init::Kind::constant, 1});
-  }
-  Tensor forward(const Tensor& input, const Pass&) override { return input; }
-  Tensor backward(const Tensor& grad_output) override { return grad_output; }
-};
 
 TEST(PartsOfAUnit, AreEqualAndTheLastOneHasTheRest) {
   for (const std::int64_t count : {1, 7, 8, 50, 4099})
@@ -56,7 +48,7 @@ class ChunksOfGroups : public ::testing::Test {
   static constexpr int world = 8;
   ChunksOfGroups() {
     for (const std::int64_t count : {5003, 3, 2048})
-      model_.units.push_back(std::make_unique<Values>(count, *device_));
+      model_.units.push_back(std::make_unique<testing::ValuesUnit>(count, *device_));
   }
   std::vector<Chunk> chunks(PsOptions options) const {
     options.partition_mb = 1e-3;  // 250 elements
