@@ -318,7 +318,7 @@ class Afterwards(StageTest):
                 holders = started.stdout.readline().split()
                 if len(holders) != 3:
                     said = started.communicate()[1].strip()
-                    if "Skip: " in said.splitlines()[-1]:  # what the whole stage needs is not installed
+                    if "Skip: " in said:  # what the whole stage needs is not installed
                         self.skipTest(said.split("Skip: ")[-1])
                     self.fail(said)
                 some = namespaces(holders) - namespaces([os.getpid()])
