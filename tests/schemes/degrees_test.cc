@@ -148,13 +148,13 @@ TEST_P(Degrees, RecomputeActivationsAndForgetDropout) {
   EXPECT_THAT(violations(row_of(config), kept), IsEmpty());
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<DegreeCase>& info) {
+std::string name_of_degrees(const ::testing::TestParamInfo<DegreeCase>& info) {
   const auto& [shard, world, shard_group, in_place] = info.param;
   return fmt::format("{}_world_{}_group_{}{}", name_of(shard), world, shard_group,
                      in_place ? "" : "_copied");
 }
 
-INSTANTIATE_TEST_SUITE_P(Fsdp, Degrees, ::testing::ValuesIn(cases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Fsdp, Degrees, ::testing::ValuesIn(cases), name_of_degrees);
 
 TEST(NamesOfZero, AreFsdpWithOneDegree) {
   const std::pair<std::string, Shard> names[] = {{"zero1", Shard::shard_optimizer},

@@ -31,7 +31,7 @@ struct OffloadedRun {
   Offload offload;
 };
 
-std::string name_of_case(const ::testing::TestParamInfo<OffloadedRun>& info) {
+std::string name_of_offloaded_run(const ::testing::TestParamInfo<OffloadedRun>& info) {
   const auto& [scheme, world, offload] = info.param;
   return fmt::format("{}_world_{}_{}", scheme, world, name_of(offload));
 }
@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, SimulatedOffload,
                                            OffloadedRun{"zero2", 3, Offload::optimizer},
                                            OffloadedRun{"zero3", 1, Offload::parameters},
                                            OffloadedRun{"zero3", 2, Offload::parameters}),
-                         name_of_case);
+                         name_of_offloaded_run);
 
 TEST_P(SimulatedOffload, EndsWithTheBitsOfTheCpuAndTakesTheSameTimeWithoutNumerics) {
   const auto& [scheme, world, offload] = GetParam();
