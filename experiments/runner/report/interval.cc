@@ -9,7 +9,7 @@ namespace ringside::runner {
 namespace {
 
 constexpr std::uint32_t resamples = 2000;
-constexpr std::size_t left_out = resamples / 40;  // at each end of the sorted medians: 2.5%
+constexpr std::size_t beyond_each_end = resamples / 40;  // of the sorted medians: 2.5%
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::optional<Interval> median_interval(const std::vector<double>& values) {
     medians.push_back(median(std::move(drawn)));
   }
   std::sort(medians.begin(), medians.end());
-  return Interval{medians[left_out], medians[resamples - 1 - left_out]};
+  return Interval{medians[beyond_each_end], medians[resamples - 1 - beyond_each_end]};
 }
 
 }  // namespace ringside::runner

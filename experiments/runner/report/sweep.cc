@@ -16,11 +16,11 @@
 namespace ringside::runner {
 namespace {
 
-using Values = std::map<std::string, std::string>;  // value by key
+using ValueByKey = std::map<std::string, std::string>;
 
 /// The settings of the sweep for the case.
-Values swept_of(const CaseSummary& one) {
-  Values out;
+ValueByKey swept_of(const CaseSummary& one) {
+  ValueByKey out;
   for (const Setting& setting : one.plan.listing.swept) out[setting.key] = setting.value;
   return out;
 }
@@ -38,8 +38,8 @@ std::map<std::string, std::vector<std::string>> values_of(
 }
 
 /// Whether the case belongs to a table whose other keys have the values `fixed`.
-bool belongs(const CaseSummary& one, const Values& fixed) {
-  const Values own = swept_of(one);
+bool belongs(const CaseSummary& one, const ValueByKey& fixed) {
+  const ValueByKey own = swept_of(one);
   return std::all_of(fixed.begin(), fixed.end(), [&](const auto& setting) {
     const auto found = own.find(setting.first);
     return found == own.end() || found->second == setting.second;
@@ -47,15 +47,15 @@ bool belongs(const CaseSummary& one, const Values& fixed) {
 }
 
 /// All combinations of values of all keys except `key`.
-std::vector<Values> combinations(const std::map<std::string, std::vector<std::string>>& all,
-                                 const std::string& key) {
-  std::vector<Values> out = {{}};
+std::vector<ValueByKey> combinations(const std::map<std::string, std::vector<std::string>>& all,
+                                     const std::string& key) {
+  std::vector<ValueByKey> out = {{}};
   for (const auto& [other, values] : all) {
     if (other == key) continue;
-    std::vector<Values> longer;
-    for (const Values& one : out)
+    std::vector<ValueByKey> longer;
+    for (const ValueByKey& one : out)
       for (const std::string& value : values) {
-        Values& next = longer.emplace_back(one);
+        ValueByKey& next = longer.emplace_back(one);
         next[other] = value;
       }
     out = std::move(longer);
@@ -82,7 +82,7 @@ std::vector<int> leading_of(const std::vector<const CaseSummary*>& ranked) {
 }
 
 SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::string& key,
-                    const std::vector<std::string>& values, const Values& fixed, int world) {
+                    const std::vector<std::string>& values, const ValueByKey& fixed, int world) {
   SweepTable table{.key = key,
                    .fixed = fmt::format("world {}", world),
                    .world = world,
@@ -105,7 +105,7 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
            std::vector<bool>(values.size()), one->plan.promise != Promise::same_run});
       for (auto& of_value : ranked) of_value.push_back(nullptr);
     }
-    const Values own = swept_of(*one);
+    const ValueByKey own = swept_of(*one);
     const auto value = own.find(key);
     for (std::size_t v = 0; v < values.size(); ++v)
       if (one->finished() && (value == own.end() || value->second == values[v])) {
@@ -139,7 +139,7 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
     const bool longest = key == keys.front();
     if (!longest && all.at(key).size() == 1) continue;
     for (const int world : worlds)
-      for (const Values& fixed : combinations(all, key)) {
+      for (const ValueByKey& fixed : combinations(all, key)) {
         tables.push_back(table_of(asked, key, all.at(key), fixed, world));
         tables.back().number = static_cast<int>(tables.size());
         tables.back().longest = longest;
