@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Experiment experiment() {
+Experiment experiment_with_cases() {
   Experiment out;
   out.common.name = "trial";
   out.common.train.global_batch = 16;
@@ -54,7 +54,7 @@ std::vector<std::string> each(const std::vector<RunPlan>& runs, Get get) {
 std::vector<std::string> labels(const std::vector<RunPlan>& runs) {
   return each(runs, [](const RunPlan& run) { return run.listing.label; });
 }
-std::vector<std::string> ids(const std::vector<RunPlan>& runs) {
+std::vector<std::string> ids_of(const std::vector<RunPlan>& runs) {
   return each(runs, [](const RunPlan& run) { return run.id; });
 }
 std::string complaint(const Experiment& experiment) {
@@ -80,7 +80,7 @@ const RunPlan& reference_of(const RunPlan& run, const std::vector<RunPlan>& runs
 }
 
 TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"single"};
   add_case(asked, "ps");
   add_case(asked, "ps: scheme.ps.servers=1");
@@ -89,7 +89,7 @@ TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
   const auto runs = plan_comparison(asked);
   EXPECT_THAT(labels(runs), ElementsAre("single", "ps", "ps (servers=1)", "three servers",
                                         "three servers", "ps (servers=2, placement=colocated)"));
-  EXPECT_THAT(ids(runs),
+  EXPECT_THAT(ids_of(runs),
               ElementsAre("single-w1-r0", "ps-w2-r0", "ps-servers-1-w2-r0", "three-servers-w1-r0",
                           "three-servers-w2-r0", "ps-servers-2-placement-colocated-w2-r0"));
   EXPECT_EQ(runs[4].options.as<ps::PsOptions>().servers, 3);
@@ -100,7 +100,7 @@ TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
 }
 
 TEST(CasePlans, LinesWithEqualPlansAreMadeOnce) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"single", "ps", "ddp"};
   add_case(asked, "ps: scheme.ps.servers=2, label=mine");
   add_case(asked, "ddp: train.micro_batch=8");
@@ -109,7 +109,7 @@ TEST(CasePlans, LinesWithEqualPlansAreMadeOnce) {
 }
 
 TEST(CasePlans, DifferentLinesNeedDifferentNames) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"single"};
   add_case(asked, "ps: scheme.ps.servers=1, label=mine");
   add_case(asked, "ddp: label=mine");
@@ -120,7 +120,7 @@ TEST(CasePlans, DifferentLinesNeedDifferentNames) {
 }
 
 TEST(CasePlans, EqualLinesHaveOneLabel) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   add_case(asked, "ps: label=mine");
   add_case(asked, "ps");
   add_case(asked, "ps: scheme.ps.servers=2, label=yours");
@@ -134,23 +134,23 @@ TEST(CasePlans, EqualLinesHaveOneLabel) {
 }
 
 TEST(CasePlans, LabelsThatDifferInSignsAloneHaveFilesOfTheirOwn) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"single"};
   add_case(asked, "ps: label=mine+");
   add_case(asked, "ddp: label=mine*");
-  EXPECT_THAT(ids(plan_comparison(asked)),
+  EXPECT_THAT(ids_of(plan_comparison(asked)),
               ElementsAre("single-w1-r0", "mine-w2-r0", "mine.2-w2-r0"));
 }
 
 TEST(CasePlans, KeysWithOneLastPartAreShownWhole) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   add_case(asked, "single: model.kind=mlp, optimizer.kind=sgd, optimizer.lr=0.5");
   EXPECT_THAT(labels(plan_comparison(asked)),
               ElementsAre("single (model.kind=mlp, optimizer.kind=sgd, lr=0.5)"));
 }
 
 TEST(CasePlans, ASweepMultipliesTheLinesThatItConcerns) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"single", "ddp"};
   add_case(asked, "ps: label=mine");
   add_sweep(asked, "scheme.ddp.bucket_mb=[1, 5]");
@@ -170,7 +170,7 @@ TEST(CasePlans, ASweepMultipliesTheLinesThatItConcerns) {
 }
 
 TEST(CasePlans, WhatTheSweepSetsIsNotShownAsTheCases) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   add_case(asked, "single: train.micro_batch=2, train.steps=9");
   add_sweep(asked, "train.micro_batch=[4, 8]");
   const auto runs = plan_comparison(asked);
@@ -181,7 +181,7 @@ TEST(CasePlans, WhatTheSweepSetsIsNotShownAsTheCases) {
 }
 
 TEST(CasePlans, TooManyLinesAreRefusedBeforeTheyAreMade) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"ddp"};
   asked.common.compare.worlds = {1, 2};
   std::string list = "1";
@@ -197,7 +197,7 @@ TEST(CasePlans, TooManyLinesAreRefusedBeforeTheyAreMade) {
 }
 
 TEST(CasePlans, AReferenceOfManySettingsIsCalledAfterTheCase) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.train.micro_batch = 4;
   asked.common.compare.schemes = {};
   add_case(asked,
@@ -209,7 +209,7 @@ TEST(CasePlans, AReferenceOfManySettingsIsCalledAfterTheCase) {
 }
 
 TEST(CasePlans, EveryArithmeticHasItsReference) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.train.micro_batch = 4;
   asked.common.compare.schemes = {"ddp", "ps"};
   add_sweep(asked, "train.precision=[\"fp32\", \"bf16\"]");
@@ -230,7 +230,7 @@ TEST(CasePlans, EveryArithmeticHasItsReference) {
 }
 
 TEST(CasePlans, CasesOfSingleAreReferences) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"single", "ddp"};
   add_sweep(asked, "train.precision=[\"fp32\", \"bf16\"]");
   const auto runs = plan_comparison(asked);
@@ -239,7 +239,7 @@ TEST(CasePlans, CasesOfSingleAreReferences) {
 }
 
 TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   add_case(asked, "averaging: train.steps=9");
   add_case(asked, "averaging: train.steps=9, train.timeout_s=99");
   add_sweep(asked, "train.recompute=[\"none\", \"full\"]");
@@ -257,7 +257,7 @@ TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
 }
 
 TEST(CasePlans, OneNetworkOrAnotherIsTheSameTraining) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.device.kind = "sim";
   asked.common.cluster = testing::small_cluster(2);
   asked.common.sim.numerics = true;
@@ -278,13 +278,13 @@ TEST(CasePlans, OneNetworkOrAnotherIsTheSameTraining) {
 }
 
 TEST(CasePlans, ANetworkNeedsACluster) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.schemes = {"ddp"};
   asked.common.sim.network_gbit_s = 10;
   EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = 10 needs a simulated cluster"));
   asked.common.sim.network_gbit_s = -1;
   EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = -1 must be positive"));
-  asked = experiment();
+  asked = experiment_with_cases();
   asked.common.device.kind = "sim";
   asked.common.compare.schemes = {"ddp"};
   EXPECT_THAT(testing::complaint([&] { plan_training(asked.common, "ddp", 1); }),
@@ -292,14 +292,14 @@ TEST(CasePlans, ANetworkNeedsACluster) {
 }
 
 TEST(CasePlans, ABatchForEachRankGrowsWithTheWorld) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.train.batch_per_rank = 6;
   asked.common.train.micro_batch = 2;
   asked.common.compare.schemes = {"single", "ddp"};
   asked.common.compare.worlds = {1, 2, 4};
   const auto runs = plan_comparison(asked);
-  EXPECT_THAT(ids(runs), ElementsAre("single-x2-r0", "single-x4-r0", "single-w1-r0", "ddp-w1-r0",
-                                     "ddp-w2-r0", "ddp-w4-r0"));
+  EXPECT_THAT(ids_of(runs), ElementsAre("single-x2-r0", "single-x4-r0", "single-w1-r0", "ddp-w1-r0",
+                                        "ddp-w2-r0", "ddp-w4-r0"));
   EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.train.global_batch; }),
               ElementsAre("12", "24", "6", "6", "12", "24"));
   EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.train.micro_batch; }), Each("2"));
@@ -314,7 +314,7 @@ TEST(CasePlans, ABatchForEachRankGrowsWithTheWorld) {
 }
 
 TEST(CasePlans, ABatchForEachRankGoesWithBatchNormGroups) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.model.kind = "resnet";
   asked.common.data.kind = "synthetic-images";
   asked.common.model.batch_norm_group = 2;
@@ -322,20 +322,20 @@ TEST(CasePlans, ABatchForEachRankGoesWithBatchNormGroups) {
   asked.common.compare.schemes = {"ddp"};
   asked.common.compare.worlds = {4};
   const auto runs = plan_comparison(asked);
-  ASSERT_THAT(ids(runs), ElementsAre("single-x4-g2-r0", "ddp-w4-r0"));
+  ASSERT_THAT(ids_of(runs), ElementsAre("single-x4-g2-r0", "ddp-w4-r0"));
   EXPECT_EQ(runs[0].train.global_batch, 16);
   EXPECT_EQ(runs[0].train.micro_batch, 4) << "the samples of one rank";
   reference_of(runs[1], runs);
 }
 
 TEST(CasePlans, EveryLineIsRunWithEachSeed) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.train.micro_batch = 4;
   asked.common.compare.schemes = {"single", "ddp"};
   asked.common.compare.repeats = 2;
   asked.common.compare.seeds = {3, 5};
   const auto runs = plan_comparison(asked);
-  EXPECT_THAT(ids(runs),
+  EXPECT_THAT(ids_of(runs),
               ElementsAre("single-x2-s3-r0", "single-x2-s5-r0", "single-w1-s3-r0",
                           "single-w1-s5-r0", "ddp-w2-s3-r0", "ddp-w2-s5-r0", "single-w1-s3-r1",
                           "single-w1-s5-r1", "ddp-w2-s3-r1", "ddp-w2-s5-r1"));
@@ -361,7 +361,7 @@ TEST(CasePlans, EveryLineIsRunWithEachSeed) {
 }
 
 TEST(CasePlans, ATargetNeedsEvaluations) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.target_kind = TargetKind::number;
   asked.common.compare.target_loss = 2.5;
   add_case(asked, "ddp: train.evaluate_every=5");
@@ -384,13 +384,13 @@ TEST(CasePlans, ATargetNeedsEvaluations) {
 }
 
 TEST(CasePlans, SingleOnAllCoresStandsBesideTheCommonSettingsAlone) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.compare.all_cores = true;
   asked.common.compare.schemes = {"single", "ddp"};
   add_case(asked, "single: model.layers=2");
   add_case(asked, "ddp: model.layers=2, world=4");
   const auto on_all = [&] { return of_purpose(plan_comparison(asked, 16), Purpose::all_cores); };
-  ASSERT_THAT(ids(on_all()), ElementsAre("single-t2-r0")) << "world 4 trains another model";
+  ASSERT_THAT(ids_of(on_all()), ElementsAre("single-t2-r0")) << "world 4 trains another model";
   EXPECT_EQ(on_all()[0].model.layers, asked.common.model.layers);
   add_sweep(asked, "train.global_batch=[16, 32]");
   EXPECT_EQ(on_all().size(), 1u);
@@ -400,23 +400,23 @@ TEST(CasePlans, SingleOnAllCoresStandsBesideTheCommonSettingsAlone) {
 }
 
 TEST(CasePlans, ErrorsNameTheCase) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   add_case(asked, "ddp: train.global_batch=15");
   EXPECT_THAT(complaint(asked),
               HasSubstr("--case ddp: train.global_batch=15: case 'ddp (global_batch=15)': "
                         "train.global_batch = 15 is not divisible by world 2"));
-  asked = experiment();
+  asked = experiment_with_cases();
   add_case(asked, "single: world=2");
   EXPECT_THAT(complaint(asked), HasSubstr("scheme single runs at world 1 at most, not at 2"));
-  asked = experiment();
+  asked = experiment_with_cases();
   add_case(asked, "ddp: worlds=[2, 2]");
   EXPECT_THAT(complaint(asked), HasSubstr("worlds names 2 twice"));
-  asked = experiment();
+  asked = experiment_with_cases();
   EXPECT_THAT(complaint(asked), HasSubstr("compare.schemes is empty"));
 }
 
 TEST(CasePlans, InputsOfAllCasesAreChecked) {
-  Experiment asked = experiment();
+  Experiment asked = experiment_with_cases();
   asked.common.data.kind = "synthetic";
   asked.common.model.layers = 1;
   add_case(asked, "ddp");

@@ -21,9 +21,9 @@ using testing::Ended;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class CommandLine : public ProgramTest {
+class CommandLineTest : public ProgramTest {
  protected:
-  CommandLine() {
+  CommandLineTest() {
     folder_.write("empty.txt", "");
     small_gpt(8, 16, R"(steps = 3
 warmup = 1
@@ -62,7 +62,7 @@ all_cores = false   # nor do its cores
   }
 };
 
-TEST_F(CommandLine, RefusesUnknownNames) {
+TEST_F(CommandLineTest, RefusesUnknownNames) {
   EXPECT_THAT(refusal_of("train.steeps=3"), HasSubstr("did you mean 'steps'?"));
   EXPECT_THAT(refusal_of("train.steps=many"), HasSubstr("train.steps must be an integer"));
   EXPECT_THAT(refusal_of("model.kind=gtp"), HasSubstr("did you mean 'gpt'?"));
@@ -73,7 +73,7 @@ TEST_F(CommandLine, RefusesUnknownNames) {
               HasSubstr("did you mean 'ddp'?"));
 }
 
-TEST_F(CommandLine, RefusesOptionsWithoutAText) {
+TEST_F(CommandLineTest, RefusesOptionsWithoutAText) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--results", ""}),
               HasSubstr("--results: the text is empty; give DIR, or leave the option out"));
   EXPECT_THAT(refusal({"train", "trial.toml", "--scheme", "single", "--output="}),
@@ -81,7 +81,7 @@ TEST_F(CommandLine, RefusesOptionsWithoutAText) {
   EXPECT_THAT(refusal({"calibrate", "--results", ""}), HasSubstr("--results: the text is empty"));
 }
 
-TEST_F(CommandLine, RefusesWhatIsWrongInTheFile) {
+TEST_F(CommandLineTest, RefusesWhatIsWrongInTheFile) {
   experiment("[train]\nstep = 3\n");
   EXPECT_THAT(refusal({"compare", "trial.toml"}), HasSubstr("trial.toml:2: unknown key 'step'"));
   experiment("[train\n");
@@ -90,7 +90,7 @@ TEST_F(CommandLine, RefusesWhatIsWrongInTheFile) {
   EXPECT_THAT(refusal({"compare", "."}), HasSubstr("not a file"));
 }
 
-TEST_F(CommandLine, RefusesWorldsAndBatchesThatCannotBe) {
+TEST_F(CommandLineTest, RefusesWorldsAndBatchesThatCannotBe) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--worlds", "0"}), HasSubstr("world = 0"));
   EXPECT_THAT(refusal({"compare", "trial.toml", "--worlds", "3"}),
               HasSubstr("train.global_batch = 4 is not divisible by world 3"));
@@ -98,13 +98,13 @@ TEST_F(CommandLine, RefusesWorldsAndBatchesThatCannotBe) {
   EXPECT_THAT(refusal_of("model.heads=3"), HasSubstr("heads"));
 }
 
-TEST_F(CommandLine, RefusesDataThatIsNotThere) {
+TEST_F(CommandLineTest, RefusesDataThatIsNotThere) {
   EXPECT_THAT(refusal_of("data.path=absent.txt"), HasSubstr("absent.txt"));
   EXPECT_THAT(refusal_of("data.path=empty.txt"), HasSubstr("empty.txt"));
   EXPECT_THAT(refusal_of("model.context=100000"), HasSubstr("model.context"));
 }
 
-TEST_F(CommandLine, RefusesSizesThatOverflow) {
+TEST_F(CommandLineTest, RefusesSizesThatOverflow) {
   EXPECT_THAT(refusal_of("model.vocabulary=288230376151711744"),
               HasSubstr("model.vocabulary = 288230376151711744 is too large"));
   EXPECT_THAT(refusal_of("model.layers=1000000000"), HasSubstr("model.layers"));
@@ -114,7 +114,7 @@ TEST_F(CommandLine, RefusesSizesThatOverflow) {
               HasSubstr("--threads 99999 must lie between 1 and 1024"));
 }
 
-TEST_F(CommandLine, RefusesPipesWithoutWaiting) {
+TEST_F(CommandLineTest, RefusesPipesWithoutWaiting) {
   const std::string pipe = path("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const char* kind : {"text", "tokens"})
@@ -124,7 +124,7 @@ TEST_F(CommandLine, RefusesPipesWithoutWaiting) {
   EXPECT_THAT(refusal_of("train.initial_weights=pipe"), HasSubstr("it is a pipe or a device"));
 }
 
-TEST_F(CommandLine, RefusesPathsThatAreNotUtf8) {
+TEST_F(CommandLineTest, RefusesPathsThatAreNotUtf8) {
   folder_.write("caf\xe9.txt", folder_.read("text.txt"));
   EXPECT_THAT(refusal_of("data.path=caf\xe9.txt"), HasSubstr("caf\\xE9.txt is not UTF-8"));
   EXPECT_THAT(
@@ -132,7 +132,7 @@ TEST_F(CommandLine, RefusesPathsThatAreNotUtf8) {
       HasSubstr("is not UTF-8"));
 }
 
-TEST_F(CommandLine, AFolderMayHoldNamesThatAreNotUtf8) {
+TEST_F(CommandLineTest, AFolderMayHoldNamesThatAreNotUtf8) {
   std::filesystem::create_directory(path("folder"));
   folder_.write("folder/caf\xe9.txt", folder_.read("text.txt"));
   setenv("OMP_AFFINITY_FORMAT", "caf\xe9", 1);
@@ -150,12 +150,12 @@ TEST_F(CommandLine, AFolderMayHoldNamesThatAreNotUtf8) {
   EXPECT_THAT(folder_.read("results/trial/environment.json"), HasSubstr("caf\\\\xE9"));
 }
 
-TEST_F(CommandLine, RefusesAResultsFolderThatCannotBe) {
+TEST_F(CommandLineTest, RefusesAResultsFolderThatCannotBe) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--results", "text.txt"}),
               HasSubstr("results folder text.txt/trial"));
 }
 
-TEST_F(CommandLine, RefusesResultsThatRunsWouldRead) {
+TEST_F(CommandLineTest, RefusesResultsThatRunsWouldRead) {
   const auto compare = [](const std::string& results) {
     return std::vector<std::string>{"compare",   "trial.toml", "--set",     "data.path=.",
                                     "--results", results,      "--schemes", "single"};
@@ -165,7 +165,7 @@ TEST_F(CommandLine, RefusesResultsThatRunsWouldRead) {
   EXPECT_EQ(run(compare("results")).status, 0);  // text data leaves out folders of this name
 }
 
-TEST_F(CommandLine, RefusesUnknownCommandsAndOptions) {
+TEST_F(CommandLineTest, RefusesUnknownCommandsAndOptions) {
   EXPECT_THAT(refusal({}), HasSubstr("ringside --help"));
   EXPECT_THAT(refusal({"compete"}), HasSubstr("ringside --help"));
   EXPECT_THAT(refusal({"compare"}), HasSubstr("FILE"));
@@ -176,7 +176,7 @@ TEST_F(CommandLine, RefusesUnknownCommandsAndOptions) {
   EXPECT_THAT(refusal({"rank", "77"}), HasSubstr("77"));
 }
 
-TEST_F(CommandLine, HelpsANewcomer) {
+TEST_F(CommandLineTest, HelpsANewcomer) {
   const Ended help = run({"--help"});
   EXPECT_EQ(help.status, 0);
   for (const char* word : {"compare", "train", "list", "experiments/quickstart.toml"})
@@ -189,7 +189,7 @@ TEST_F(CommandLine, HelpsANewcomer) {
   EXPECT_THAT(run({"--version"}).out, HasSubstr("ringside 0."));
 }
 
-TEST_F(CommandLine, ListsWhatThisBuildHas) {
+TEST_F(CommandLineTest, ListsWhatThisBuildHas) {
   const Ended list = run({"list"});
   EXPECT_EQ(list.status, 0);
   for (const char* word :
@@ -199,7 +199,7 @@ TEST_F(CommandLine, ListsWhatThisBuildHas) {
     EXPECT_THAT(list.out, HasSubstr(word));
 }
 
-TEST_F(CommandLine, ListsOnePartOfIt) {
+TEST_F(CommandLineTest, ListsOnePartOfIt) {
   const Ended models = run({"list", "models"});
   EXPECT_EQ(models.status, 0);
   for (const char* word :
@@ -212,7 +212,7 @@ TEST_F(CommandLine, ListsOnePartOfIt) {
   EXPECT_THAT(wrong.err, HasSubstr("did you mean 'models'?"));
 }
 
-TEST_F(CommandLine, TheDoctorNamesWhatIsThereAndWhatToInstall) {
+TEST_F(CommandLineTest, TheDoctorNamesWhatIsThereAndWhatToInstall) {
   const Ended doctor = run({"doctor"});
   EXPECT_EQ(doctor.status, 0);
   for (const char* word : {"cpu", "cuda", "nccl", "gloo", "openmpi", "mpich", "sim", "usable"})
@@ -226,7 +226,7 @@ TEST_F(CommandLine, TheDoctorNamesWhatIsThereAndWhatToInstall) {
   EXPECT_THAT(compare.err, HasSubstr("device.kind = 'cuda': " + cause));
 }
 
-TEST_F(CommandLine, ComparesAndResumes) {
+TEST_F(CommandLineTest, ComparesAndResumes) {
   const Ended first = run({"compare", "trial.toml"});
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("bit-identical"));
@@ -278,7 +278,7 @@ TEST_F(CommandLine, ComparesAndResumes) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}), HasSubstr("text.txt has changed"));
 }
 
-TEST_F(CommandLine, ARunWhoseTraceIsNotThereIsMadeAgain) {
+TEST_F(CommandLineTest, ARunWhoseTraceIsNotThereIsMadeAgain) {
   const std::filesystem::path traces = path("results/trial/traces");
   ASSERT_EQ(run({"compare", "trial.toml"}).status, 0);
   const std::string rows = folder_.read("results/trial/rows.jsonl");
@@ -294,7 +294,7 @@ TEST_F(CommandLine, ARunWhoseTraceIsNotThereIsMadeAgain) {
   EXPECT_TRUE(std::filesystem::exists(traces / (last.at("run").get<std::string>() + ".json")));
 }
 
-TEST_F(CommandLine, EverySchemeIsTheSameRun) {
+TEST_F(CommandLineTest, EverySchemeIsTheSameRun) {
   const Ended ended = run({"compare", "trial.toml", "--schemes", "single,dp,ps,ddp,fsdp"});
   EXPECT_EQ(ended.status, 0) << ended.err;
   const auto summary = nlohmann::json::parse(folder_.read("results/trial/summary.json"));
@@ -305,7 +305,7 @@ TEST_F(CommandLine, EverySchemeIsTheSameRun) {
         << one;
 }
 
-TEST_F(CommandLine, SingleOnAllCoresIsTheSameRunToo) {
+TEST_F(CommandLineTest, SingleOnAllCoresIsTheSameRunToo) {
   const Ended ended = run({"compare", "trial.toml", "--set", "compare.all_cores=true"});
   EXPECT_EQ(ended.status, 0) << ended.err;
   const auto summary = nlohmann::json::parse(folder_.read("results/trial/summary.json"));
@@ -342,7 +342,7 @@ class TakenPort {
   int number_ = 0;
 };
 
-TEST_F(CommandLine, APortThatIsTakenIsNamedSoon) {
+TEST_F(CommandLineTest, APortThatIsTakenIsNamedSoon) {
   const TakenPort port;
   ASSERT_GT(port.number(), 0);
   const std::string number = std::to_string(port.number());
@@ -365,7 +365,7 @@ TEST_F(CommandLine, APortThatIsTakenIsNamedSoon) {
   }
 }
 
-TEST_F(CommandLine, WritesKeysOnceAndTrainsWithThem) {
+TEST_F(CommandLineTest, WritesKeysOnceAndTrainsWithThem) {
   const std::string keys = path("keys");
   const std::vector<std::string> write_keys = {"keys", keys, "--workers", "2"};
   const Ended written = run(write_keys);
@@ -385,13 +385,13 @@ TEST_F(CommandLine, WritesKeysOnceAndTrainsWithThem) {
   EXPECT_THAT(refused.err, HasSubstr("worker-1.secret is not secret"));
 }
 
-TEST_F(CommandLine, AnAddressThatOthersReachNeedsKeys) {
+TEST_F(CommandLineTest, AnAddressThatOthersReachNeedsKeys) {
   EXPECT_THAT(refusal({"train", "trial.toml", "--scheme", "ps", "--world", "2", "--set",
                        "scheme.ps.transport=tcp", "--set", "scheme.ps.address=192.168.1.5"}),
               HasSubstr("ringside keys DIR"));
 }
 
-TEST_F(CommandLine, TrainsOnce) {
+TEST_F(CommandLineTest, TrainsOnce) {
   const Ended ended = run({"train", "trial.toml", "--scheme", "ddp", "--world", "2", "--set",
                            "train.evaluate_every=2", "--set", "train.evaluate_batches=1"});
   EXPECT_EQ(ended.status, 0) << ended.err;
@@ -401,7 +401,7 @@ TEST_F(CommandLine, TrainsOnce) {
   EXPECT_FALSE(std::filesystem::exists(path("results")));
 }
 
-TEST_F(CommandLine, TrainingOnFilesThatChangeFailsByName) {
+TEST_F(CommandLineTest, TrainingOnFilesThatChangeFailsByName) {
   const std::vector<std::string> train = {"train", "trial.toml", "--scheme", "single"};
   auto save = train;
   save.insert(save.end(), {"--save", "weights.safetensors"});
@@ -424,7 +424,7 @@ TEST_F(CommandLine, TrainingOnFilesThatChangeFailsByName) {
   changed("text.txt", "other text");
 }
 
-TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
+TEST_F(CommandLineTest, TheOutputIsWrittenAtTheEndOrNotAtAll) {
   const std::vector<std::string> train = {"train", "trial.toml", "--scheme", "single", "--output"};
   const auto to = [&](const std::string& file, std::vector<std::string> more = {}) {
     auto arguments = train;
@@ -447,7 +447,7 @@ TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
   EXPECT_FALSE(std::filesystem::exists(path("row.json.part")));
 }
 
-TEST_F(CommandLine, FailedRunsStayInTheTable) {
+TEST_F(CommandLineTest, FailedRunsStayInTheTable) {
   // With so large a learning rate the loss soon becomes infinite or NaN.
   const Ended ended = run({"compare", "trial.toml", "--set", "optimizer.lr=1e30"});
   EXPECT_EQ(ended.status, 1);
