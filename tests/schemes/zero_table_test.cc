@@ -42,9 +42,9 @@ struct Shape {
   const char* name;
   std::int64_t parameters, layers, heads, width, vocabulary;
 };
-constexpr Shape shapes[] = {{"7.5B", 7'500'000'000, 38, 40, 4000, 49'480},
-                            {"128B", 128'000'000'000, 101, 80, 10'240, 86'781},
-                            {"1T", 1'000'000'000'000, 127, 200, 25'600, 45'423}};
+constexpr Shape models_of_table[] = {{"7.5B", 7'500'000'000, 38, 40, 4000, 49'480},
+                                     {"128B", 128'000'000'000, 101, 80, 10'240, 86'781},
+                                     {"1T", 1'000'000'000'000, 127, 200, 25'600, 45'423}};
 
 /// The bytes of model states that rank 0 of `world` holds, as the paper counts them.
 double model_states(const Shape& shape, const std::string& scheme, int world) {
@@ -99,7 +99,7 @@ double printed(double gb, const std::string& like) {
 
 struct Line {
   int world;
-  std::array<const char*, 3> gb[std::size(shapes)];  // stages 1, 2 and 3 of each model
+  std::array<const char*, 3> gb[std::size(models_of_table)];  // stages 1, 2 and 3 of each model
 };
 constexpr Line table[] = {
     {1, {{"120", "120", "120"}, {"2048", "2048", "2048"}, {"16000", "16000", "16000"}}},
@@ -112,14 +112,15 @@ constexpr Line table[] = {
 TEST(TableOfZero, HasThePrintedDigits) {
   const std::string schemes[] = {"zero1", "zero2", "zero3"};
   for (const Line& line : table)
-    for (std::size_t m = 0; m < std::size(shapes); ++m)
+    for (std::size_t m = 0; m < std::size(models_of_table); ++m)
       for (std::size_t stage = 0; stage < 3; ++stage) {
-        SCOPED_TRACE(fmt::format("{} of {} on {}", schemes[stage], shapes[m].name, line.world));
+        SCOPED_TRACE(
+            fmt::format("{} of {} on {}", schemes[stage], models_of_table[m].name, line.world));
         const std::string expected = line.gb[m][stage];
-        const double gb = model_states(shapes[m], schemes[stage], line.world) * 1e-9;
+        const double gb = model_states(models_of_table[m], schemes[stage], line.world) * 1e-9;
         EXPECT_DOUBLE_EQ(printed(gb, expected), std::stod(expected));
         // The closed form with K = 12; padding adds less than a hundred thousandth.
-        const double p = static_cast<double>(shapes[m].parameters) * 1e-9, n = line.world;
+        const double p = static_cast<double>(models_of_table[m].parameters) * 1e-9, n = line.world;
         const double form = stage == 0   ? 4 * p + 12 * p / n
                             : stage == 1 ? 2 * p + 14 * p / n
                                          : 16 * p / n;
