@@ -30,11 +30,12 @@ ExperimentConfig traced() {
   return out;
 }
 
-/// The plan of a scheme; "easgd" is that of servers with this consistency.
+/// The plan of a scheme; "easgd" is that of servers with this consistency. Its workers do equally
+/// many steps, as a worker that comes too late for any would have an empty trace.
 RunPlan plan_of(ExperimentConfig config, const std::string& scheme) {
   if (scheme == "easgd")
-    config.scheme_options["ps"] =
-        ps::PsOptions{.consistency = ps::Consistency::easgd, .communication_period = 1};
+    config.scheme_options["ps"] = ps::PsOptions{
+        .consistency = ps::Consistency::easgd, .communication_period = 1, .equal_steps = true};
   return plan_training(config, scheme == "easgd" ? "ps" : scheme, scheme == "single" ? 1 : 2);
 }
 
