@@ -110,8 +110,12 @@ FieldValue field_value(Value& value) {
   return &value;
 }
 
-/// The numbers that a field may have.
+/// The numbers that a field may have; all of them are finite.
 enum class Range : std::uint8_t { any, positive, not_negative, share };  // share: in (0, 1]
+
+/// The rule of the range that the number breaks, such as "must be more than 0"; empty if the number
+/// is in the range.
+std::string_view broken_rule(Range range, double number);
 
 /// One field of a struct; the struct must outlive it.
 struct Field {
@@ -126,6 +130,13 @@ template <HasFields Struct>
 Fields fields_to_read(const Struct& value) {
   return fields_of(const_cast<Struct&>(value));
 }
+
+/// Throws Error if a number in one of the fields, or in structs that they hold, is not in the range
+/// of its field. `table` is the name of the fields' table, as in "[train]"; messages name the
+/// number "train.accumulation".
+void require_ranges(const Fields& fields, const std::string& table);
+/// The same for one field, whose full name is `key`.
+void require_range(const Field& field, const std::string& key);
 
 /// Whether a field holds one value: no struct, no list of structs and no map.
 bool is_single(const FieldValue& value);

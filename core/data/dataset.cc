@@ -13,9 +13,11 @@ Fields fields_of(DataConfig& config) {
        "a file or folder, or a list of them; relative to the experiment file"},
       {"holdout", &config.holdout,
        "share of the data, at its end, that is held out for evaluation; if the data set has "
-       "test files of its own, any share above 0 holds out exactly those"},
+       "test files of its own, any share above 0 holds out exactly those",
+       Range::not_negative},
       {"mean", &config.mean, "idx: subtracted from pixels, which are 0 to 1"},
-      {"std", &config.deviation, "idx: pixels are divided by this after `mean` is subtracted"},
+      {"std", &config.deviation, "idx: pixels are divided by this after `mean` is subtracted",
+       Range::positive},
       {"augment", &config.augment,
        "cifar10, cifar100: training images are shifted and mirrored at random"},
       {"length_median", &config.length_median,
@@ -25,7 +27,8 @@ Fields fields_of(DataConfig& config) {
        "synthetic-lengths: standard deviation of the lengths' logarithm; 0: all are equal",
        Range::not_negative},
       {"length_histogram", &config.length_histogram,
-       "synthetic-lengths: [length, weight] pairs, instead of median and sigma"},
+       "synthetic-lengths: [length, weight] pairs, instead of median and sigma",
+       Range::not_negative},
       {"packing", &config.packing,
        "synthetic-lengths: padded (to the longest sequence of a micro-batch) or packed (several "
        "sequences fill a context)"}};

@@ -336,16 +336,20 @@ std::vector<Preset> idefics3_presets() {
 
 Fields fields_of(Idefics3Options& options) {
   return {
-      {"patch", &options.patch, "idefics3: height and width of the patches of an image"},
+      {"patch", &options.patch, "idefics3: height and width of the patches of an image",
+       Range::positive},
       {"shuffle", &options.shuffle,
        "idefics3: patches of shuffle x shuffle become one visual token; it must divide the patches "
-       "of a side"},
+       "of a side",
+       Range::positive},
       {"vision_layers", &options.vision_layers,
-       "idefics3: transformer blocks that see the image alone"},
+       "idefics3: transformer blocks that see the image alone", Range::positive},
       {"vision_heads", &options.vision_heads,
-       "idefics3: attention heads of these blocks; they must divide vision_width"},
-      {"vision_width", &options.vision_width, "idefics3: size of their hidden state"},
-      {"vision_hidden", &options.vision_hidden, "idefics3: hidden elements of their MLP"}};
+       "idefics3: attention heads of these blocks; they must divide vision_width", Range::positive},
+      {"vision_width", &options.vision_width, "idefics3: size of their hidden state",
+       Range::positive},
+      {"vision_hidden", &options.vision_hidden, "idefics3: hidden elements of their MLP",
+       Range::positive}};
 }
 
 Model make_idefics3(const ModelConfig& config, Device& device) {

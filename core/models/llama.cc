@@ -156,12 +156,14 @@ Fields fields_of(LlamaOptions& options) {
   return {
       {"kv_heads", &options.kv_heads,
        "llama, idefics3: heads of keys and values; they must divide heads; 0 means as many as "
-       "heads"},
+       "heads",
+       Range::not_negative},
       {"rope_base", &options.rope_base,
-       "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
+       "llama, idefics3: base of the rotary positions; 500000 in Llama 3", Range::positive},
       {"rope_factor", &options.rope_factor,
        "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
-       "3.1, 32 in Llama 3.2"}};
+       "3.1, 32 in Llama 3.2",
+       Range::positive}};
 }
 
 void check_llama(const ModelConfig& c) {

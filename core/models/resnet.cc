@@ -185,11 +185,13 @@ std::vector<Preset> resnet_presets() {
 Fields fields_of(ResnetOptions& options) {
   return {
       {"groups", &options.groups,
-       "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
+       "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d",
+       Range::positive},
       {"group_width", &options.group_width,
        "resnet of 14, 50 or more layers: channels of a group in the first stage if filters = 64 "
        "(in proportion otherwise), twice, four and eight times as many in the next; 4 in "
-       "ResNeXt-50 32x4d"}};
+       "ResNeXt-50 32x4d",
+       Range::positive}};
 }
 
 Model make_resnet(const ModelConfig& config, Device& device) {

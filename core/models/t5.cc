@@ -299,11 +299,12 @@ void complete_t5(ModelConfig& c) {
 Fields fields_of(T5Options& options) {
   return {
       {"head_width", &options.head_width,
-       "t5: width of an attention head; 0 means width divided by heads"},
+       "t5: width of an attention head; 0 means width divided by heads", Range::not_negative},
       {"relative_buckets", &options.relative_buckets,
-       "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
+       "t5: number of buckets of distances from a query to a key; each has a bias for each head",
+       Range::positive},
       {"relative_distance", &options.relative_distance,
-       "t5: distance from which on all are in one bucket"}};
+       "t5: distance from which on all are in one bucket", Range::positive}};
 }
 
 Model make_t5(const ModelConfig& config, Device& device) {

@@ -42,32 +42,35 @@ constexpr std::int64_t most_warmup_steps = 1'000'000'000'000;
 }  // namespace
 
 Fields fields_of(OptimizerConfig& config) {
-  return {
-      {"kind", &config.kind, "adamw, lamb or sgd"},
-      {"lr", &config.lr, "peak learning rate"},
-      {"beta1", &config.beta1, "adamw, lamb: decay of the first moment"},
-      {"beta2", &config.beta2, "adamw, lamb: decay of the second moment"},
-      {"epsilon", &config.epsilon, "adamw, lamb: added to the root of the second moment"},
-      {"momentum", &config.momentum, "sgd: momentum"},
-      {"nesterov", &config.nesterov, "sgd: whether the momentum is Nesterov's"},
-      {"weight_decay", &config.weight_decay,
-       "decoupled for adamw, part of the update for lamb, added to the gradient for sgd"},
-      {"decay", &config.decay,
-       "parameters that weight_decay applies to: all, or matrices (parameters of two or more "
-       "dimensions, which biases and norms are not); lamb adapts the learning rate of these "
-       "parameters only"},
-      {"clip_norm", &config.clip_norm, "largest norm of the whole model's gradient; 0: no limit"},
-      {"schedule", &config.schedule, "constant, linear, cosine or step"},
-      {"warmup_steps", &config.warmup_steps,
-       "steps in which the learning rate rises linearly to lr"},
-      {"final_lr_share", &config.final_lr_share,
-       "linear, cosine: share of lr left at the last step"},
-      {"step_every", &config.step_every,
-       "step: after the warm-up, lr is reduced once in this number of steps"},
-      {"step_factor", &config.step_factor, "step: factor by which each reduction multiplies lr"},
-      {"lr_scaling", &config.lr_scaling,
-       "factor of lr in a run of N ranks: none (1), sqrt (the root of N) or linear (N); with "
-       "the scheme `single`, N is scheme.single.replicas"}};
+  return {{"kind", &config.kind, "adamw, lamb or sgd"},
+          {"lr", &config.lr, "peak learning rate", Range::not_negative},
+          {"beta1", &config.beta1, "adamw, lamb: decay of the first moment", Range::not_negative},
+          {"beta2", &config.beta2, "adamw, lamb: decay of the second moment", Range::not_negative},
+          {"epsilon", &config.epsilon, "adamw, lamb: added to the root of the second moment",
+           Range::positive},
+          {"momentum", &config.momentum, "sgd: momentum", Range::not_negative},
+          {"nesterov", &config.nesterov, "sgd: whether the momentum is Nesterov's"},
+          {"weight_decay", &config.weight_decay,
+           "decoupled for adamw, part of the update for lamb, added to the gradient for sgd",
+           Range::not_negative},
+          {"decay", &config.decay,
+           "parameters that weight_decay applies to: all, or matrices (parameters of two or more "
+           "dimensions, which biases and norms are not); lamb adapts the learning rate of these "
+           "parameters only"},
+          {"clip_norm", &config.clip_norm,
+           "largest norm of the whole model's gradient; 0: no limit", Range::not_negative},
+          {"schedule", &config.schedule, "constant, linear, cosine or step"},
+          {"warmup_steps", &config.warmup_steps,
+           "steps in which the learning rate rises linearly to lr", Range::not_negative},
+          {"final_lr_share", &config.final_lr_share,
+           "linear, cosine: share of lr left at the last step", Range::not_negative},
+          {"step_every", &config.step_every,
+           "step: after the warm-up, lr is reduced once in this number of steps", Range::positive},
+          {"step_factor", &config.step_factor, "step: factor by which each reduction multiplies lr",
+           Range::not_negative},
+          {"lr_scaling", &config.lr_scaling,
+           "factor of lr in a run of N ranks: none (1), sqrt (the root of N) or linear (N); with "
+           "the scheme `single`, N is scheme.single.replicas"}};
 }
 
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas) {

@@ -25,7 +25,7 @@ SchemeInfo independent_info() {
                         IndependentOptions{});
   r.topology = SchemeTopology::none;
   r.promise = [](const Options&) { return Promise::own_algorithm; };
-  r.check = [](const Options&, const RunPlan& plan) { check_side_by_side(plan); };
+  r.own_replicas = true;
   r.make = [](const RankContext& context, const Options&) { return make_independent(context); };
   r.define = [](const RankContext& context, const Options&) { return define_independent(context); };
   r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };

@@ -60,6 +60,23 @@ struct StateDivision {
   int parameters() const { return stage >= ZeroStage::parameters ? ranks : 1; }
 };
 
+/// Options with which the test suite trains a scheme besides its defaults.
+struct TriedOptions {
+  std::string_view name;  // in the names of tests: letters, digits, '-' and '_'
+  Options options;
+};
+
+/// A run of the scheme that must equal a run of another scheme. What a scheme shares with its
+/// definition, such as a base class, the two can have wrong alike; other schemes do not share it.
+struct Identity {
+  /// The settings of both runs, as `--set` takes them: "scheme.averaging.sync_every=1".
+  std::vector<std::string> settings;
+  std::string_view other;  // the other scheme, at the same world, or "single" over all samples
+  /// Whether the losses and the final parameters are equal to the bit; otherwise the losses are, up
+  /// to rounding.
+  bool to_the_bit = false;
+};
+
 struct SchemeInfo {
   std::string_view name;
   std::string_view summary;
@@ -97,6 +114,11 @@ struct SchemeInfo {
   /// rank runs the definition in place of RunPlan::defines workers. With Promise::replayed it
   /// repeats RunPlan::history. Null for schemes whose definition is always `single`.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
+  /// Whether workers train replicas of their own (core/scheme/local_replicas.h), whose parameters
+  /// differ. Otherwise all workers begin every step with the same parameters.
+  bool own_replicas = false;
+  std::vector<TriedOptions> tried;
+  std::vector<Identity> identities;
   /// The number of workers that a run can lose and still go on.
   std::function<int(const Options&, int world)> expendable;
   /// Runs a server rank; blocks until its workers are done. Null for schemes without servers.

@@ -206,7 +206,8 @@ class InOrder final : public OneAfterTheOther {
 Fields fields_of(SingleOptions& options) {
   return {{"replicas", &options.replicas,
            "add up gradients as this many ranks would: first the micro-batches of each rank, then "
-           "the sums of the ranks"}};
+           "the sums of the ranks",
+           Range::positive}};
 }
 
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options) {

@@ -71,14 +71,9 @@ class Checker {
   }
 
   static void check_range(const std::string& field, double value, Range range) {
-    if (!std::isfinite(value)) refuse(field, "must be finite, but is {}", value);
+    if (const auto rule = broken_rule(range, value); !rule.empty())
+      refuse(field, "{}, but is {}", rule, value);
     if (value > largest) refuse(field, "must be at most {}, but is {}", largest, value);
-    if (range == Range::positive && value <= 0)
-      refuse(field, "must be more than 0, but is {}", value);
-    if (range == Range::share && (value <= 0 || value > 1))
-      refuse(field, "must be more than 0 and at most 1, but is {}", value);
-    if (range == Range::not_negative && value < 0)
-      refuse(field, "must not be negative, but is {}", value);
     if ((range == Range::positive || range == Range::share) && value < smallest)
       refuse(field, "must be at least {}, but is {}", smallest, value);
   }

@@ -33,7 +33,6 @@ Degree degree_of(Shard shard, std::int64_t shard_group, int world) {
 
 void check_degree(const std::string& scheme, Shard shard, std::int64_t shard_group, int world) {
   const std::string given = fmt::format("scheme.{}.shard_group = {}", scheme, shard_group);
-  if (shard_group < 0) throw Error("{} is too small; it has to be 0 or more", given);
   if (shard_group == 0) {
     if (!is_hybrid(shard)) return;
     throw Error(

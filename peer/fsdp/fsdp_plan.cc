@@ -117,18 +117,22 @@ Fields fields_of(FsdpOptions& options) {
        "full_shard (ZeRO-3); on_demand: the same without collectives, ranks wait once a step; "
        "hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
       {"shard_group", &options.shard_group,
-       "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all"},
+       "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all",
+       Range::not_negative},
       {"reshard_after_forward", &options.reshard_after_forward,
        "full_shard, on_demand, hybrid_shard: free units after forward, and gather them again for "
        "backward"},
       {"prefetch", &options.prefetch,
        "full_shard, on_demand, hybrid_shard: number of units gathered ahead of the one that is "
-       "computed"},
+       "computed",
+       Range::not_negative},
       {"min_unit_parameters", &options.min_unit_parameters,
-       "neighbouring units are gathered and reduced as one until they have so many parameters"},
+       "neighbouring units are gathered and reduced as one until they have so many parameters",
+       Range::not_negative},
       {"bucket_mb", &options.bucket_mb,
        "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
-       "unit by unit"},
+       "unit by unit",
+       Range::not_negative},
       {"read_in_place", &options.read_in_place,
        "full_shard, on_demand, hybrid_shard, on CPUs of one host, with algorithm native and "
        "without train.offload: compute with other ranks' shards where they are, instead of "
@@ -152,14 +156,6 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
   for (int first = 0; first < group; ++first)
     check_algorithm(plan, options.algorithm, algorithm,
                     some_workers(plan.world / group, first, group));
-  for (const auto& [name, value] : {std::pair("prefetch", options.prefetch),
-                                    std::pair("min_unit_parameters", options.min_unit_parameters)})
-    if (value < 0)
-      throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
-                  value);
-  if (!(options.bucket_mb >= 0))
-    throw Error("scheme.{}.bucket_mb = {} is too small; it has to be 0 or more", plan.scheme,
-                options.bucket_mb);
   if (!options.reshard_after_forward && !shards_parameters(options.shard))
     throw Error(
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "

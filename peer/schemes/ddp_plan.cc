@@ -1,5 +1,4 @@
 // What the planner asks of ddp: its options, its order of sums and its closed form of bytes.
-#include "core/base/error.h"
 #include "core/comm/sums.h"
 #include "core/scheme/single.h"
 #include "peer/schemes/ddp.h"
@@ -11,15 +10,13 @@ namespace ringside::peer {
 Fields fields_of(DdpOptions& options) {
   return {
       {"bucket_mb", &options.bucket_mb,
-       "gradients are all-reduced in buckets of about this size (MB)"},
+       "gradients are all-reduced in buckets of about this size (MB)", Range::positive},
       {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"},
       {"overlap", &options.overlap,
        "reduce buckets while backward goes on; false: all after it, to see what overlap saves"}};
 }
 
 void check(const DdpOptions& options, const RunPlan& plan) {
-  if (!(options.bucket_mb > 0))
-    throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
   check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
 }
 
@@ -52,6 +49,8 @@ SchemeInfo ddp_info() {
   auto r = plain_scheme("ddp", "peers all-reduce gradient buckets during backward", Own{});
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
+  r.tried = {{"small_buckets", Own{.bucket_mb = 1e-3}},
+             {"after_backward", Own{.bucket_mb = 1e-3, .overlap = false}}};
   r.check = with_own<Own>(check);
   r.make = with_own<Own>(make_ddp);
   r.order = with_own<Own>(ddp_order);

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "core/base/error.h"
 #include "core/scheme/local_replicas.h"
 #include "peer/schemes/consensus_distance.h"
 #include "peer/schemes/exposed.h"
@@ -96,15 +95,9 @@ class Definition final : public Averaged {
 }  // namespace
 
 Fields fields_of(LocalSgdOptions& options) {
-  return {{"sync_every", &options.sync_every, "number of steps from one averaging to the next"},
+  return {{"sync_every", &options.sync_every, "number of steps from one averaging to the next",
+           Range::positive},
           {"distance", &options.distance, "also measure how far replicas are from their mean"}};
-}
-
-void check(const LocalSgdOptions& options, const RunPlan& plan) {
-  if (options.sync_every < 1)
-    throw Error("scheme.averaging.sync_every = {} is too small; it has to be 1 or more",
-                options.sync_every);
-  check_side_by_side(plan);
 }
 
 std::unique_ptr<SyncScheme> make_local_sgd(const RankContext& context,
@@ -128,7 +121,9 @@ SchemeInfo local_sgd_info() {
   auto r =
       plain_scheme("averaging", "local SGD: peers average their replicas every few steps", Own{});
   r.promise = [](const Options&) { return Promise::own_algorithm; };
-  r.check = with_own<Own>(check);
+  r.own_replicas = true;
+  r.tried = {{"every_step", Own{.sync_every = 1}}, {"with_distance", Own{.distance = true}}};
+  r.identities = {{{"scheme.averaging.sync_every=1", "optimizer.kind=sgd"}, "single"}};
   r.make = with_own<Own>(make_local_sgd);
   r.define = with_own<Own>(define_local_sgd);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {

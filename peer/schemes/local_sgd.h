@@ -15,10 +15,6 @@ struct LocalSgdOptions {
 
 Fields fields_of(LocalSgdOptions& options);
 
-/// Throws Error for options that are not allowed, and for plans under which workers cannot train
-/// replicas of their own.
-void check(const LocalSgdOptions& options, const RunPlan& plan);
-
 /// Local SGD (Stich, ICLR 2019, algorithm 1): every worker updates its own replica with the mean
 /// gradient of its own samples. After every `sync_every` steps, and after the last step, each
 /// replica becomes the mean of all replicas. The moments of each optimizer stay its own. With plain

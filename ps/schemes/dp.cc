@@ -109,16 +109,17 @@ class Dp : public ReplicaScheme {
 }  // namespace
 
 Fields fields_of(DpOptions& options) {
-  Fields fields = {{"placement", &options.placement,
-                    "the master: colocated with worker 0, or dedicated (a process of its own)"},
-                   {"port", &options.port, "tcp: port of the master; 0: any free port"},
-                   {"server_device", &options.server_device,
-                    "device of a dedicated master: same as the workers', or cpu"},
-                   {"transport", &options.transport,
-                    "how messages travel between processes: shm (headers through shared memory, "
-                    "values read where they lie; ranks on CPUs), ipc, tcp (of the loopback "
-                    "interface, unless address says otherwise), or auto: shm where it can be, else "
-                    "ipc"}};
+  Fields fields = {
+      {"placement", &options.placement,
+       "the master: colocated with worker 0, or dedicated (a process of its own)"},
+      {"port", &options.port, "tcp: port of the master; 0: any free port", Range::not_negative},
+      {"server_device", &options.server_device,
+       "device of a dedicated master: same as the workers', or cpu"},
+      {"transport", &options.transport,
+       "how messages travel between processes: shm (headers through shared memory, "
+       "values read where they lie; ranks on CPUs), ipc, tcp (of the loopback "
+       "interface, unless address says otherwise), or auto: shm where it can be, else "
+       "ipc"}};
   return with_reach(options.reach, std::move(fields));
 }
 

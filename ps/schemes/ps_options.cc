@@ -14,7 +14,6 @@ constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
 
 void check_sum_group(const PsOptions& options, int world) {
   const std::string given = fmt::format("scheme.ps.sum_group = {}", options.sum_group);
-  if (options.sum_group < 1) throw Error("{} is too small; it has to be 1 or more", given);
   if (options.sum_group == 1) return;
   if (options.consistency != Consistency::bsp || options.backup_workers > 0)
     throw Error(
@@ -36,10 +35,12 @@ Fields fields_of(PsOptions& options) {
   Fields fields = {
       {"backup_workers", &options.backup_workers,
        "bsp: an update takes the first gradients of all workers but this many; later ones are "
-       "dropped"},
+       "dropped",
+       Range::not_negative},
       {"communication_period", &options.communication_period,
        "easgd: steps of a worker from one exchange with the servers to the next; train.steps is a "
-       "multiple of it"},
+       "multiple of it",
+       Range::positive},
       {"consistency", &options.consistency,
        "bsp: every worker begins a step with values that all workers' gradients of the step before "
        "have updated; ssp: values may lack the updates of the last staleness_bound steps; asp: "
@@ -47,27 +48,31 @@ Fields fields_of(PsOptions& options) {
        "replicas of their own, which values on the servers hold together (elastic averaging)"},
       {"delay_compensation", &options.delay_compensation,
        "asp: factor L with which a gradient g is corrected for the updates since its worker read: "
-       "g + L * g * g * (values now - values read); 0: none"},
+       "g + L * g * g * (values now - values read); 0: none",
+       Range::not_negative},
       {"equal_steps", &options.equal_steps,
        "asp, easgd: every worker does train.steps steps; else all together do train.steps times "
        "the number of workers"},
       {"io_threads", &options.io_threads,
        "tcp, ipc: threads of a rank that move bytes; more than one help a rank with several "
-       "connections and cores to spare"},
+       "connections and cores to spare",
+       Range::positive},
       {"moving_rate", &options.moving_rate,
        "easgd: share of their distance by which a worker and the centre each move in an exchange; "
-       "0: 0.9 divided by the number of workers"},
+       "0: 0.9 divided by the number of workers",
+       Range::not_negative},
       {"partition_by", &options.partition_by,
        "what goes to one server: parts of partition_mb; or whole tensors, largest first (tensors) "
        "or in turn (round_robin), which are pushed and pulled in such parts"},
       {"partition_mb", &options.partition_mb,
-       "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
+       "units are pushed and pulled in parts of at most this size (MB, in fp32)", Range::positive},
       {"placement", &options.placement,
        "dedicated: processes of their own; colocated: within the workers' processes; mixed: one "
        "colocated with every worker and `servers` dedicated ones, which keep as much as makes all "
        "links equally busy"},
       {"port", &options.port,
-       "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},
+       "tcp: port of the first server; the other servers take the next ports; 0: any free ports",
+       Range::not_negative},
       {"pull", &options.pull,
        "bsp: values are read as soon as they are updated, while the next forward runs "
        "(overlapped), or all within the step, once all workers have pushed (barrier)"},
@@ -75,14 +80,16 @@ Fields fields_of(PsOptions& options) {
        "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers,
        "servers that the parameters are spread over; with placement mixed the dedicated ones "
-       "alone"},
+       "alone",
+       Range::not_negative},
       {"staleness_bound", &options.staleness_bound,
-       "ssp: how many updates the values of a step may lack"},
+       "ssp: how many updates the values of a step may lack", Range::not_negative},
       {"staleness_lr", &options.staleness_lr,
        "asp: inverse divides the learning rate of an update by 1 + the staleness of its gradient"},
       {"sum_group", &options.sum_group,
        "bsp: consecutive workers, as of one machine, that add up their gradients before they push, "
-       "each a part of every unit, and give each other the values that they pull; 1: none"},
+       "each a part of every unit, and give each other the values that they pull; 1: none",
+       Range::positive},
       {"transport", &options.transport,
        "how messages travel between processes: shm (headers through shared memory, values read "
        "where they lie; ranks on CPUs), ipc, tcp (of the loopback interface, unless address says "

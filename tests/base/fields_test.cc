@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 namespace {
@@ -221,6 +224,47 @@ TEST(NamedEnum, HasANameForEachValueAndNoOther) {
   const std::string_view three[] = {"a", "b", "c"};
   EXPECT_EQ(one_of(three), "a, b or c");
   EXPECT_EQ(one_of(shade_names), "light or dark");
+}
+
+struct Ranges {
+  double rate = 1;
+  std::vector<std::int64_t> counts;
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  std::optional<double> figure;
+  std::vector<Part> parts;
+  std::map<std::string, double> table;
+};
+Fields fields_of(Ranges& r) {
+  return {{"rate", &r.rate, "", Range::share},
+          {"counts", &r.counts, "", Range::positive},
+          {"pairs", &r.pairs, "", Range::not_negative},
+          {"figure", &r.figure, "", Range::positive},
+          {"parts", Structs(&r.parts)},
+          {"table", Table(&r.table), "", Range::positive}};
+}
+
+TEST(FieldRanges, NameTheNumberAndTheRuleThatItBreaks) {
+  const auto refusal = [](const std::function<void(Ranges&)>& change) {
+    Ranges ranges;
+    change(ranges);
+    return testing::complaint([&] { require_ranges(fields_of(ranges), "trial"); });
+  };
+  EXPECT_EQ(refusal([](Ranges&) {}), "nothing");
+  EXPECT_EQ(refusal([](Ranges& r) { r.rate = 1.5; }),
+            "trial.rate = 1.5 must be more than 0 and at most 1");
+  EXPECT_EQ(refusal([](Ranges& r) { r.counts = {1, 0}; }), "trial.counts = 0 must be more than 0");
+  EXPECT_EQ(refusal([](Ranges& r) {
+              r.pairs = {{0, -2}};
+            }),
+            "trial.pairs = -2 must not be negative");
+  EXPECT_EQ(refusal([](Ranges& r) { r.figure = 0; }), "trial.figure = 0 must be more than 0");
+  EXPECT_EQ(refusal([](Ranges& r) { r.table["x"] = -1; }),
+            "trial.table.x = -1 must be more than 0");
+  EXPECT_EQ(refusal([](Ranges& r) {
+              r.parts.resize(1);
+              r.parts[0].weight = std::numeric_limits<double>::infinity();
+            }),
+            "trial.parts.weight = inf must be finite");
 }
 
 }  // namespace

@@ -283,7 +283,7 @@ TEST(CasePlans, ANetworkNeedsACluster) {
   asked.common.sim.network_gbit_s = 10;
   EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = 10 needs a simulated cluster"));
   asked.common.sim.network_gbit_s = -1;
-  EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = -1 must be positive"));
+  EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = -1 must not be negative"));
   asked = experiment_with_cases();
   asked.common.device.kind = "sim";
   asked.common.compare.schemes = {"ddp"};
@@ -310,7 +310,7 @@ TEST(CasePlans, ABatchForEachRankGrowsWithTheWorld) {
   asked.common.train.batch_per_rank = most_samples;
   EXPECT_THAT(complaint(asked), HasSubstr("a global batch of more than 16777216 samples"));
   asked.common.train.batch_per_rank = -1;
-  EXPECT_THAT(complaint(asked), HasSubstr("train.batch_per_rank = -1 must be at least 0"));
+  EXPECT_THAT(complaint(asked), HasSubstr("train.batch_per_rank = -1 must not be negative"));
 }
 
 TEST(CasePlans, ABatchForEachRankGoesWithBatchNormGroups) {
@@ -354,7 +354,7 @@ TEST(CasePlans, EveryLineIsRunWithEachSeed) {
   asked.common.compare.seeds = {5, 5};
   EXPECT_THAT(complaint(asked), HasSubstr("compare.seeds names 5 twice"));
   asked.common.compare.seeds = {-5};
-  EXPECT_THAT(complaint(asked), HasSubstr("seed = -5 must be at least 0"));
+  EXPECT_THAT(complaint(asked), HasSubstr("train.seed = -5 must not be negative"));
   asked.common.compare.seeds = {1, 2};
   add_case(asked, "ddp: train.seed=7");
   EXPECT_THAT(complaint(asked), HasSubstr("leave train.seed out of the line"));
@@ -375,7 +375,7 @@ TEST(CasePlans, ATargetNeedsEvaluations) {
                                           "on held-out data, but train.evaluate_every = 0"));
   asked.cases.pop_back();
   asked.common.compare.target_loss = 0;
-  EXPECT_THAT(complaint(asked), HasSubstr("compare.target_loss = 0 must be a positive number"));
+  EXPECT_THAT(complaint(asked), HasSubstr("compare.target_loss = 0 must be more than 0"));
   asked.common.compare.target_kind = TargetKind::single;
   EXPECT_EQ(plan_comparison(asked)[0].listing.target_kind, TargetKind::single);
   asked.common.device.kind = "sim";

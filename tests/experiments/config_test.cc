@@ -183,6 +183,15 @@ TEST_F(Config, RefusesWrongTypesAndSaysWhatIsWanted) {
   EXPECT_THAT(complaint("[train]\nsteps = {a = 1}\n"), HasSubstr("unknown key 'steps.a'"));
 }
 
+TEST_F(Config, RefusesNumbersOutOfTheirRangesWithTheirPlace) {
+  EXPECT_THAT(complaint("[device]\npeak_tflops = -1\n"),
+              HasSubstr("trial.toml:2: device.peak_tflops = -1 must not be negative"));
+  EXPECT_THAT(complaint("[scheme.averaging]\nsync_every = 0\n"),
+              HasSubstr("trial.toml:2: scheme.averaging.sync_every = 0 must be more than 0"));
+  EXPECT_THAT(complaint("[train]\nshares = [3, 0]\n"),
+              HasSubstr("trial.toml:2: train.shares = 0 must be more than 0"));
+}
+
 /// Covers every key whose value is one of a few names.
 TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
   EXPECT_THAT(

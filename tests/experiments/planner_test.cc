@@ -258,7 +258,7 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleWithTheSameGroups) {
   config.model.batch_norm_group = 3;
   EXPECT_THAT(complaint(config), HasSubstr("model.batch_norm_group = 3 does not divide world 4"));
   config.model.batch_norm_group = 0;
-  EXPECT_THAT(complaint(config), HasSubstr("model.batch_norm_group = 0 must be at least 1"));
+  EXPECT_THAT(complaint(config), HasSubstr("model.batch_norm_group = 0 must be more than 0"));
   config.model.batch_norm_group = 2;
   config.train.micro_batch = 2;
   EXPECT_THAT(complaint(config),

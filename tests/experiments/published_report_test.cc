@@ -87,7 +87,7 @@ TEST_F(PublishedCases, ThatAreWrongAreNamed) {
   EXPECT_THAT(complaint("world = 1\npublished_per_s = [3]\nfitted = [2]\n"),
               HasSubstr("fitted names world 2, of which no figure is published"));
   EXPECT_THAT(complaint("world = 1\npublished_per_s = [0]\n"),
-              HasSubstr("published_per_s has 0; a published figure is more than 0"));
+              HasSubstr("published_per_s = 0 must be more than 0"));
   EXPECT_THAT(complaint("world = 1\npublished_per_s = [3]\n",
                         "[compare.sweep]\n\"train.steps\" = [9, 10]\n"),
               HasSubstr("leave out compare.sweep"));

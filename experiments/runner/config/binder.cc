@@ -35,6 +35,15 @@ Path path_of(const std::string& key) {
   return path;
 }
 
+template <class Function>
+decltype(auto) Binder::at_place(const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    throw Error("{}: {}", place_, error.what());
+  }
+}
+
 void Binder::assign(const std::vector<Assignment>& together) {
   std::map<std::string, std::string> places;
   assign_sources(together);
@@ -68,7 +77,7 @@ void Binder::assign_one(const Assignment& one) {
   if (path[0] == "name" && path.size() == 1) return one.data.put(&config_.name, place_, "name");
   if (path[0] == "scheme") return assign_option(path, one.data);
   bool known = false;
-  for (const auto& [table, fields] : tables()) {
+  for (const auto& [table, fields] : tables_of(config_)) {
     if (path[0] != table) continue;
     known = true;
     if (path.size() == 1)
@@ -111,30 +120,19 @@ void Binder::settle_batches(const std::map<std::string, std::string>& places) {
 void Binder::check_table(const Path& path, const std::string& place) {
   place_ = place;
   bool known = path[0] == "scheme";
-  for (const auto& [table, unused] : tables()) known |= path[0] == table;
+  for (const auto& [table, unused] : tables_of(config_)) known |= path[0] == table;
   if (!known) refuse_top(path[0], true);
   if (path.size() == 1) return;
   if (path[0] != "scheme" || path.size() > 2)
     throw Error("{}: unknown table '{}'", place_, key_of(path));
-  find_row(path[1]);
-}
-
-std::vector<std::pair<std::string_view, Fields>> Binder::tables() {
-  return {{"model", fields_of(config_.model)},   {"data", fields_of(config_.data)},
-          {"train", fields_of(config_.train)},   {"optimizer", fields_of(config_.optimizer)},
-          {"device", fields_of(config_.device)}, {"sim", fields_of(config_.sim)},
-          {"hosts", fields_of(config_.hosts)},   {"compare", fields_of(config_.compare)}};
+  at_place([&] { find_scheme(path[1]); });
 }
 
 void Binder::assign_preset(const TomlData& value) {
   std::string name;
   value.put(&name, place_, "model.preset");
-  try {
-    config_.model = find_preset(name).config;
-    config_.stated_model.reset();
-  } catch (const Error& error) {
-    throw Error("{}: {}", place_, error.what());
-  }
+  config_.model = at_place([&] { return find_preset(name).config; });
+  config_.stated_model.reset();
 }
 
 /// Keys that the file does not decide keep the values that were given before.
@@ -143,11 +141,7 @@ void Binder::assign_from(const Assignment& one) {
   one.data.put(&name, place_, "model.from");
   std::filesystem::path file = std::filesystem::absolute(one.folder / name).lexically_normal();
   if (std::filesystem::is_directory(file)) file /= "config.json";
-  try {
-    config_.stated_model = read_hugging_face_config(file, "model.from");
-  } catch (const Error& error) {
-    throw Error("{}: {}", place_, error.what());
-  }
+  config_.stated_model = at_place([&] { return read_hugging_face_config(file, "model.from"); });
   const ModelConfig before = std::exchange(config_.model, config_.stated_model->model);
   ModelConfig& model = config_.model;
   model.context = before.context;
@@ -173,7 +167,7 @@ void Binder::assign_field(const Fields& fields, const Path& path, std::size_t de
   std::vector<std::string> known;
   for (const Field& field : fields) {
     if (path.size() == depth + 1 && path[depth] == field.name)
-      return value.put(field.value, place_, key_of(path));
+      return value.put(field, place_, key_of(path));
     known.emplace_back(field.name);
   }
   if (path[0] == "model") known.insert(known.end(), {"preset", "from"});
@@ -184,17 +178,9 @@ void Binder::assign_field(const Fields& fields, const Path& path, std::size_t de
 void Binder::assign_option(const Path& path, const TomlData& value) {
   if (path.size() < 3)
     throw Error("{}: write a scheme's option in [scheme.NAME], or as scheme.NAME.KEY", place_);
-  const SchemeInfo& row = find_row(path[1]);
+  const SchemeInfo& row = at_place([&]() -> const SchemeInfo& { return find_scheme(path[1]); });
   Options& options = config_.scheme_options.try_emplace(path[1], row.defaults).first->second;
   assign_field(options.fields(), path, 2, value);
-}
-
-const SchemeInfo& Binder::find_row(const std::string& name) {
-  try {
-    return find_scheme(name);
-  } catch (const Error& error) {
-    throw Error("{}: {}", place_, error.what());
-  }
 }
 
 /// `depth` says how many names at the beginning of `path` belong to a table that exists.
@@ -208,7 +194,7 @@ void Binder::refuse_key(const Path& path, std::size_t depth,
 void Binder::refuse_top(const std::string& name, bool table) {
   std::vector<std::string> known = {"scheme"};
   if (!table) known.emplace_back("name");
-  for (const auto& [one, unused] : tables()) known.emplace_back(one);
+  for (const auto& [one, unused] : tables_of(config_)) known.emplace_back(one);
   throw Error("{}: unknown {} '{}'; did you mean '{}'?", place_, table ? "table" : "key", name,
               nearest(name, known));
 }

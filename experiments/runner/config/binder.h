@@ -39,7 +39,6 @@ class Binder {
  private:
   using Path = std::vector<std::string>;
 
-  std::vector<std::pair<std::string_view, Fields>> tables();
   void assign_one(const Assignment& one);
   void assign_sources(const std::vector<Assignment>& together);
   void assign_preset(const TomlData& value);
@@ -50,7 +49,9 @@ class Binder {
   void make_paths_absolute(const Assignment& one);
   void settle_batches(const std::map<std::string, std::string>& places);
   void hold_model(const std::map<std::string, std::string>& places);
-  const SchemeInfo& find_row(const std::string& name);
+  /// Returns what the function returns; an Error that it throws gets the place of the value.
+  template <class Function>
+  decltype(auto) at_place(const Function& function);
   [[noreturn]] void refuse_key(const Path& path, std::size_t depth,
                                const std::vector<std::string>& known);
   [[noreturn]] void refuse_top(const std::string& name, bool table);

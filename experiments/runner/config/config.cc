@@ -5,18 +5,28 @@ namespace ringside::runner {
 Fields fields_of(CompareConfig& config) {
   return {{"schemes", &config.schemes,
            "the schemes to compare (see `ringside list`); with cases: none unless set"},
-          {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them"},
+          {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them",
+           Range::positive},
           {"repeats", &config.repeats,
-           "how often each run is made; figures are medians and their intervals"},
-          {"seeds", &config.seeds, "seeds with which each run is made; []: train.seed alone"},
+           "how often each run is made; figures are medians and their intervals", Range::positive},
+          {"seeds", &config.seeds, "seeds with which each run is made; []: train.seed alone",
+           Range::not_negative},
           {"attempts", &config.attempts,
-           "most attempts at a run that other work on this machine disturbs"},
+           "most attempts at a run that other work on this machine disturbs", Range::positive},
           {"all_cores", &config.all_cores,
            "cpu: also run `single` with the threads of all ranks of the largest world"},
           {"target_loss",
            NumberOrName{&config.target_loss, &config.target_kind, name_of(TargetKind::number)},
            "held-out loss to which the time of each run is measured: a number, or 'single' for the "
-           "mean of the last three held-out losses of `single`; needs train.evaluate_every"}};
+           "mean of the last three held-out losses of `single`; needs train.evaluate_every",
+           Range::positive}};
+}
+
+std::vector<std::pair<std::string_view, Fields>> tables_of(ExperimentConfig& config) {
+  return {{"model", fields_of(config.model)},   {"data", fields_of(config.data)},
+          {"train", fields_of(config.train)},   {"optimizer", fields_of(config.optimizer)},
+          {"device", fields_of(config.device)}, {"sim", fields_of(config.sim)},
+          {"hosts", fields_of(config.hosts)},   {"compare", fields_of(config.compare)}};
 }
 
 namespace {
@@ -51,18 +61,21 @@ Fields fields_of(CaseConfig& config) {
   Fields fields = {
       {"scheme", &config.scheme, "the scheme of the case"},
       {"label", &config.label, "its name in the table; '': the scheme with what the case sets"},
-      {"worlds", &config.worlds, "or world: its numbers of workers; []: compare.worlds"}};
+      {"worlds", &config.worlds, "or world: its numbers of workers; []: compare.worlds",
+       Range::positive}};
   CaseFigures& published = config.published;
   for (std::size_t i = 0; i < measures; ++i)
-    fields.push_back(
-        {published_keys[i].name, &published.figures[i], published_keys[i].description});
+    fields.push_back({published_keys[i].name, &published.figures[i], published_keys[i].description,
+                      Range::positive});
   const Fields more = {
       {"over", &published.over,
        "label of the case that published_times compares with, and published_speed_up if it is not "
        "this case"},
-      {"samples", &published.samples, "number of samples that take published_hours"},
+      {"samples", &published.samples, "number of samples that take published_hours",
+       Range::not_negative},
       {"fitted", &published.fitted,
-       "worlds whose published figures something was fitted to; all others are predictions"},
+       "worlds whose published figures something was fitted to; all others are predictions",
+       Range::positive},
       {"contradiction", &published.contradiction,
        "why the published figures cannot be right: one sentence, with the arithmetic"}};
   fields.insert(fields.end(), more.begin(), more.end());

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -51,6 +53,9 @@ struct ExperimentConfig {
   /// Whether the ranks of real devices live where a job places them, which numbers their devices.
   bool in_job = false;
 };
+
+/// The tables that every experiment has, by name, in the order of files: all but [scheme.X].
+std::vector<std::pair<std::string_view, Fields>> tables_of(ExperimentConfig& config);
 
 /// A value for one key of an experiment file, and where it was given.
 struct Assignment {

@@ -26,10 +26,13 @@ std::string table(const std::string& name, const Fields& fields, const Fields& d
   return values.empty() ? "" : fmt::format("\n[{}]\n{}", name, values);
 }
 
-template <class Config>
-std::string table(const std::string& name, Config config) {
-  Config defaults;
-  return table(name, fields_of(config), fields_of(defaults));
+std::string scheme_tables(ExperimentConfig& config) {
+  std::string out;
+  for (auto& [scheme, options] : config.scheme_options) {
+    Options defaults = default_options(scheme);
+    out += table("scheme." + scheme, options.fields(), defaults.fields());
+  }
+  return out;
 }
 
 std::string case_text(CaseConfig one) {
@@ -46,21 +49,18 @@ std::string case_text(CaseConfig one) {
 }  // namespace
 
 std::string experiment_text(const Experiment& experiment, const std::string& comment) {
-  const ExperimentConfig& common = experiment.common;
+  ExperimentConfig common = experiment.common, untouched;
   std::string out;
   std::istringstream lines(comment);
   for (std::string line; std::getline(lines, line);)
     out += line.empty() ? "#\n" : fmt::format("# {}\n", line);
-  std::string name = common.name;
-  out += fmt::format("name = {}\n", toml_text(&name));
-  out += table("model", common.model) + table("data", common.data) + table("train", common.train) +
-         table("optimizer", common.optimizer) + table("device", common.device) +
-         table("sim", common.sim) + table("hosts", common.hosts);
-  for (const auto& [scheme, given] : common.scheme_options) {
-    Options options = given, defaults = default_options(scheme);
-    out += table("scheme." + scheme, options.fields(), defaults.fields());
+  out += fmt::format("name = {}\n", toml_text(&common.name));
+  const auto tables = tables_of(common), defaults = tables_of(untouched);
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    const auto& [name, fields] = tables[i];
+    if (name == "compare") out += scheme_tables(common);  // [compare] and its cases come last
+    out += table(std::string(name), fields, defaults[i].second);
   }
-  out += table("compare", common.compare);
   for (const CaseConfig& one : experiment.cases) out += case_text(one);
   return out;
 }

@@ -278,7 +278,7 @@ void put(const TomlValue& one, const Fields& fields, std::string_view table) {
   std::vector<std::string> known;
   for (const Field& field : fields) {
     known.emplace_back(field.name);
-    if (key == field.name) return one.data.put(field.value, one.place, key);
+    if (key == field.name) return one.data.put(field, one.place, key);
   }
   throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table,
               nearest(key, known));
@@ -349,6 +349,15 @@ void TomlData::put(const FieldValue& out, const std::string& place, const std::s
   if (choice && data_->is_string())
     throw Error("{}: {} = {} is not known; choose {}", place, key, text(), one_of(choice->names()));
   refuse(std::visit(Wanted(), out), place, key);
+}
+
+void TomlData::put(const Field& field, const std::string& place, const std::string& key) const {
+  put(field.value, place, key);
+  try {
+    require_range(field, key);
+  } catch (const Error& error) {
+    throw Error("{}: {}", place, error.what());
+  }
 }
 
 void TomlData::refuse(std::string_view wanted, const std::string& place,

@@ -30,6 +30,9 @@ class TomlData {
   /// Does the same, but if the data have another type, throws Error that begins with `place`:
   /// "PLACE: KEY must be an integer, but 1.5 is a number with a fraction".
   void put(const FieldValue& out, const std::string& place, const std::string& key) const;
+  /// Puts the data into a field, and throws Error that begins with `place` also for a number that
+  /// is not in the field's range.
+  void put(const Field& field, const std::string& place, const std::string& key) const;
   /// Throws Error: "PLACE: KEY must be WANTED, but ...".
   [[noreturn]] void refuse(std::string_view wanted, const std::string& place,
                            const std::string& key) const;

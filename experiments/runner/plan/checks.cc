@@ -28,7 +28,6 @@ constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 
 void check_train(const TrainConfig& train, const DataConfig& data) {
   require_between("train.steps", train.steps, 1, most_steps);
-  require_at_least("train.warmup", train.warmup, 0);
   if (train.steps <= train.warmup)
     throw Error(
         "train.steps = {} leaves nothing to measure after train.warmup = {}; use more steps",
@@ -37,16 +36,11 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
   require_between("train.batch_per_rank", train.batch_per_rank, 0, most_samples);
   require_between("train.micro_batch", train.micro_batch, 0, most_samples);
   require_between("train.accumulation", train.accumulation, 1, most_samples);
-  require_at_least("train.seed", train.seed, 0);
-  require_at_least("train.evaluate_every", train.evaluate_every, 0);
   require_between("train.evaluate_batches", train.evaluate_batches, 1, most_samples);
-  if (train.timeout_s <= 0)
-    throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
   if (train.timeout_s > longest_timeout_s)
     throw Error("train.timeout_s = {} must be at most {} seconds", train.timeout_s,
                 longest_timeout_s);
-  if (data.holdout < 0 || data.holdout >= 1)
-    throw Error("data.holdout = {} must be at least 0 and less than 1", data.holdout);
+  if (data.holdout >= 1) throw Error("data.holdout = {} must be less than 1", data.holdout);
   if (train.evaluate_every > 0 && data.holdout == 0)
     throw Error("train.evaluate_every = {} needs held-out data; set data.holdout, such as 0.1",
                 train.evaluate_every);
@@ -148,6 +142,7 @@ void check_model(const RunPlan& plan) {
   const Model model = make_model(plan.model, *device);
   if (!plan.train.initial_weights.empty())
     open_weights(plan.train.initial_weights, model, plan.model);
+  if (!plan.save.empty()) names_of(model, plan.model);
   check_countable(plan, model);
 }
 
@@ -253,13 +248,9 @@ void check_name(const std::string& name) {
     throw Error("name = '{}' cannot name a folder; use letters, digits, '-', '_' and '.'", name);
 }
 
-void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
-  if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
-}
-
 void require_between(std::string_view key, std::int64_t value, std::int64_t least,
                      std::int64_t most) {
-  require_at_least(key, value, least);
+  if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
   if (value > most) throw Error("{} = {} must be at most {}", key, value, most);
 }
 
@@ -268,8 +259,17 @@ void check_world(std::string_view key, std::int64_t world) {
     throw Error("{} = {} must lie between 1 and {} ranks", key, world, most_ranks);
 }
 
+/// Throws Error for a number outside of its field's range. Files and the command line have been
+/// held to these when they were read; a configuration may also be made by the program.
+void check_ranges(ExperimentConfig config) {
+  for (const auto& [table, fields] : tables_of(config)) require_ranges(fields, std::string(table));
+  for (auto& [scheme, options] : config.scheme_options)
+    require_ranges(options.fields(), "scheme." + scheme);
+}
+
 void check_config(const ExperimentConfig& config) {
   check_name(config.name);
+  check_ranges(config);
   check_train(config.train, config.data);
   check_kinds(config);
   check_simulated(config);
@@ -287,10 +287,6 @@ void check_compare(const Experiment& experiment) {
     check_list("compare.schemes", compare.schemes);
   check_worlds("compare.worlds", compare.worlds);
   if (!compare.seeds.empty()) check_list("compare.seeds", compare.seeds);
-  for (const std::int64_t seed : compare.seeds) require_at_least("compare.seeds: seed", seed, 0);
-  if (compare.target_kind == TargetKind::number && compare.target_loss <= 0)
-    throw Error("compare.target_loss = {} must be a positive number or 'single'",
-                compare.target_loss);
   require_between("compare.repeats", compare.repeats, 1, 1000);
   require_between("compare.attempts", compare.attempts, 1, 1000);
 }

@@ -17,7 +17,6 @@ inline constexpr std::int64_t most_ranks = 4096;
 /// The most samples of a step: a batch is held in memory as a whole.
 inline constexpr std::int64_t most_samples = 1 << 24;
 
-void require_at_least(std::string_view key, std::int64_t value, std::int64_t least);
 /// `least` and `most` themselves are allowed values.
 void require_between(std::string_view key, std::int64_t value, std::int64_t least,
                      std::int64_t most);

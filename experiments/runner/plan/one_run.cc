@@ -9,6 +9,7 @@
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 #include "core/plan/slices.h"
+#include "core/scheme/local_replicas.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/shares.h"
@@ -128,7 +129,6 @@ void check_reduce_precision(TrainConfig& train, const SchemeInfo& row) {
 /// samples would. A group size above that number is lowered to it.
 void check_batch_norm_groups(RunPlan& plan, std::int64_t ranks) {
   std::int64_t& group = plan.model.batch_norm_group;
-  require_at_least("model.batch_norm_group", group, 1);
   if (group > 1 && !find_model(plan.model.kind).batch_norms)
     throw Error("model.batch_norm_group = {}: model '{}' has no batch norms; leave it out", group,
                 plan.model.kind);
@@ -196,7 +196,6 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   const bool replicas = ranks != world;
   plan.listing.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
   plan.listing.family = plan.listing.label;
-  if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
   plan.train = train_of(config, ranks, who);
@@ -206,6 +205,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   check_offload(plan.train.offload, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
+  if (row.own_replicas) check_side_by_side(plan);
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;

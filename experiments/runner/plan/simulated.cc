@@ -112,11 +112,6 @@ bool takes_images(const Model& model) {
 
 void check_simulated(const ExperimentConfig& config) {
   const SimConfig& sim = config.sim;
-  require_at_least("sim.message_ranks", sim.message_ranks, 1);
-  require_at_least("sim.traced_ranks", sim.traced_ranks, 0);
-  if (sim.network_gbit_s < 0)
-    throw Error("sim.network_gbit_s = {} must be positive, or 0 for the rate of the cluster file",
-                sim.network_gbit_s);
   if (sim.queue_kb != -1 && !(sim.queue_kb >= 0))
     throw Error("sim.queue_kb = {} must be at least 0, or -1 for that of the cluster file",
                 sim.queue_kb);

@@ -62,7 +62,8 @@ struct TorchLocalSgdOptions : TorchOptions {
 
 Fields fields_of(TorchLocalSgdOptions& options) {
   return with(options, {{"sync_every", &options.sync_every,
-                         "number of steps from one averaging to the next (PyTorch's period)"}});
+                         "number of steps from one averaging to the next (PyTorch's period)",
+                         Range::positive}});
 }
 
 /// Throws Error for what the programs of experiments/python do not do as we do.
@@ -195,13 +196,10 @@ SchemeInfo torch_local_sgd_row() {
   };
   auto r = torch_row<Own>("torch-local-sgd", "PyTorch's post-local SGD: see averaging");
   r.promise = [](const Options&) { return Promise::own_algorithm; };
-  r.check = [](const Options& options, const RunPlan& plan) {
+  r.own_replicas = true;
+  r.check = [](const Options&, const RunPlan& plan) {
     check_torch("torch-local-sgd", plan);
     check_reduced_once("torch-local-sgd", plan);
-    if (const std::int64_t every = options.as<Own>().sync_every; every < 1)
-      throw Error("scheme.torch-local-sgd.sync_every = {} is too small; it has to be 1 or more",
-                  every);
-    peer::check(peer::LocalSgdOptions{}, plan);
   };
   r.define = [ours](const RankContext& context, const Options& options) {
     return peer::define_local_sgd(context, ours(options));

@@ -142,7 +142,7 @@ std::string nothing_to_show(const RunRecord& row) {
   if (plan.train.steps > 0 && row.skipped_steps >= plan.train.steps)
     return "gradients overflowed in every step, so none changed a parameter";
   if (const auto shown = row.at_end.shown_by;
-      plan.promise == Promise::same_run && shown > 0 && shown < plan.world)
+      plan.promise != Promise::replayed && shown > 0 && shown < plan.world)
     return fmt::format("of {} workers only {} showed the parameters at the end", plan.world, shown);
   const bool silent = std::all_of(row.ranks.begin(), row.ranks.end(), [](const RankRecord& rank) {
     return rank.bytes_sent_per_step == 0;
