@@ -14,6 +14,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 class Cases : public testing::ExperimentText {
  protected:
@@ -113,8 +114,20 @@ TEST_F(Cases, LeaveSchemesOutThatAreNotAskedFor) {
 
 TEST_F(Cases, AreLimitedToTheSchemesAndWorldsOfTheCommandLine) {
   const auto limited = [&](const Texts& schemes, const std::vector<std::int64_t>& worlds) {
-    Experiment out = read("[compare]\nschemes = [\"single\"]\nworlds = [3]\n", {},
-                          {"ps: world=4", "ddp", "ps: label=mine, worlds=[1, 2]"});
+    Experiment out = read(R"(
+[compare]
+schemes = ["single"]
+worlds = [3]
+[[compare.case]]
+scheme = "ps"
+world = 4
+[[compare.case]]
+scheme = "ddp"
+[[compare.case]]
+scheme = "ps"
+label = "mine"
+worlds = [1, 2]
+)");
     limit_to(out, schemes, worlds);
     return out;
   };
@@ -130,6 +143,21 @@ TEST_F(Cases, AreLimitedToTheSchemesAndWorldsOfTheCommandLine) {
   const Experiment small = limited({}, {2});
   EXPECT_THAT(small.common.compare.worlds, ElementsAre(2));
   for (const CaseConfig& one : small.cases) EXPECT_THAT(one.worlds, IsEmpty()) << one.place;
+}
+
+TEST_F(Cases, OfTheCommandLineHaveNoWorldsBesideThoseOfAll) {
+  Experiment experiment = read("", {}, {"ddp", "ps: world=4"});
+  EXPECT_THAT(testing::complaint([&] { limit_to(experiment, {}, {2}); }),
+              StartsWith("--case ps: world=4: it has worlds of its own, but --worlds"));
+}
+
+TEST_F(Cases, OfAQuickComparisonAreRunOnce) {
+  Experiment experiment = read("[compare]\nrepeats = 7\nattempts = 4\n");
+  make_quick(experiment);
+  const CompareConfig& compare = experiment.common.compare;
+  EXPECT_EQ(compare.repeats, 1);
+  EXPECT_EQ(compare.attempts, 1);
+  EXPECT_FALSE(compare.all_cores);
 }
 
 TEST_F(Cases, ThatAreWrongAreNamedByTheirLine) {

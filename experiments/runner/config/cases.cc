@@ -15,6 +15,9 @@ namespace {
 
 using Path = std::vector<std::string>;
 
+/// The beginning of the places of cases that the command line adds.
+constexpr std::string_view case_option = "--case";
+
 /// Makes a path of one whose names may have dots: { "scheme.ps.servers" = 1 } and
 /// { scheme.ps.servers = 1 } are the same.
 Path split(const Path& path) { return path_of(key_of(path)); }
@@ -39,7 +42,7 @@ void put_field(CaseConfig& out, const Assignment& one) {
     if (key != field.name && (key != "world" || field.name != "worlds")) continue;
     if (field.name == "worlds" && !out.worlds.empty())
       throw Error("{}: {} is given beside another list of worlds; leave one out", one.place, key);
-    return one.data.put(field.value, one.place, key);
+    return one.data.put(field, one.place, key);
   }
   throw Error(
       "{}: unknown key '{}' in [[compare.case]]; did you mean '{}'? Keys of the file stand "
@@ -133,7 +136,7 @@ CaseConfig case_of_table(const TomlElement& table, const std::filesystem::path& 
 
 CaseConfig case_of_text(const std::string& text) {
   CaseConfig out;
-  out.place = "--case " + text;
+  out.place = fmt::format("{} {}", case_option, text);
   std::replace(out.place.begin(), out.place.end(), '\n', ' ');
   const auto colon = text.find(':');
   out.scheme = trimmed(text.substr(0, colon));
@@ -224,11 +227,22 @@ void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
     });
   }
   if (worlds.empty()) return;
+  for (const CaseConfig& one : experiment.cases)
+    if (one.place.starts_with(case_option) && !one.worlds.empty())
+      throw Error(
+          "{}: it has worlds of its own, but --worlds gives those of all cases; leave one out",
+          one.place);
   compare.worlds = worlds;
   for (CaseConfig& one : experiment.cases) {
     one.worlds.clear();
     one.published = {};
   }
+}
+
+void make_quick(Experiment& experiment) {
+  CompareConfig& compare = experiment.common.compare;
+  compare.repeats = compare.attempts = 1;
+  compare.all_cores = false;
 }
 
 std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view scheme,

@@ -33,9 +33,14 @@ void check_cases(const Experiment& experiment);
 
 /// Limits the experiment to the schemes and worlds of --schemes and --worlds; an empty list limits
 /// nothing. The schemes replace compare.schemes, and cases of other schemes are left out. The
-/// worlds replace compare.worlds and those of the cases, whose published figures are then left out.
+/// worlds replace compare.worlds and those of the file's cases, whose published figures are then
+/// left out. Throws Error for worlds of a case that the command line adds.
 void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
               const std::vector<std::int64_t>& worlds);
+
+/// Leaves out of the comparison what only exact figures need (--quick): it has one repeat, one
+/// attempt at each run, and no line of all cores.
+void make_quick(Experiment& experiment);
 
 /// The number of the sweep's combinations of values for a case of `scheme`; at most `limit` + 1.
 /// Keys of other schemes' options do not count.

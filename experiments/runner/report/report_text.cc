@@ -66,7 +66,7 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
     out +=
         "One repeat: speed-ups have no interval, and small differences between them say nothing; "
-        "set compare.repeats.\n";
+        "set compare.repeats, and leave --quick out.\n";
   if (std::any_of(cases.begin(), cases.end(),
                   [](const CaseSummary& one) { return one.other_batch; }))
     out +=

@@ -30,7 +30,7 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
   options
       .add("--worlds", comparison.worlds,
            "run only with these numbers of workers, as in 1,2, in place of those of the file and "
-           "of its cases")
+           "of its cases; not beside a --case with worlds")
       .list()
       .type("N,M");
   options
@@ -41,6 +41,9 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
            "compare.sweep.KEY='[A, B]'")
       .type("SCHEME: KEY=VALUE, ...")
       .one_word();
+  options.flag("--quick", comparison.quick,
+               "a first look: make each run once, even if other work on this machine disturbs it, "
+               "and leave out the line of `single` with all cores; times then have no interval");
   add_job(options, arguments.job);
   add_resume(options, comparison.resume,
              "keep the rows of the results folder, and make only the missing runs; without "
@@ -81,6 +84,7 @@ std::vector<std::string> settings_of_comparison(const ComparisonArguments& argum
     out.insert(out.end(), {"--schemes", fmt::format("{}", fmt::join(arguments.schemes, ","))});
   if (!arguments.worlds.empty())
     out.insert(out.end(), {"--worlds", fmt::format("{}", fmt::join(arguments.worlds, ","))});
+  if (arguments.quick) out.emplace_back("--quick");
   return out;
 }
 

@@ -75,6 +75,7 @@ int train(const TrainArguments& arguments, const Process& process) {
     config =
         runner::read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
     plan = runner::plan_training(config, arguments.scheme, arguments.world);
+    plan.save = arguments.save;
     runner::check_inputs(plan);
     runner::check_libraries({plan});
     if (!plan.cluster) check_readable(process);

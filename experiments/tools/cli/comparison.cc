@@ -110,6 +110,7 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
   experiment = runner::read_experiment(arguments.experiment.file, arguments.experiment.settings,
                                        arguments.cases);
   runner::limit_to(experiment, arguments.schemes, arguments.worlds);
+  if (arguments.quick) runner::make_quick(experiment);
   experiment.common.in_job = comparison.job != nullptr;
   comparison.name = experiment.common.name;
   plan(comparison);

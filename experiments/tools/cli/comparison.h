@@ -21,6 +21,7 @@ struct ComparisonArguments {
   ExperimentArguments experiment{};
   std::vector<std::string> cases{}, schemes{};  // cases that are added; schemes that run alone
   std::vector<std::int64_t> worlds{};           // that run alone
+  bool quick = false;                           // runner::make_quick()
   ResumeArguments resume{};
   std::string results = "results";  // the folder of the folder of results
 };
