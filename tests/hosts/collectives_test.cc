@@ -19,7 +19,7 @@ const HostsOfRanks worlds[] = {{0, 1}, {0, 0, 1, 1}, {0, 0, 1}, {0, 1, 2, 3}, {0
 
 std::tuple<Ranks, int> on_hosts(const HostsOfRanks& hosts,
                                 Algorithm algorithm = Algorithm::native) {
-  std::string name = name_in_tests(algorithm) + "_on";
+  std::string name = name_in_tests(name_of(algorithm)) + "_on";
   for (const int host : hosts) name += "_" + std::to_string(host);
   return {{name, [=](int, const auto& body) { run_hosts(hosts, body, algorithm); }},
           static_cast<int>(hosts.size())};

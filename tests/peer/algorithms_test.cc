@@ -64,7 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          Algorithm::hierarchical, Algorithm::naive),
                        ::testing::ValuesIn(worlds)),
     [](const auto& info) {
-      return name_in_tests(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+      return name_in_tests(name_of(std::get<0>(info.param))) + "_" +
+             std::to_string(std::get<1>(info.param));
     });
 
 void expect_sums_in_order(const AlgorithmRow& row, const std::vector<int>& hosts, const Rank& r) {

@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, LeastTraffic, kinds_and_sizes, name_of_world);
 
 /// Ranks that use an algorithm, through shared memory and between simulated GPUs of one machine.
 std::vector<Ranks> with_algorithm(Algorithm algorithm) {
-  const std::string name = name_in_tests(algorithm);
+  const std::string name = name_in_tests(name_of(algorithm));
   return {{"shm_" + name, [=](int size, const auto& body) { run_ranks(size, body, algorithm); }},
           {"sim_" + name, [=](int size, const auto& body) {
              Simulated ranks = rings_as_messages(size);

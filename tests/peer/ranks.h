@@ -14,15 +14,9 @@
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "peer/comm/shm/communicator.h"
+#include "tests/support/name_in_tests.h"
 
 namespace ringside::testing {
-
-/// An algorithm's name as names of tests may have it.
-inline std::string name_in_tests(Algorithm algorithm) {
-  std::string out(name_of(algorithm));
-  std::replace(out.begin(), out.end(), '-', '_');
-  return out;
-}
 
 /// The objects of one rank's thread.
 struct Rank {

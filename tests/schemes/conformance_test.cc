@@ -30,23 +30,23 @@ class ExactConformance : public testing::SchemeAtWorld {};
 
 TEST_P(SchemeConformance, GptEndsWithTheBitsOfItsDefinition) {
   const auto config = tiny("gpt");
-  const RunRecord row = run(plan_training(config, scheme(), world()));
-  EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
-  EXPECT_EQ(row.parameter_hashes.size(), exact() ? 1u : static_cast<std::size_t>(world()));
+  const RunRecord row = run(plan_of(config));
+  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
+  EXPECT_EQ(row.parameter_hashes.size(), replicas());
   EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
 }
 
 TEST_P(SchemeConformance, MlpEndsWithTheBitsOfItsDefinition) {
   auto config = tiny("mlp");
   config.optimizer.kind = "sgd";
-  const RunRecord row = run(plan_training(config, scheme(), world()));
-  EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
+  const RunRecord row = run(plan_of(config));
+  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
 }
 
 TEST_P(SchemeConformance, AccumulatesMicroBatches) {
   const auto config = testing::accumulating();
-  const RunRecord row = run(plan_training(config, scheme(), world()));
-  EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
+  const RunRecord row = run(plan_of(config));
+  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
   if (world() == 1 || !find_scheme(scheme()).reduces_each_micro_batch) return;
   const RunRecord single = reference_of(config, world());
   EXPECT_THAT(wrong_parameters(row, single), SizeIs(1)) << "other sums, other bits";
@@ -58,7 +58,7 @@ TEST_P(SchemeConformance, RecomputesActivationsWithTheSameBits) {
   auto config = tiny("gpt");
   config.model.layers = 6;
   config.train.global_batch = 48;
-  const RunRecord kept = run(plan_training(config, scheme(), world()));
+  const RunRecord kept = run(plan_of(config));
   // Of the last worker: what else the master of dp holds at its peak depends on who is ahead.
   const auto peak = [this](const RunRecord& row) {
     const RankRecord& rank = row.ranks[static_cast<std::size_t>(world() - 1)];
@@ -67,7 +67,7 @@ TEST_P(SchemeConformance, RecomputesActivationsWithTheSameBits) {
   for (const auto& [recompute, share] :
        {std::pair(Recompute::attention, 0.8), {Recompute::full, 0.5}}) {
     config.train.recompute = recompute;
-    const RunRecord again = run(plan_training(config, scheme(), world()));
+    const RunRecord again = run(plan_of(config));
     EXPECT_THAT(violations(again, kept), IsEmpty()) << name_of(recompute);
     EXPECT_LT(peak(again), share * peak(kept)) << name_of(recompute);
   }
@@ -77,7 +77,7 @@ TEST_P(ExactConformance, AgreesWithTheWholeBatchToRounding) {
   auto config = tiny("gpt");
   config.train.steps = 30;
   config.optimizer.lr = 1e-3;
-  const RunRecord row = run(plan_training(config, scheme(), world()));
+  const RunRecord row = run(plan_of(config));
   const RunRecord whole = run(plan_training(config, "single", 1));
   EXPECT_THAT(wrong_losses(row, whole, 1e-5), IsEmpty());
   EXPECT_LT(row.loss.back(), 0.9 * row.loss.front()) << "it learns";
@@ -85,9 +85,9 @@ TEST_P(ExactConformance, AgreesWithTheWholeBatchToRounding) {
 
 TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
   auto config = tiny("mlp");
-  const RunRecord without = run(plan_training(config, scheme(), world()));
+  const RunRecord without = run(plan_of(config));
   config.train.evaluate_every = 1;
-  const RunRecord with = run(plan_training(config, scheme(), world()));
+  const RunRecord with = run(plan_of(config));
   for (std::size_t r = 0; r < with.ranks.size(); ++r)
     EXPECT_NEAR(with.ranks[r].bytes_sent_per_step, without.ranks[r].bytes_sent_per_step,
                 0.02 * without.ranks[r].bytes_sent_per_step + 256)
@@ -96,9 +96,9 @@ TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
 
 TEST_P(SchemeConformance, EvaluatesWithThePresentParameters) {
   const auto config = testing::evaluating();
-  const RunRecord row = run(plan_training(config, scheme(), world()));
+  const RunRecord row = run(plan_of(config));
   EXPECT_EQ(row.evaluations.size(), 3u) << "after steps 2, 4 and 5";
-  EXPECT_THAT(violations(row, definition_of(config, scheme(), world())), IsEmpty());
+  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance, testing::every_scheme_at({1, 2, 3, 4}),

@@ -33,7 +33,7 @@ class Evaluations : public testing::SchemeAtWorld {
  protected:
   RunRecord row_of(ExperimentConfig config) const {
     config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
-    return testing::run(plan_training(config, scheme(), world()));
+    return testing::run(plan_of(config));
   }
 };
 
@@ -85,7 +85,7 @@ TEST_P(SimulatedEvaluations, LeaveTheWaitsOfAStepAsTheyAre) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, SimulatedEvaluations,
                          ::testing::ValuesIn(testing::scheme_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return testing::name_in_tests(info.param); });
 
 /// Lets 10 ms pass on worker 1 in every pass of an evaluation.
 class DawdlesInEvaluations : public testing::Wrapped {

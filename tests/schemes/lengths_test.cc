@@ -39,9 +39,7 @@ using SchemeOnLengths = testing::SchemeAtWorld;
 TEST_P(SchemeOnLengths, TrainsAsItsDefinition) {
   auto config = of_lengths(Packing::padded);
   config.train.accumulation = 2;
-  EXPECT_THAT(violations(run(plan_training(config, scheme(), world())),
-                         definition_of(config, scheme(), world())),
-              IsEmpty());
+  EXPECT_THAT(violations(run(plan_of(config)), definition(config)), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeOnLengths, testing::every_scheme_at({2, 3}),

@@ -78,11 +78,9 @@ ExperimentConfig tiny_t5() {
 
 class SchemeModels : public testing::SchemeAtWorld {
  protected:
-  RunRecord row_of(const ExperimentConfig& config) const {
-    return run(plan_training(config, scheme(), world()));
-  }
+  RunRecord row_of(const ExperimentConfig& config) const { return run(plan_of(config)); }
   void expect_the_bits_of_the_definition(const ExperimentConfig& config) const {
-    const RunRecord row = row_of(config), reference = definition_of(config, scheme(), world());
+    const RunRecord row = row_of(config), reference = definition(config);
     EXPECT_EQ(row.parameter_hashes, reference.parameter_hashes);
     EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
     EXPECT_EQ(row.loss, reference.loss);
@@ -159,7 +157,7 @@ TEST_P(SchemeModels, ABertWithDropoutEndsWithTheBitsOfTheDefinition) {
 TEST_P(SchemeModels, ABertIsJudgedByItsHiddenTokensAlone) {
   auto config = tiny_bert();
   config.train.evaluate_every = 5;
-  const RunRecord row = row_of(config), reference = definition_of(config, scheme(), world());
+  const RunRecord row = row_of(config), reference = definition(config);
   ASSERT_EQ(row.evaluations.size(), 1u);
   const auto& found = row.evaluations[0];
   const auto& expected = reference.evaluations.at(0);

@@ -63,7 +63,7 @@ std::vector<RankRecord> run_poisoned(const RunPlan& plan, int worker, std::size_
 class OverflowOfOneRank : public testing::SchemeAtWorld {
  protected:
   void expect_nobody_steps(const ExperimentConfig& config, std::int64_t micro_batches) const {
-    const RunPlan plan = plan_training(config, scheme(), world());
+    const RunPlan plan = plan_of(config);
     ASSERT_EQ(plan.train.accumulation, micro_batches);
     auto together = config;
     together.scheme_options["single"] = SingleOptions{.replicas = world()};

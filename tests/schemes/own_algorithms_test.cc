@@ -189,8 +189,10 @@ TEST(AveragingWithDistance, WithoutValuesHasNoFigureButTakesItsTime) {
   EXPECT_LT(with.samples_per_s, 0.999 * without.samples_per_s);
 }
 
-TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
-  for (const std::string& scheme : testing::scheme_names(Promise::own_algorithm)) {
+TEST(OwnReplicas, RefuseWhatTheirDefinitionsDoNotSay) {
+  for (const SchemeInfo* info : testing::own_schemes()) {
+    if (!info->own_replicas) continue;
+    const std::string scheme(info->name);
     auto config = tiny("mlp");
     config.train.precision = Precision::fp16;
     EXPECT_THAT(complaint([&] { plan_training(config, scheme, 2); }),
@@ -203,7 +205,7 @@ TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
   auto config = tiny("mlp");
   config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = 0};
   EXPECT_THAT(complaint([&] { plan_training(config, "averaging", 2); }),
-              HasSubstr("scheme.averaging.sync_every = 0 is too small"));
+              HasSubstr("scheme.averaging.sync_every = 0 must be more than 0"));
 }
 
 }  // namespace

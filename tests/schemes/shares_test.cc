@@ -217,7 +217,10 @@ TEST(Shares, ThatCannotBeAreRefused) {
   const auto config = tiny("mlp");
   EXPECT_THAT(complaint(with_shares(config, {3, 1}), "ddp", 3),
               HasSubstr("train.shares = [3, 1] must have one weight for each of the 3 ranks"));
-  EXPECT_THAT(complaint(with_shares(config, {3, 0}), "ddp", 2), HasSubstr("weights between 1 and"));
+  EXPECT_THAT(complaint(with_shares(config, {3, 0}), "ddp", 2),
+              HasSubstr("train.shares = 0 must be more than 0"));
+  EXPECT_THAT(complaint(with_shares(config, {25, 1}), "ddp", 2),
+              HasSubstr("train.shares = [25, 1] must have weights between 1 and"));
   EXPECT_THAT(complaint(with_shares(config, {3, 2}), "ddp", 2),
               HasSubstr("into 5 parts, and train.global_batch = 24 is no multiple"));
   auto accumulating = with_shares(config, {3, 1});

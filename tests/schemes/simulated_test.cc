@@ -24,30 +24,22 @@ RunRecord run_simulated(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
-std::vector<std::string> scheme_names() {
-  std::vector<std::string> names;
-  for (const SchemeInfo& row : scheme_rows())
-    if (row.name != "zero3" && !row.program)  // zero3 is the default of fsdp
-      names.emplace_back(row.name);
-  return names;
+/// Also the degrees of fsdp, but zero3, which is the default of fsdp.
+std::vector<testing::TriedScheme> schemes() {
+  std::vector<testing::TriedScheme> out = testing::tried_schemes();
+  for (const char* name : {"zero1", "zero2"}) out.push_back({&find_scheme(name)});
+  return out;
 }
 
-class SimulatedScheme : public ::testing::TestWithParam<std::tuple<std::string, int>> {
- protected:
-  std::string scheme() const { return std::get<0>(GetParam()); }
-  int world() const {
-    const int most = find_scheme(scheme()).max_world;
-    return most > 0 ? most : std::get<1>(GetParam());
-  }
-};
+using SimulatedScheme = testing::SchemeAtWorld;
 
 TEST_P(SimulatedScheme, WithNumericsEndsWithTheBitsOfTheCpu) {
   auto config = tiny("gpt");
   config.train.evaluate_every = 2;
-  const RunRecord real = run(plan_training(config, scheme(), world()));
+  const RunRecord real = run(plan_of(config));
   config = simulated(config, small_cluster(4));
   config.sim.numerics = true;
-  const RunRecord row = run_simulated(plan_training(config, scheme(), world()));
+  const RunRecord row = run_simulated(plan_of(config));
   EXPECT_EQ(row.parameter_hashes, real.parameter_hashes);
   EXPECT_EQ(row.loss, real.loss);
   ASSERT_EQ(row.evaluations.size(), real.evaluations.size());
@@ -102,11 +94,11 @@ TEST(SimulatedAlgorithms, AutoIsNativeBetweenTheCoresOfACpu) {
 
 TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
   auto config = simulated(tiny("gpt"), small_cluster(4));
-  const RunRecord without = run_simulated(plan_training(config, scheme(), world()));
+  const RunRecord without = run_simulated(plan_of(config));
   EXPECT_TRUE(without.loss.empty());
   EXPECT_TRUE(without.parameter_hashes.empty());
   config.sim.numerics = true;
-  const RunRecord with = run_simulated(plan_training(config, scheme(), world()));
+  const RunRecord with = run_simulated(plan_of(config));
   // The simulated clock of a process goes on from one world to the next, so the last bits of the
   // times differ.
   EXPECT_NEAR(without.step_ms.median, with.step_ms.median, 1e-9 * with.step_ms.median);
@@ -117,9 +109,8 @@ TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
 
 TEST_P(SimulatedScheme, SendsAndHoldsWhatTheRealOneDoes) {
   const auto config = tiny("gpt");
-  const RunRecord real = run(plan_training(config, scheme(), world()));
-  const RunRecord row =
-      run_simulated(plan_training(simulated(config, small_cluster(4)), scheme(), world()));
+  const RunRecord real = run(plan_of(config));
+  const RunRecord row = run_simulated(plan_of(simulated(config, small_cluster(4))));
   ASSERT_EQ(row.ranks.size(), real.ranks.size());
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {
     EXPECT_NEAR(row.ranks[r].bytes_sent_per_step, real.ranks[r].bytes_sent_per_step,
@@ -132,12 +123,14 @@ TEST_P(SimulatedScheme, SendsAndHoldsWhatTheRealOneDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, SimulatedScheme,
-                         ::testing::Combine(::testing::ValuesIn(scheme_names()),
+                         ::testing::Combine(::testing::ValuesIn(schemes()),
                                             ::testing::Values(1, 2, 3, 4)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_world_" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+                         testing::name_of_case);
+INSTANTIATE_TEST_SUITE_P(Single, SimulatedScheme,
+                         ::testing::Combine(::testing::Values(testing::TriedScheme{
+                                                &find_scheme("single")}),
+                                            ::testing::Values(1)),
+                         testing::name_of_case);
 
 TEST(SimulatedGroups, ShardAsThoseOfTheCpu) {
   auto config = tiny("gpt");

@@ -166,7 +166,7 @@ TEST(SumGroupOptions, ThatMeanNothingAreRefused) {
   };
   EXPECT_THAT(refusal({.sum_group = 3}),
               HasSubstr("scheme.ps.sum_group = 3 does not divide world 4; choose a divisor"));
-  EXPECT_THAT(refusal({.sum_group = 0}), HasSubstr("scheme.ps.sum_group = 0 is too small"));
+  EXPECT_THAT(refusal({.sum_group = 0}), HasSubstr("scheme.ps.sum_group = 0 must be more than 0"));
   constexpr const char* bsp_alone =
       "scheme.ps.sum_group = 2 goes with consistency 'bsp' without backup workers alone";
   for (const auto consistency : {ps::Consistency::ssp, ps::Consistency::asp})

@@ -17,8 +17,8 @@ using testing::tiny;
 class SchemeSums : public testing::SchemeAtWorld {
  protected:
   void expect_the_bits_of_the_definition(const ExperimentConfig& config) const {
-    const RunRecord row = run(plan_training(config, scheme(), world()));
-    const RunRecord reference = definition_of(config, scheme(), world());
+    const RunRecord row = run(plan_of(config));
+    const RunRecord reference = definition(config);
     EXPECT_EQ(row.parameter_hashes, reference.parameter_hashes);
     EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-12);
   }
@@ -30,9 +30,9 @@ TEST_P(SchemeSums, ClippedGradientsEndWithTheBitsOfTheDefinition) {
   auto config = tiny("gpt");
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 0.1;
-  const auto free = definition_of(config, scheme(), world()).parameter_hashes;
+  const auto free = definition(config).parameter_hashes;
   config.optimizer.clip_norm = 0.5;
-  EXPECT_NE(definition_of(config, scheme(), world()).parameter_hashes, free) << "it clips";
+  EXPECT_NE(definition(config).parameter_hashes, free) << "it clips";
   expect_the_bits_of_the_definition(config);
   config.scheme_options["ps"] = ps::PsOptions{.servers = 3};
   config.train.accumulation = 2;
@@ -76,7 +76,7 @@ TEST_P(ExactSchemeSums, AnOverflowSkipsTheStepOnAllRanks) {
   config.train.steps = 12;
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 3;
-  const RunPlan plan = plan_training(config, scheme(), world());
+  const RunPlan plan = plan_of(config);
   const auto records = run_ranks_as_threads(plan);
   EXPECT_GT(records[0].skipped_steps, 0);
   EXPECT_LT(records[0].skipped_steps, config.train.steps);
@@ -92,9 +92,9 @@ TEST_P(ExactSchemeSums, ReducingAtEveryMicroBatchAgreesToRounding) {
   config.train.accumulation = 3;
   config.train.global_batch = 36;
   config.train.reduce = Reduce::every;
-  const RunRecord every = run(plan_training(config, scheme(), world()));
+  const RunRecord every = run(plan_of(config));
   config.train.reduce = Reduce::last;
-  const RunRecord last = run(plan_training(config, scheme(), world()));
+  const RunRecord last = run(plan_of(config));
   const RunRecord reference = reference_of(config, world());
   EXPECT_EQ(last.parameter_hashes, reference.parameter_hashes);
   EXPECT_EQ(every.parameter_hashes == last.parameter_hashes, world() == 1);
@@ -103,7 +103,7 @@ TEST_P(ExactSchemeSums, ReducingAtEveryMicroBatchAgreesToRounding) {
   const RunRecord fsdp = run(plan_training(config, "fsdp", world()));
   EXPECT_EQ(every.parameter_hashes, fsdp.parameter_hashes) << "one tree for all schemes";
   config.train.accumulation = 1;
-  const RunRecord whole = run(plan_training(config, scheme(), world()));
+  const RunRecord whole = run(plan_of(config));
   EXPECT_LT(largest_difference(every.loss, whole.loss), 1e-5);
 }
 

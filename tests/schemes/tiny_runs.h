@@ -1,11 +1,13 @@
 // Small runs of any scheme, with ranks as threads.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "experiments/runner/plan/references.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank.h"
+#include "tests/support/name_in_tests.h"
 #include "tests/support/some_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -28,37 +31,83 @@ inline const std::string& text_path() {
   return path;
 }
 
-/// The names of all schemes with several workers; `promised` leaves out those that promise
-/// something else. The names for degrees of fsdp are left out: degrees_test.cc is about these. So
-/// are schemes of other programs, which are no threads.
-inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
+/// The schemes with several workers. The names for degrees of fsdp are left out: degrees_test.cc is
+/// about these. So are schemes of other programs, which are no threads.
+inline std::vector<const SchemeInfo*> own_schemes() {
+  std::vector<const SchemeInfo*> out;
+  for (const SchemeInfo& info : runner::scheme_rows())
+    if (!info.program && info.max_world != 1 && !info.name.starts_with("zero"))
+      out.push_back(&info);
+  return out;
+}
+inline std::vector<std::string> scheme_names() {
   std::vector<std::string> names;
-  for (const SchemeInfo& row : runner::scheme_rows())
-    if (!row.program && row.max_world != 1 &&
-        default_promise(row) == promised.value_or(default_promise(row)) &&
-        !row.name.starts_with("zero"))
-      names.emplace_back(row.name);
+  for (const SchemeInfo* info : own_schemes()) names.emplace_back(info->name);
   return names;
 }
 
+/// A scheme with its default options, or with others that it is tested with.
+struct TriedScheme {
+  const SchemeInfo* info;
+  const TriedOptions* tried = nullptr;  // of `info`; null: the defaults
+
+  const Options& options() const { return tried ? tried->options : info->defaults; }
+  Promise promise() const { return info->promise(options()); }
+  std::string name() const {
+    return name_in_tests(tried ? fmt::format("{}_{}", info->name, tried->name) : info->name);
+  }
+  friend std::ostream& operator<<(std::ostream& out, const TriedScheme& one) {
+    return out << one.name();
+  }
+};
+
+/// The schemes with all options that they are tested with; `promised` leaves out those that promise
+/// something else.
+inline std::vector<TriedScheme> tried_schemes(std::optional<Promise> promised = {}) {
+  std::vector<TriedScheme> out;
+  const auto add = [&](const TriedScheme& one) {
+    if (one.promise() == promised.value_or(one.promise())) out.push_back(one);
+  };
+  for (const SchemeInfo* info : own_schemes()) {
+    add({info});
+    for (const TriedOptions& tried : info->tried) add({info, &tried});
+  }
+  return out;
+}
+
 /// A test of one scheme at one world.
-class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<TriedScheme, int>> {
  protected:
-  std::string scheme() const { return std::get<0>(GetParam()); }
+  const TriedScheme& tried() const { return std::get<0>(GetParam()); }
+  std::string scheme() const { return std::string(tried().info->name); }
   int world() const { return std::get<1>(GetParam()); }
-  bool exact() const { return default_promise(runner::find_scheme(scheme())) == Promise::same_run; }
+  bool exact() const { return tried().promise() == Promise::same_run; }
+  /// The number of replicas that have parameters of their own.
+  std::size_t replicas() const {
+    return tried().info->own_replicas ? static_cast<std::size_t>(world()) : 1;
+  }
+  /// The run of the configuration, and the row of its definition, with the options of this test
+  /// unless the configuration has some for the scheme.
+  RunPlan plan_of(const runner::ExperimentConfig& config) const;
+  RunRecord definition(const runner::ExperimentConfig& config) const;
+
+ private:
+  runner::ExperimentConfig with_options(runner::ExperimentConfig config) const {
+    config.scheme_options.try_emplace(scheme(), tried().options());
+    return config;
+  }
 };
 
 inline auto every_scheme_at(std::initializer_list<int> worlds) {
-  return ::testing::Combine(::testing::ValuesIn(scheme_names()), ::testing::ValuesIn(worlds));
+  return ::testing::Combine(::testing::ValuesIn(tried_schemes()), ::testing::ValuesIn(worlds));
 }
 /// The schemes that promise the training run of `single`.
 inline auto every_exact_scheme_at(std::initializer_list<int> worlds) {
-  return ::testing::Combine(::testing::ValuesIn(scheme_names(Promise::same_run)),
+  return ::testing::Combine(::testing::ValuesIn(tried_schemes(Promise::same_run)),
                             ::testing::ValuesIn(worlds));
 }
 inline std::string name_of_case(const ::testing::TestParamInfo<SchemeAtWorld::ParamType>& info) {
-  return std::get<0>(info.param) + "_world_" + std::to_string(std::get<1>(info.param));
+  return fmt::format("{}_world_{}", std::get<0>(info.param).name(), std::get<1>(info.param));
 }
 
 inline runner::ExperimentConfig tiny(const std::string& model) {
@@ -105,6 +154,13 @@ inline RunRecord definition_of(const runner::ExperimentConfig& config, const std
   const RunPlan plan = runner::plan_training(config, scheme, world);
   return has_own_definition(plan) ? run(runner::plan_definition(plan))
                                   : reference_of(config, world);
+}
+
+inline RunPlan SchemeAtWorld::plan_of(const runner::ExperimentConfig& config) const {
+  return runner::plan_training(with_options(config), scheme(), world());
+}
+inline RunRecord SchemeAtWorld::definition(const runner::ExperimentConfig& config) const {
+  return definition_of(with_options(config), scheme(), world());
 }
 
 /// The largest relative difference of two curves.

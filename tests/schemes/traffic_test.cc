@@ -104,7 +104,7 @@ TEST_P(SchemeTraffic, IsNotMuchMoreThanTheMinimum) {
     config.train.steps = 48;
     config.train.warmup = 16;
   }
-  const RunRecord row = testing::run(plan_training(config, scheme(), world()));
+  const RunRecord row = testing::run(plan_of(config));
   EXPECT_THAT(testing::missing_traffic(row), ::testing::IsEmpty());
   // A chunk lies on one server, so the busier of two servers may have a chunk more.
   EXPECT_LE(testing::busiest(row), 1.35 * row.bytes_minimum_per_step);
