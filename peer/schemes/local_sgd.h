@@ -1,8 +1,6 @@
 // Local SGD: every worker trains a replica, and the replicas are averaged every few steps.
 #pragma once
 
-#include <memory>
-
 #include "core/base/fields.h"
 #include "core/scheme/scheme_info.h"
 
@@ -26,17 +24,6 @@ Fields fields_of(LocalSgdOptions& options);
 /// With `distance` the scheme reports the figure "consensus distance"
 /// (peer/schemes/consensus_distance.h) over all averagings: of the replicas as they were before
 /// they took the mean.
-std::unique_ptr<SyncScheme> make_local_sgd(const RankContext& context,
-                                           const LocalSgdOptions& options);
-
-/// The definition: the same algorithm in plain loops, with the replicas of all workers of a run at
-/// world RunPlan::defines on one rank.
-std::unique_ptr<SyncScheme> define_local_sgd(const RankContext& context,
-                                             const LocalSgdOptions& options);
-
-double local_sgd_minimum_bytes(const StepShape& shape, const LocalSgdOptions& options);
-
-/// The scheme's info, for the registry.
 SchemeInfo local_sgd_info();
 
 }  // namespace ringside::peer

@@ -106,8 +106,10 @@ TEST_P(SchemeTraffic, IsNotMuchMoreThanTheMinimum) {
   }
   const RunRecord row = testing::run(plan_of(config));
   EXPECT_THAT(testing::missing_traffic(row), ::testing::IsEmpty());
-  // A chunk lies on one server, so the busier of two servers may have a chunk more.
-  EXPECT_LE(testing::busiest(row), 1.35 * row.bytes_minimum_per_step);
+  // A chunk lies on one server, so the busier of two servers may have a chunk more. Replicas may
+  // exchange everything once more after the last step.
+  const double at_the_end = tried().info->own_replicas ? 2 * parameter_bytes(row) / 32 : 0;
+  EXPECT_LE(testing::busiest(row), 1.35 * row.bytes_minimum_per_step + at_the_end);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeTraffic, testing::every_scheme_at({1, 2, 3, 4}),

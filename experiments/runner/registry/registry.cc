@@ -8,6 +8,8 @@
 #include "core/scheme/single.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/ddp.h"
+#include "peer/schemes/diloco.h"
+#include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
@@ -46,6 +48,8 @@ const std::vector<SchemeInfo>& scheme_rows() {
                       peer::Shard::shard_grad_op),
       peer::zero_info("zero3", "the same as fsdp with its default degree", peer::Shard::full_shard),
       peer::local_sgd_info(),
+      peer::diloco_info(),
+      peer::dpsgd_info(),
       independent_info(),
   });
   return rows;

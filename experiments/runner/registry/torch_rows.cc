@@ -191,21 +191,22 @@ SchemeInfo torch_dp_row() {
 
 SchemeInfo torch_local_sgd_row() {
   using Own = TorchLocalSgdOptions;
-  const auto ours = [](const Options& options) {
+  const auto ours = [](const Options& options) -> Options {
     return peer::LocalSgdOptions{.sync_every = options.as<Own>().sync_every};
   };
+  const SchemeInfo same = peer::local_sgd_info();
   auto r = torch_row<Own>("torch-local-sgd", "PyTorch's post-local SGD: see averaging");
-  r.promise = [](const Options&) { return Promise::own_algorithm; };
-  r.own_replicas = true;
+  r.promise = same.promise;
+  r.own_replicas = same.own_replicas;
   r.check = [](const Options&, const RunPlan& plan) {
     check_torch("torch-local-sgd", plan);
     check_reduced_once("torch-local-sgd", plan);
   };
-  r.define = [ours](const RankContext& context, const Options& options) {
-    return peer::define_local_sgd(context, ours(options));
+  r.define = [=](const RankContext& context, const Options& options) {
+    return same.define(context, ours(options));
   };
-  r.minimum_bytes = [ours](const Options& options, const StepShape& shape) {
-    return peer::local_sgd_minimum_bytes(shape, ours(options));
+  r.minimum_bytes = [=](const Options& options, const StepShape& shape) {
+    return same.minimum_bytes(ours(options), shape);
   };
   return r;
 }
