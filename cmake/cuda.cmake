@@ -53,7 +53,7 @@ if(RINGSIDE_HAS_CUDNN)
                               COMPILE_DEFINITIONS CUDNN_FRONTEND_SKIP_JSON_LIB)
 endif()
 # Flat operations: as on the CPU, the bits of an element must not depend on where it stands.
-foreach(file flat optimizer dropout lamb)
+foreach(file flat optimizer dropout lamb quantise)
   set_source_files_properties(core/device/cuda/kernels/${file}.cu PROPERTIES COMPILE_OPTIONS
                               -fmad=false)
 endforeach()

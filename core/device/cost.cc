@@ -300,4 +300,53 @@ OpCost cost(const CrossEntropy& op) {
           bytes(op.logits, op.targets, op.losses, op.hits, op.dlogits), op.logits.dtype()};
 }
 
+OpCost cost(const SelectTopK& op) {
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.indices, op.values),
+          op.in.dtype()};
+}
+
+OpCost cost(const DrawIndices& op) {
+  return {OpClass::elementwise, count(op.indices), bytes(op.indices), DType::f32};
+}
+
+OpCost cost(const TakeElements& op) {
+  return {OpClass::elementwise, 0, bytes(op.indices, op.out, op.out), op.out.dtype()};
+}
+
+OpCost cost(const AddElements& op) {
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.indices, op.in, op.in, op.in),
+          op.in.dtype()};
+}
+
+OpCost cost(const PackSigns& op) {
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.signs, op.magnitude),
+          op.in.dtype()};
+}
+
+OpCost cost(const AddSigns& op) {
+  return {OpClass::elementwise, count(op.out), bytes(op.signs, op.magnitude, op.out, op.out),
+          op.out.dtype()};
+}
+
+OpCost cost(const Quantise& op) {
+  return {OpClass::elementwise, 4 * count(op.in), bytes(op.in, op.codes, op.norms), op.in.dtype()};
+}
+
+OpCost cost(const AddQuantised& op) {
+  return {OpClass::elementwise, 2 * count(op.out), bytes(op.codes, op.norms, op.out, op.out),
+          op.out.dtype()};
+}
+
+OpCost cost(const MatrixProduct& op) {
+  const auto inner = static_cast<double>(op.a.shape()[op.transpose_a ? 0 : 1]);
+  return {OpClass::linear, 2 * inner * count(op.out), bytes(op.a, op.b, op.out), op.out.dtype()};
+}
+
+/// Each column is projected on those before it twice, and divided by its norm.
+OpCost cost(const Orthonormalise& op) {
+  const auto columns = static_cast<double>(op.matrix.shape()[1]);
+  return {OpClass::elementwise, 4 * count(op.matrix) * columns,
+          bytes(op.matrix, op.matrix) * columns, op.matrix.dtype()};
+}
+
 }  // namespace ringside

@@ -102,5 +102,15 @@ OpCost cost(const AverageWindowsBackward&);
 OpCost cost(const AveragePoolForward&);
 OpCost cost(const AveragePoolBackward&);
 OpCost cost(const CrossEntropy&);
+OpCost cost(const SelectTopK&);
+OpCost cost(const DrawIndices&);
+OpCost cost(const TakeElements&);
+OpCost cost(const AddElements&);
+OpCost cost(const PackSigns&);
+OpCost cost(const AddSigns&);
+OpCost cost(const Quantise&);
+OpCost cost(const AddQuantised&);
+OpCost cost(const MatrixProduct&);
+OpCost cost(const Orthonormalise&);
 
 }  // namespace ringside

@@ -54,7 +54,17 @@ namespace ringside {
   KERNEL(AverageWindowsBackward, average_windows_backward)  \
   KERNEL(AveragePoolForward, average_pool_forward)          \
   KERNEL(AveragePoolBackward, average_pool_backward)        \
-  KERNEL(CrossEntropy, cross_entropy)
+  KERNEL(CrossEntropy, cross_entropy)                       \
+  KERNEL(SelectTopK, select_top_k)                          \
+  KERNEL(DrawIndices, draw_indices)                         \
+  KERNEL(TakeElements, take_elements)                       \
+  KERNEL(AddElements, add_elements)                         \
+  KERNEL(PackSigns, pack_signs)                             \
+  KERNEL(AddSigns, add_signs)                               \
+  KERNEL(Quantise, quantise)                                \
+  KERNEL(AddQuantised, add_quantised)                       \
+  PRODUCT(MatrixProduct, matrix_product)                    \
+  KERNEL(Orthonormalise, orthonormalise)
 
 /// Enqueues one operation on the device that the kernel belongs to.
 template <class Op>

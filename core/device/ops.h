@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/device/ops/attention.h"
+#include "core/device/ops/codes.h"
 #include "core/device/ops/flat.h"
 #include "core/device/ops/images.h"
 #include "core/device/ops/layers.h"

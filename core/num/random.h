@@ -14,7 +14,8 @@ enum class Stream : std::uint32_t {
   augmentation = 4,
   masking = 5,
   jitter = 6,
-  lengths = 7
+  lengths = 7,
+  codes = 8
 };
 
 /// Philox4x32-10 (Salmon et al., SC'11): 128 random bits from a counter and a key.
@@ -25,6 +26,11 @@ std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
 /// of the streams, so dropout is independent of them.
 constexpr std::array<std::uint32_t, 2> dropout_key(std::uint64_t seed) {
   return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ 0x64726f70u};
+}
+
+/// The key under which codes of gradients draw with `seed` (core/device/ops/codes.h).
+constexpr std::array<std::uint32_t, 2> code_key(std::uint64_t seed) {
+  return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ 0x636f6465u};
 }
 
 /// Returns 64 random bits: Philox with the seed as its key and (position, stream, 0) as its

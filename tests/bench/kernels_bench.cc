@@ -206,6 +206,34 @@ void add_others(Bench& b) {
            [op = b.cross_entropy(8192), &k] { k.cross_entropy(op); });
 }
 
+/// Codes of gradients. The least bytes of an operation count, of which top-k reads its input once.
+void add_codes(Bench& b) {
+  const Kernels& k = b.kernels();
+  const std::int64_t large = 1 << 24, block = 256, selected = large / 100;
+  const auto made = [&](std::int64_t count, DType dtype) {
+    return b.device().tensor({count}, MemoryKind::communication, dtype);
+  };
+  const Tensor in = b.statistic({large}), out = b.statistic({large});
+  const Tensor indices = made(selected, DType::i32), values = made(selected, DType::f32);
+  k.select_top_k({.in = in, .indices = indices, .values = values});
+  b.memory("select_top_k/16M_1_percent", large + 2 * selected,
+           [=, &k] { k.select_top_k({.in = in, .indices = indices, .values = values}); });
+  b.memory("add_elements/160K_of_16M", 4 * selected, [=, &k] {
+    k.add_elements({.in = values, .indices = indices, .out = out, .scale = -1});
+  });
+  const Tensor signs = made(large / 8, DType::u8), magnitude = made(1, DType::f32);
+  b.memory("pack_signs/16M", large + large / 32,
+           [=, &k] { k.pack_signs({.in = in, .signs = signs, .magnitude = magnitude}); });
+  b.memory("add_signs/16M", 2 * large + large / 32,
+           [=, &k] { k.add_signs({.signs = signs, .magnitude = magnitude, .out = out}); });
+  const Tensor codes = made(large, DType::u8), norms = made(large / block, DType::f32);
+  b.memory("quantise/16M", large + large / 4 + large / block,
+           [=, &k] { k.quantise({.in = in, .codes = codes, .norms = norms, .block = block}); });
+  b.memory("add_quantised/16M", 2 * large + large / 4 + large / block, [=, &k] {
+    k.add_quantised({.codes = codes, .norms = norms, .out = out, .block = block});
+  });
+}
+
 /// Adds a benchmark of all kernels of one training step. It also measures the products of the step
 /// alone, whose share of the step's time it reports.
 void add_step(Bench& b) {
@@ -285,6 +313,7 @@ int main(int argc, char** argv) {
   bench.measure_machine();
   bench::add_products(bench, "");
   bench::add_others(bench);
+  bench::add_codes(bench);
   bench::add_images(bench);
   bench.set_dtype(DType::bf16);
   bench::add_products(bench, "/bf16");

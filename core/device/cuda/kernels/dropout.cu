@@ -3,28 +3,13 @@
 // not depend on that place either.
 #include <cmath>
 
-#include "core/num/random.h"
 #include "core/device/cuda/kernels/elementwise.cuh"
 #include "core/device/cuda/kernels/kernels.h"
+#include "core/device/cuda/kernels/random_words.cuh"
+#include "core/num/random.h"
 
 namespace ringside::cuda {
 namespace {
-
-/// Philox4x32-10 (Salmon et al., SC'11), with the same bits as ringside::philox().
-__device__ __forceinline__ uint4 philox4x32(uint4 counter, uint2 key) {
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t first = std::uint64_t{0xd2511f53u} * counter.x;
-    const std::uint64_t second = std::uint64_t{0xcd9e8d57u} * counter.z;
-    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter.y ^ key.x,
-               static_cast<std::uint32_t>(second),
-               static_cast<std::uint32_t>(first >> 32) ^ counter.w ^ key.y,
-               static_cast<std::uint32_t>(first)};
-    key.x += 0x9e3779b9u;
-    key.y += 0xbb67ae85u;
-  }
-  return counter;
-}
 
 template <class T>
 struct Dropping {
@@ -56,10 +41,7 @@ struct Dropping {
       const std::uint64_t element = begin + e;
       const int place = static_cast<int>(element % 4);
       if (e > 0 && place == 0) drawn = words(element);
-      const std::uint32_t word = place == 0   ? drawn.x
-                                 : place == 1 ? drawn.y
-                                 : place == 2 ? drawn.z
-                                              : drawn.w;
+      const std::uint32_t word = word_of(drawn, place);
       values.at[e] = word < threshold ? 0.0f : values.at[e] * scale;
     }
     store_floats<n>(out + i, values);

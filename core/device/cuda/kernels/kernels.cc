@@ -63,6 +63,7 @@ Kernels make_kernels(const Context& context) {
 #undef RINGSIDE_BOUND_BELOW
   out.linear_forward = bound(context, matmul, linear_forward);
   out.linear_backward = bound(context, matmul, linear_backward);
+  out.matrix_product = bound(context, matmul, matrix_product);
   out.attention_forward =
       attention(context, matmul, fused, &FusedAttention::forward, attention_forward);
   out.attention_backward =

@@ -20,6 +20,7 @@ RINGSIDE_KERNELS(RINGSIDE_DECLARE, RINGSIDE_DECLARED_BELOW)
 
 void linear_forward(const Context&, Matmul&, const LinearForward&);
 void linear_backward(const Context&, Matmul&, const LinearBackward&);
+void matrix_product(const Context&, Matmul&, const MatrixProduct&);
 
 /// Attention by matrix products and a softmax, for any dtype and shape. Computes as many heads at a
 /// time as fit into `most_bytes` of scratch memory, but at least one. Backward also keeps the parts

@@ -101,4 +101,21 @@ void linear_backward(const Context& context, Matmul& matmul, const LinearBackwar
   matmul.run(dweight);
 }
 
+void matrix_product(const Context&, Matmul& matmul, const MatrixProduct& op) {
+  const std::int64_t m = op.out.shape()[0], n = op.out.shape()[1];
+  matmul.run({.in = op.a.dtype(),
+              .out = op.out.dtype(),
+              .transpose_a = op.transpose_a,
+              .transpose_b = op.transpose_b,
+              .m = m,
+              .n = n,
+              .k = op.a.shape()[op.transpose_a ? 0 : 1],
+              .a = raw(op.a),
+              .lda = op.a.shape()[1],
+              .b = raw(op.b),
+              .ldb = op.b.shape()[1],
+              .c = raw(op.out),
+              .ldc = n});
+}
+
 }  // namespace ringside::cuda

@@ -1,0 +1,75 @@
+// Signs of the operations of codes (core/device/ops/codes.h).
+#include <cmath>
+
+#include "core/device/cuda/kernels/kernels.h"
+#include "core/device/cuda/kernels/reduce.cuh"
+#include "core/device/cuda/runtime/launch.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t most_blocks = 1024;
+
+/// Every thread packs the signs of 8 elements at a time. Each block adds up the absolute values of
+/// every gridDim-th stretch of 8 * threads elements, always in the same order.
+__global__ __launch_bounds__(threads) void pack(const float* in, std::int64_t count,
+                                                std::uint8_t* signs, double* parts) {
+  double sum = 0;
+  const std::int64_t bytes = (count + 7) / 8, step = std::int64_t{gridDim.x} * threads;
+  for (std::int64_t b = std::int64_t{blockIdx.x} * threads + threadIdx.x; b < bytes; b += step) {
+    unsigned byte = 0;
+#pragma unroll
+    for (int bit = 0; bit < 8; ++bit) {
+      const std::int64_t i = b * 8 + bit;
+      const float value = i < count ? in[i] : 0;
+      byte |= i < count && value >= 0 ? 1u << bit : 0;
+      sum += fabsf(value);
+    }
+    signs[b] = static_cast<std::uint8_t>(byte);
+  }
+  if (!parts) return;
+  sum = block_sum(sum, 0);
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
+__global__ __launch_bounds__(threads) void mean_of_parts(const double* parts, int blocks,
+                                                         std::int64_t count, float* mean) {
+  double sum = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += threads) sum += parts[i];
+  sum = block_sum(sum, 0);
+  if (threadIdx.x == 0) *mean = static_cast<float>(sum / static_cast<double>(count));
+}
+
+__global__ __launch_bounds__(threads) void add_bits(const std::uint8_t* signs,
+                                                    const float* magnitude, float scale, float* out,
+                                                    std::int64_t count) {
+  const float value = magnitude ? scale * *magnitude : scale;
+  const std::int64_t step = std::int64_t{gridDim.x} * threads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step)
+    out[i] += signs[i / 8] >> i % 8 & 1 ? value : -value;
+}
+
+}  // namespace
+
+void pack_signs(const Context& context, const PackSigns& op) {
+  const std::int64_t count = op.in.count();
+  const unsigned blocks = blocks_for((count + 7) / 8, threads, most_blocks);
+  const auto scratch = context.device.allocate(most_blocks * sizeof(double), MemoryKind::workspace);
+  auto* parts = op.magnitude ? reinterpret_cast<double*>(scratch->data()) : nullptr;
+  launch(context, "pack_signs", pack, blocks, threads, op.in.data<float>(), count,
+         op.signs.data<std::uint8_t>(), parts);
+  if (op.magnitude)
+    launch(context, "pack_signs", mean_of_parts, 1, threads, parts, static_cast<int>(blocks), count,
+           op.magnitude.data<float>());
+}
+
+void add_signs(const Context& context, const AddSigns& op) {
+  const std::int64_t count = op.out.count();
+  launch(context, "add_signs", add_bits,
+         blocks_for(count, threads, std::int64_t{32} * context.multiprocessors), threads,
+         op.signs.data<std::uint8_t>(), op.magnitude ? op.magnitude.data<float>() : nullptr,
+         op.scale, op.out.data<float>(), count);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,82 @@
+// Operations of codes: gradients in fewer bytes (core/compress). Operands are flat and fp32 unless
+// said; every operation is about one tensor of a model. Results depend on the operands alone, not
+// on the number of threads. See core/device/ops.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor/tensor.h"
+
+namespace ringside {
+
+/// Selects the k elements with the largest absolute values, where k is the number of `indices`
+/// (int32, ascending); `values` are the elements. Of equal absolute values those with the lowest
+/// indices are selected. A NaN counts as larger than every number.
+struct SelectTopK {
+  Tensor in{};
+  Tensor indices{}, values{};
+};
+/// Draws one index from each of k stretches of equal size, to one element, that together are [0,
+/// `below`): word j % 4 of philox({lower half of j / 4, upper half of j / 4, `number`, `step`},
+/// code_key(`seed`)), multiplied by the size of stretch j and divided by 2^32, is added to the
+/// beginning of the stretch. So the indices differ and ascend. k is the number of `indices`
+/// (int32).
+struct DrawIndices {
+  Tensor indices{};
+  std::int64_t below = 0;
+  std::uint64_t seed = 0;
+  std::uint32_t number = 0, step = 0;
+};
+/// out[j] = in[indices[j]]
+struct TakeElements {
+  Tensor in{}, indices{}, out{};
+};
+/// out[indices[j]] += scale * in[j]. The indices differ.
+struct AddElements {
+  Tensor in{}, indices{}, out{};
+  float scale = 1;
+};
+/// Bit i % 8 of byte i / 8 of `signs` (uint8, one byte for 8 elements) says whether in[i] >= 0; the
+/// last bits of the last byte are 0. `magnitude` [1] is the mean of the absolute values, optional.
+struct PackSigns {
+  Tensor in{};
+  Tensor signs{}, magnitude{};
+};
+/// out[i] += m where the sign of element i says in[i] >= 0, and -= m elsewhere, where m is scale *
+/// `magnitude`, or `scale` alone if that is empty.
+struct AddSigns {
+  Tensor signs{}, magnitude{}, out{};
+  float scale = 1;
+};
+/// Rounds blocks of `block` elements (the last may be smaller) to integers from -127 to 127, int8
+/// in two's complement, stored as uint8: QSGD (Alistarh et al., NeurIPS 2017, section 3.1) with the
+/// block's largest absolute value for its norm, which goes into `norms`. With level l = |x| * (127
+/// / norm), the code of x is the integer part of l + u with the sign of x, where u is (h + 1/2) /
+/// 2^16. h is the half of word (e % 8) / 2 of philox({lower half of e / 8, upper half of e / 8,
+/// `number`, `step`}, code_key(`seed`)) for element e: the lower half if e is even. So the mean of
+/// a code over all draws is l, up to 2^-17.
+struct Quantise {
+  Tensor in{};
+  Tensor codes{}, norms{};
+  std::int64_t block = 1;
+  std::uint64_t seed = 0;
+  std::uint32_t number = 0, step = 0;
+};
+/// out[i] += scale * norm / 127 * code, with scale * norm / 127 rounded first.
+struct AddQuantised {
+  Tensor codes{}, norms{}, out{};
+  std::int64_t block = 1;
+  float scale = 1;
+};
+/// out [m, n] = op(a) * op(b), where op transposes the matrix if the flag says so.
+struct MatrixProduct {
+  Tensor a{}, b{}, out{};
+  bool transpose_a = false, transpose_b = false;
+};
+/// Makes the columns of `matrix` [n, r] orthonormal, from the first to the last (Gram-Schmidt, each
+/// column twice). A column that depends on those before it, to about 1e-6 of its norm, becomes 0.
+struct Orthonormalise {
+  Tensor matrix{};
+};
+
+}  // namespace ringside
