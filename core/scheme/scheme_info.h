@@ -23,6 +23,7 @@ struct StepShape {
   std::int64_t parameter_bytes = 0;
   std::int64_t gradient_bytes = 0;  // as gradients are reduced over ranks
   std::int64_t lent_bytes = 0;      // parameters that a second unit reads as well (Unit::lender)
+  std::vector<Shape> tensors{};     // of the model's parameters
   /// Samples of a step: of worker 0, of another worker at most, and of all workers together.
   std::int64_t first_samples = 0, other_samples = 0, samples = 0;
   std::int64_t input_bytes = 0, logit_bytes = 0;  // of one sample

@@ -61,10 +61,13 @@ class OneAfterTheOther : public SyncScheme {
   /// How many workers' work this rank does.
   virtual std::int64_t workers() const { return replicas_; }
   /// Gets the gradients of one unit, whose first parameter is `begin`, summed over the
-  /// micro-batches of a replica. Not called if there is one replica whose gradients keep their
-  /// dtype.
+  /// micro-batches of a replica.
   virtual void take_gradients(std::int64_t replica, std::int64_t begin,
                               const Tensor& gradients) = 0;
+  /// Whether take_gradients() is called; otherwise total() is the gradient of the one replica.
+  virtual bool takes_gradients() const {
+    return replicas_ > 1 || converts_gradients(context().plan.train);
+  }
 
   Tensor new_gradients(DType dtype) const {
     return context().device.tensor(replica_->gradients().shape(), MemoryKind::gradient, dtype);
@@ -101,7 +104,6 @@ class OneAfterTheOther : public SyncScheme {
                      of_ranks_.range(r * count, count));
     model_->units[unit]->bind(replica_->parameters(unit), {});
   }
-  bool takes_gradients() const { return replicas_ > 1 || converts_gradients(context().plan.train); }
   Pass within_replica(Pass pass) const {
     pass.micro_batches /= replicas_;
     pass.micro_batch %= pass.micro_batches;
@@ -148,29 +150,34 @@ class Single final : public OneAfterTheOther {
 };
 
 /// A replica is a worker, or one micro-batch of a worker.
-class InOrder final : public OneAfterTheOther {
+class SumOfAll final : public OneAfterTheOther {
  public:
-  InOrder(const RankContext& context, SumsOfModel sums)
+  SumOfAll(const RankContext& context, std::function<SumOfWorkers(const Model&)> make)
       : OneAfterTheOther(context, context.plan.sums.each_micro_batch
                                       ? context.plan.train.accumulation
                                       : context.plan.defines),
-        sums_of_model_(std::move(sums)) {}
+        make_(std::move(make)) {}
 
   void attach(Model& model) override {
     OneAfterTheOther::attach(model);
     for (std::int64_t r = 0; r < replicas(); ++r) gradients_.push_back(new_gradients(reduced()));
-    sums_ = sums_of_model_(model);
+    sum_ = make_(model);
   }
 
   bool step(const StepInfo& info) override {
     const std::int64_t each = replicas() / workers();
-    for (std::int64_t m = 0; m < each; ++m)
-      for (const Sum& sum : sums_) add_up(sum, m, each);
+    for (std::int64_t m = 0; m < each; ++m) {
+      std::vector<Tensor> of_workers;
+      for (std::int64_t w = 0; w < workers(); ++w)
+        of_workers.push_back(gradients_[static_cast<std::size_t>(w * each + m)]);
+      sum_(of_workers, total(), m == 0);
+    }
     return OneAfterTheOther::step(info);
   }
 
  private:
   std::int64_t workers() const override { return context().plan.defines; }
+  bool takes_gradients() const override { return true; }
 
   void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {
     kernels().cast(
@@ -178,28 +185,29 @@ class InOrder final : public OneAfterTheOther {
          .out = gradients_[static_cast<std::size_t>(replica)].range(begin, gradients.count())});
   }
 
-  /// Adds up micro-batch `m` of the `each` micro-batches that every worker has.
-  void add_up(const Sum& sum, std::int64_t m, std::int64_t each) const {
-    const auto of_worker = [&](int worker) {
-      return gradients_[static_cast<std::size_t>(worker * each + m)].range(sum.begin, sum.count);
-    };
-    if (sum.count == 0) return;
-    int result = 0;
-    for (const Addition& one : sum.additions) {
-      kernels().add({.in = of_worker(one.from), .out = of_worker(one.into)});
-      result = one.into;
-    }
-    const Tensor out = total().range(sum.begin, sum.count);
-    if (m == 0)
-      kernels().cast({.in = of_worker(result), .out = out});
-    else
-      add_converted(context().device, of_worker(result), out);
-  }
-
-  SumsOfModel sums_of_model_;
-  std::vector<Sum> sums_;
+  std::function<SumOfWorkers(const Model&)> make_;
+  SumOfWorkers sum_;
   std::vector<Tensor> gradients_;  // of every replica
 };
+
+/// Makes one of the sums of a model, and writes or adds it to its part of `total`.
+void add_up(Device& device, const Sum& sum, std::span<const Tensor> gradients, const Tensor& total,
+            bool first) {
+  if (sum.count == 0) return;
+  const auto of_worker = [&](int worker) {
+    return gradients[static_cast<std::size_t>(worker)].range(sum.begin, sum.count);
+  };
+  int result = 0;
+  for (const Addition& one : sum.additions) {
+    device.kernels().add({.in = of_worker(one.from), .out = of_worker(one.into)});
+    result = one.into;
+  }
+  const Tensor out = total.range(sum.begin, sum.count);
+  if (first)
+    device.kernels().cast({.in = of_worker(result), .out = out});
+  else
+    add_converted(device, of_worker(result), out);
+}
 
 }  // namespace
 
@@ -214,8 +222,19 @@ std::unique_ptr<SyncScheme> make_single(const RankContext& context, const Single
   return std::make_unique<Single>(context, options.replicas);
 }
 
+std::unique_ptr<SyncScheme> define_sum(const RankContext& context,
+                                       std::function<SumOfWorkers(const Model& model)> make) {
+  return std::make_unique<SumOfAll>(context, std::move(make));
+}
+
 std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfModel sums) {
-  return std::make_unique<InOrder>(context, std::move(sums));
+  Device& device = context.device;
+  return define_sum(context, [&device, sums = std::move(sums)](const Model& model) {
+    return [&device, all = sums(model)](std::span<const Tensor> gradients, const Tensor& total,
+                                        bool first) {
+      for (const Sum& sum : all) add_up(device, sum, gradients, total, first);
+    };
+  });
 }
 
 SchemeInfo single_info() {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -21,14 +22,23 @@ Fields fields_of(SingleOptions& options);
 /// be a multiple of `replicas`; otherwise attach() throws Error.
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options);
 
+/// The definition of a scheme that makes one gradient of those of all workers in a way of its own:
+/// one rank that computes the micro-batches of RunPlan::defines workers. It keeps a gradient of
+/// each worker (or, with SumTree::each_micro_batch, of each micro-batch), and calls the function
+/// that `make` returns before the update, once for each micro-batch or once for all. The function
+/// gets the whole model's gradient of each worker, in reduce_dtype(), which it may overwrite, and
+/// writes their sum to `total`, or adds it there unless it is the `first` of a step.
+using SumOfWorkers =
+    std::function<void(std::span<const Tensor> gradients, const Tensor& total, bool first)>;
+std::unique_ptr<SyncScheme> define_sum(const RankContext& context,
+                                       std::function<SumOfWorkers(const Model& model)> make);
+
 /// The sums by which a scheme adds up gradients over workers. Together they cover all parameters of
 /// the model.
 using SumsOfModel = std::function<std::vector<Sum>(const Model& model)>;
 
-/// The definition of a scheme that computes the same run as `single` but adds gradients up in an
-/// order of its own: one rank that computes the micro-batches of RunPlan::defines workers. It keeps
-/// a gradient of each worker (or, with SumTree::each_micro_batch, of each micro-batch), and adds
-/// them up as `sums` says before the update.
+/// define_sum() for a scheme that computes the same run as `single` but adds gradients up in an
+/// order of its own: as `sums` says.
 std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfModel sums);
 
 /// The scheme's info, for the registry.

@@ -1,9 +1,11 @@
 #include "peer/schemes/ddp.h"
 
 #include <optional>
+#include <vector>
 
 #include "core/scheme/replica.h"
 #include "core/scheme/whole_update.h"
+#include "peer/schemes/compressed.h"
 #include "peer/schemes/reducer.h"
 #include "peer/schemes/scalar_sum.h"
 #include "peer/schemes/sums.h"
@@ -17,9 +19,7 @@ class Ddp : public SyncScheme {
  public:
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
-        bucket_bytes_(options.bucket_mb * 1e6),
-        overlap_(options.overlap),
-        automatic_(options.algorithm == Algorithm::automatic),
+        options_(options),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
   void attach(Model& model) override {
@@ -34,8 +34,13 @@ class Ddp : public SyncScheme {
                  ? device.tensor(gradients.shape(), MemoryKind::gradient, summed)
                  : gradients;
     update_.emplace(context(), model, *replica_, total_, plan.world);
-    reducer_.emplace(device, context().timeline, make_buckets(model, reduced, bucket_bytes_),
-                     gradients, total_, all_reduce_by(*communicator_, reduced, overlap_));
+    buckets_ = make_buckets(model, reduced, options_.bucket_mb * 1e6);
+    if (options_.compression.compressor != Compression::none)
+      compressed_.emplace(context(), *communicator_, model, buckets_, options_.compression);
+    reducer_.emplace(device, context().timeline, buckets_, gradients, total_,
+                     compressed_
+                         ? compressed_->operation(gradients.dtype(), options_.overlap)
+                         : all_reduce_by(*communicator_, buckets_, reduced, options_.overlap));
   }
 
   void before_forward(std::size_t unit, const Pass&) override { update_->finish(unit); }
@@ -84,7 +89,7 @@ class Ddp : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
   std::vector<SchemeFigure> figures() const override {
-    if (!automatic_ || communicator_->rank() != 0) return {};
+    if (options_.algorithm != Algorithm::automatic || communicator_->rank() != 0) return {};
     std::vector<std::int64_t> counts;
     for (const Bucket& bucket : reducer_->buckets()) counts.push_back(bucket.count);
     return figures_of_choice(context().plan, Collective::Kind::all_reduce, counts,
@@ -101,14 +106,15 @@ class Ddp : public SyncScheme {
     }
   }
 
-  double bucket_bytes_;
-  bool overlap_, automatic_;
+  DdpOptions options_;
   std::unique_ptr<Communicator> communicator_;
   const Model* model_ = nullptr;
   std::optional<Replica> replica_;
   bool every_ = false;  // several micro-batches, and the gradient of each is reduced
   Tensor total_;        // the gradient that the optimizer gets
   std::optional<WholeUpdate> update_;
+  std::vector<Bucket> buckets_;
+  std::optional<CompressedSum> compressed_;
   std::optional<Reducer> reducer_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "core/base/fields.h"
 #include "core/comm/algorithm.h"
+#include "core/compress/compression.h"
 #include "core/scheme/scheme_info.h"
 
 namespace ringside::peer {
@@ -13,6 +14,7 @@ struct DdpOptions {
   double bucket_mb = 25;
   Algorithm algorithm = Algorithm::native;
   bool overlap = true;
+  CompressionOptions compression{};
 };
 
 Fields fields_of(DdpOptions& options);
@@ -27,6 +29,10 @@ void check(const DdpOptions& options, const RunPlan& plan);
 /// over N ranks, a rank sends 2 * (N - 1) / N times the bytes of the gradient, or what the
 /// algorithm says (peer/comm/algorithms).
 ///
+/// With a compressor (core/compress) it is an algorithm of its own: workers sum what the compressor
+/// makes of their gradients, and all make the same update of that. A worker sends what
+/// compressed_bytes() says, and encodes and decodes each bucket on its device.
+///
 /// With P parameters of p bytes, train.reduce_precision of r bytes adds to the P * p bytes of the
 /// gradient: if r > p, a second whole gradient of P * r bytes, in which ranks sum; if r < p, P * r
 /// bytes of kind communication at the end of backward, for the buckets on their way.
@@ -36,7 +42,7 @@ std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOption
 SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan);
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options);
 
-double ddp_minimum_bytes(const StepShape& shape);
+double ddp_minimum_bytes(const StepShape& shape, const DdpOptions& options = {});
 
 /// The scheme's info, for the registry.
 SchemeInfo ddp_info();

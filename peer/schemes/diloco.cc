@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "peer/schemes/local_rule.h"
+#include "core/compress/compressor.h"
+#include "peer/schemes/compressed.h"
 
 namespace ringside::peer {
 namespace {
@@ -43,6 +44,7 @@ class Diloco final : public LocalRule {
     return done > 0 && (done % options_.sync_every == offset || done == context().steps);
   }
   std::int64_t delay() const override { return options_.fragment_sync_delay; }
+  CompressionOptions compression() const override { return options_.compression; }
 
   void attach(const Tensor& values) override {
     Device& device = context().device;
@@ -77,8 +79,9 @@ class Diloco final : public LocalRule {
   Tensor global_, momentum_;  // of the whole model
 };
 
-void check(const DilocoOptions& options, const RunPlan&) {
-  const auto& [sync_every, lr, momentum, fragments, delay, alpha] = options;
+void check(const DilocoOptions& options, const RunPlan& plan) {
+  check_compression(options.compression, plan);
+  const auto& [sync_every, lr, momentum, fragments, delay, alpha, compression] = options;
   if (sync_every % fragments != 0)
     throw Error(
         "scheme.diloco.num_fragments = {} does not divide scheme.diloco.sync_every = {}; choose a "
@@ -97,21 +100,27 @@ void check(const DilocoOptions& options, const RunPlan&) {
 }  // namespace
 
 Fields fields_of(DilocoOptions& options) {
-  return {
-      {"sync_every", &options.sync_every,
-       "number of local steps from one exchange of a fragment to its next", Range::positive},
-      {"outer_lr", &options.outer_lr, "learning rate of the outer optimizer", Range::positive},
-      {"outer_momentum", &options.outer_momentum,
-       "Nesterov's momentum of the outer optimizer; 0: none", Range::not_negative},
-      {"num_fragments", &options.num_fragments,
-       "fragments of the model, which are exchanged in turn; it must divide sync_every",
-       Range::positive},
-      {"fragment_sync_delay", &options.fragment_sync_delay,
-       "steps that a worker trains on while a fragment is exchanged; less than sync_every divided "
-       "by num_fragments",
-       Range::not_negative},
-      {"fragment_update_alpha", &options.fragment_update_alpha,
-       "share of a worker's own values that it keeps after an exchange", Range::not_negative}};
+  return with_compression(
+      options.compression,
+      {{"sync_every", &options.sync_every,
+        "number of local steps from one exchange of a fragment to its next", Range::positive},
+       {"outer_lr", &options.outer_lr, "learning rate of the outer optimizer", Range::positive},
+       {"outer_momentum", &options.outer_momentum,
+        "Nesterov's momentum of the outer optimizer; 0: none", Range::not_negative},
+       {"num_fragments", &options.num_fragments,
+        "fragments of the model, which are exchanged in turn; it must divide sync_every",
+        Range::positive},
+       {"fragment_sync_delay", &options.fragment_sync_delay,
+        "steps that a worker trains on while a fragment is exchanged; less than sync_every divided "
+        "by num_fragments",
+        Range::not_negative},
+       {"fragment_update_alpha", &options.fragment_update_alpha,
+        "share of a worker's own values that it keeps after an exchange", Range::not_negative}});
+}
+
+std::unique_ptr<LocalRule> make_diloco_rule(const RuleContext& context,
+                                            const DilocoOptions& options) {
+  return std::make_unique<Diloco>(context, options);
 }
 
 SchemeInfo diloco_info() {
@@ -123,14 +132,25 @@ SchemeInfo diloco_info() {
              {"streaming", Own{.sync_every = 4,
                                .num_fragments = 2,
                                .fragment_sync_delay = 1,
-                               .fragment_update_alpha = 0.5}}};
+                               .fragment_update_alpha = 0.5}},
+             {"in_int8",
+              Own{.sync_every = 2, .compression = {.compressor = Compression::int8, .block = 100}}},
+             {"powersgd", Own{.sync_every = 4,
+                              .num_fragments = 2,
+                              .fragment_sync_delay = 1,
+                              .compression = {.compressor = Compression::powersgd,
+                                              .matrix_approximation_rank = 2}}}};
   const std::string plain = "scheme.diloco.outer_lr=1", still = "scheme.diloco.outer_momentum=0";
   r.identities = {
       {{"scheme.diloco.sync_every=1", plain, still, "optimizer.kind=sgd"}, "single"},
       {{"scheme.diloco.sync_every=2", plain, still, "scheme.averaging.sync_every=2"}, "averaging"}};
   r.check = with_own<Own>(check);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
-    return sum_bytes(shape.world, shape.parameters, options.as<Own>().sync_every);
+    const Own& own = options.as<Own>();
+    return own.compression.compressor == Compression::none
+               ? sum_bytes(shape.world, shape.parameters, own.sync_every)
+               : compressed_bytes(own.compression, shape.tensors, shape.world) /
+                     static_cast<double>(own.sync_every);
   };
   return r;
 }

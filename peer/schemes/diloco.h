@@ -1,8 +1,12 @@
 // DiLoCo: replicas that take many local steps, and an outer optimizer of their differences.
 #pragma once
 
+#include <memory>
+
 #include "core/base/fields.h"
+#include "core/compress/compression.h"
 #include "core/scheme/scheme_info.h"
+#include "peer/schemes/local_rule.h"
 
 namespace ringside::peer {
 
@@ -13,6 +17,7 @@ struct DilocoOptions {
   std::int64_t num_fragments = 1;
   std::int64_t fragment_sync_delay = 0;
   double fragment_update_alpha = 0;
+  CompressionOptions compression{};
 };
 
 Fields fields_of(DilocoOptions& options);
@@ -33,6 +38,12 @@ Fields fields_of(DilocoOptions& options);
 /// `fragment_sync_delay` steps; then the replica becomes alpha * (its own values) + (1 - alpha) *
 /// x, with alpha = `fragment_update_alpha`. After the last step it becomes x. (The paper's
 /// fragments are strided layers; here they are neighbours.)
+///
+/// A compressor (core/compress) compresses the differences d, with a memory of its own.
 SchemeInfo diloco_info();
+
+/// The rule alone, as a test holds it against the paper.
+std::unique_ptr<LocalRule> make_diloco_rule(const RuleContext& context,
+                                            const DilocoOptions& options);
 
 }  // namespace ringside::peer

@@ -1,6 +1,7 @@
 #include "peer/schemes/dpsgd.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "peer/schemes/local_rule.h"
@@ -21,8 +22,8 @@ class Dpsgd final : public LocalRule {
       : LocalRule(context), options_(options) {}
 
   bool sums() const override { return false; }
-  std::vector<int> sources(int worker) const override {
-    return sources_in(options_.graph, worker, context().workers);
+  std::vector<int> sources(int worker, std::int64_t done) const override {
+    return sources_in(options_.graph, worker, context().workers, done);
   }
   bool gives(std::size_t, std::int64_t done) const override {
     return !options_.overlap || done < context().steps;  // else after the last step too
@@ -47,7 +48,7 @@ class Dpsgd final : public LocalRule {
 
 }  // namespace
 
-std::vector<int> sources_in(Graph graph, int worker, int workers) {
+std::vector<int> sources_in(Graph graph, int worker, int workers, std::int64_t done) {
   std::set<int> out;
   const auto add = [&](int other) { out.insert((other % workers + workers) % workers); };
   if (graph == Graph::ring) {
@@ -60,6 +61,10 @@ std::vector<int> sources_in(Graph graph, int worker, int workers) {
     for (const int step : {height - 1, 1}) out.insert((row + step) % height * width + column);
   } else if (graph == Graph::exponential) {
     for (int distance = 1; distance < workers; distance *= 2) add(worker - distance);
+  } else if (graph == Graph::one_peer) {
+    const int distances =
+        std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(workers - 1))));
+    add(worker - (1 << done % distances));
   } else {
     for (int other = 0; other < workers; ++other) add(other);
   }
@@ -70,7 +75,9 @@ std::vector<int> sources_in(Graph graph, int worker, int workers) {
 Fields fields_of(DpsgdOptions& options) {
   return {{"graph", &options.graph,
            "the neighbours of a worker: ring (the one before and the one after), torus (in two "
-           "dimensions), exponential (those 1, 2, 4, ... before) or complete (all)"},
+           "dimensions), exponential (those 1, 2, 4, ... before), one_peer (one of these in each "
+           "step, in "
+           "turn) or complete (all)"},
           {"overlap", &options.overlap,
            "messages move while the next step is computed, as in the paper; false: replicas are "
            "mixed after the update"}};
@@ -82,12 +89,13 @@ SchemeInfo dpsgd_info() {
                                "mix", Own{});
   r.tried = {{"torus", Own{.graph = Graph::torus}},
              {"exponential", Own{.graph = Graph::exponential}},
+             {"one_peer", Own{.graph = Graph::one_peer}},
              {"complete_without_overlap", Own{.graph = Graph::complete, .overlap = false}}};
   r.identities = {{{"scheme.dpsgd.graph=complete", "scheme.dpsgd.overlap=false",
                     "scheme.averaging.sync_every=1"},
                    "averaging"}};
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
-    const auto neighbours = sources_in(options.as<Own>().graph, 0, shape.world).size();
+    const auto neighbours = sources_in(options.as<Own>().graph, 0, shape.world, 0).size();
     return 4.0 * static_cast<double>(shape.parameters) * static_cast<double>(neighbours);
   };
   return r;

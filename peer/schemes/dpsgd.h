@@ -15,13 +15,16 @@ enum class Graph : std::uint8_t {
   ring,         // the worker before and the one after
   torus,        // those before and after, in each of two dimensions that are as equal as possible
   exponential,  // those 1, 2, 4, ... before; directed
+  one_peer,     // one of these in each step, in turn
   complete      // all
 };
-inline constexpr std::string_view graph_names[] = {"ring", "torus", "exponential", "complete"};
+inline constexpr std::string_view graph_names[] = {"ring", "torus", "exponential", "one_peer",
+                                                   "complete"};
 constexpr EnumNames names_of(Graph) { return graph_names; }
 
-/// The workers whose messages `worker` takes, in ascending order.
-std::vector<int> sources_in(Graph graph, int worker, int workers);
+/// The workers whose messages `worker` takes of what is given after `done` steps, in ascending
+/// order.
+std::vector<int> sources_in(Graph graph, int worker, int workers, std::int64_t done);
 
 struct DpsgdOptions {
   Graph graph = Graph::ring;
@@ -37,6 +40,10 @@ Fields fields_of(DpsgdOptions& options);
 ///
 /// Without `overlap` the update comes first: sum_j W_ij (x_j + u_j). On a complete graph this is
 /// averaging after every step, which the order of the paper is not.
+///
+/// With graph one_peer this is SGP (Assran et al., ICML 2019, algorithm 1) with its usual graph,
+/// whose mixing is doubly stochastic: the weight that push-sum divides by is 1 throughout, so it is
+/// not sent.
 ///
 /// A worker with d neighbours sends d times the bytes of the parameters in fp32 in every step, and
 /// holds d + 1 messages.

@@ -1,12 +1,14 @@
 #include "peer/schemes/local_rule.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "core/scheme/local_replicas.h"
+#include "peer/schemes/compressed.h"
 #include "peer/schemes/exposed.h"
 
 namespace ringside::peer {
@@ -54,12 +56,24 @@ class RuleReplicas : public LocalReplicas {
       : LocalReplicas(context, replicas), name_(name), make_(std::move(make)) {}
 
   /// Gives the messages of all replicas of this rank, and begins to move them.
-  virtual void begin(std::size_t fragment) = 0;
+  virtual void begin(std::size_t fragment, std::int64_t done) = 0;
   /// Waits for what has been begun, and takes it.
   virtual void finish(std::size_t fragment, bool last) = 0;
 
   const LocalRule& rule(int replica) const { return *rules_[static_cast<std::size_t>(replica)]; }
   const std::vector<Fragment>& fragments() const { return fragments_; }
+  /// The steps after which the fragment was given that is on its way.
+  std::int64_t given_after(std::size_t fragment) const { return *given_after_[fragment]; }
+  bool compresses() const { return rule(0).compression().compressor != Compression::none; }
+  /// The fragments as buckets, for compressors.
+  std::vector<Bucket> buckets() const {
+    std::vector<Bucket> out;
+    for (std::size_t f = 0; f < fragments_.size(); ++f)
+      out.push_back({.name = name_of_fragment(f),
+                     .begin = fragments_[f].begin,
+                     .count = fragments_[f].count});
+    return out;
+  }
   std::string name_of_fragment(std::size_t fragment) const {
     return fragments_.size() == 1 ? name_ : fmt::format("{} {}", name_, fragment);
   }
@@ -89,8 +103,8 @@ class RuleReplicas : public LocalReplicas {
   void begin_all(std::int64_t done) {
     for (std::size_t f = 0; f < fragments_.size(); ++f)
       if (rules_[0]->gives(f, done)) {
-        begin(f);
         given_after_[f] = done;
+        begin(f, done);
       }
   }
   /// Ends what was given after so many steps, or all that is on its way.
@@ -119,17 +133,13 @@ class Worker final : public RuleReplicas {
 
   void attach(Model& model) override {
     RuleReplicas::attach(model);
-    const int self = communicator_->rank();
-    for (int other = 0; other < communicator_->size(); ++other) {
-      const std::vector<int> sources = rule(0).sources(other);
-      if (other == self) sources_ = sources;
-      if (std::find(sources.begin(), sources.end(), self) != sources.end())
-        targets_.push_back(other);
+    if (compresses()) {
+      sum_.emplace(context(), *communicator_, model, buckets(), rule(0).compression());
+      compressed_ = sum_->operation(DType::f32, true);
     }
     for (const Fragment& fragment : fragments()) {
       OnItsWay& one = on_its_way_.emplace_back();
       one.given = message(fragment);
-      for (std::size_t s = 0; s < sources_.size(); ++s) one.received.push_back(message(fragment));
       if (rule(0).sums()) one.received = {one.given};
     }
   }
@@ -151,20 +161,30 @@ class Worker final : public RuleReplicas {
     return context().device.tensor({fragment.count}, MemoryKind::communication);
   }
 
-  void begin(std::size_t fragment) override {
+  void start(std::size_t fragment, const std::function<WorkPtr()>& operation) {
+    if (WorkPtr work = begin_traced(context().timeline, name_of_fragment(fragment), operation))
+      on_its_way_[fragment].work.push_back(std::move(work));
+  }
+
+  void begin(std::size_t fragment, std::int64_t done) override {
     OnItsWay& one = on_its_way_[fragment];
-    const std::string name = name_of_fragment(fragment);
     give(0, fragment, one.given);
-    const auto start = [&](const auto& operation) {
-      one.work.push_back(begin_traced(context().timeline, name, operation));
-    };
+    if (sum_) return start(fragment, [&] { return compressed_.begin(fragment, one.given); });
     if (rule(0).sums()) {
-      communicator_->name_next(name);
-      return start([&] { return communicator_->all_reduce(one.given); });
+      communicator_->name_next(name_of_fragment(fragment));
+      return start(fragment, [&] { return communicator_->all_reduce(one.given); });
     }
-    for (const int target : targets_) start([&] { return communicator_->send(one.given, target); });
-    for (std::size_t s = 0; s < sources_.size(); ++s)
-      start([&] { return communicator_->recv(one.received[s], sources_[s]); });
+    for (int other = 0; other < communicator_->size(); ++other) {
+      const std::vector<int> sources = rule(0).sources(other, done);
+      if (std::find(sources.begin(), sources.end(), communicator_->rank()) != sources.end())
+        start(fragment, [&] { return communicator_->send(one.given, other); });
+    }
+    const std::vector<int> sources = rule(0).sources(communicator_->rank(), done);
+    one.received.resize(sources.size());
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      if (!one.received[s]) one.received[s] = message(fragments()[fragment]);
+      start(fragment, [&] { return communicator_->recv(one.received[s], sources[s]); });
+    }
   }
 
   void wait(std::size_t fragment) {
@@ -175,12 +195,20 @@ class Worker final : public RuleReplicas {
   void finish(std::size_t fragment, bool last) override {
     wait(fragment);
     const OnItsWay& one = on_its_way_[fragment];
+    if (sum_) {
+      for (int round = 1; round < compressed_.rounds; ++round) {
+        start(fragment, [&] { return compressed_.next(fragment, round, one.given); });
+        wait(fragment);
+      }
+      compressed_.finish(fragment, one.given);
+    }
     take(0, fragment, {one.received, rule(0).sums() ? Tensor() : one.given, last});
   }
 
   std::unique_ptr<Communicator> communicator_;
-  std::vector<int> sources_, targets_;  // empty where messages are summed
-  std::vector<OnItsWay> on_its_way_;    // by fragment
+  std::optional<CompressedSum> sum_;
+  Reducer::Operation compressed_;
+  std::vector<OnItsWay> on_its_way_;  // by fragment
 };
 
 class Definition final : public RuleReplicas {
@@ -188,8 +216,14 @@ class Definition final : public RuleReplicas {
   Definition(const RankContext& context, const char* name, const RuleMaker& make)
       : RuleReplicas(context, name, make, context.plan.defines) {}
 
+  void attach(Model& model) override {
+    RuleReplicas::attach(model);
+    if (compresses())
+      sum_.emplace(context(), model, buckets(), rule(0).compression(), own_replicas());
+  }
+
  private:
-  void begin(std::size_t fragment) override {
+  void begin(std::size_t fragment, std::int64_t) override {
     std::vector<Tensor>& messages = messages_[fragment];
     for (int r = 0; r < own_replicas(); ++r) {
       messages.push_back(
@@ -201,22 +235,29 @@ class Definition final : public RuleReplicas {
   void finish(std::size_t fragment, bool last) override {
     const std::vector<Tensor> messages = std::exchange(messages_[fragment], {});
     std::vector<Tensor> sum;
-    if (rule(0).sums()) {
-      sum = {context().device.tensor(messages[0].shape(), MemoryKind::workspace)};
-      const Kernels& kernels = context().device.kernels();
-      kernels.copy({.in = messages[0], .out = sum[0]});
-      for (std::size_t r = 1; r < messages.size(); ++r)
-        kernels.add({.in = messages[r], .out = sum[0]});
-    }
+    if (rule(0).sums()) sum = {sum_of(fragment, messages)};
     for (int r = 0; r < own_replicas(); ++r) {
       std::vector<Tensor> received = sum;
       if (!rule(r).sums())
-        for (const int source : rule(r).sources(r))
+        for (const int source : rule(r).sources(r, given_after(fragment)))
           received.push_back(messages[static_cast<std::size_t>(source)]);
       take(r, fragment, {received, messages[static_cast<std::size_t>(r)], last});
     }
   }
 
+  Tensor sum_of(std::size_t fragment, const std::vector<Tensor>& messages) {
+    const Tensor sum = context().device.tensor(messages[0].shape(), MemoryKind::workspace);
+    if (sum_) {
+      sum_->sum(fragment, messages, sum);
+      return sum;
+    }
+    const Kernels& kernels = context().device.kernels();
+    kernels.copy({.in = messages[0], .out = sum});
+    for (std::size_t r = 1; r < messages.size(); ++r) kernels.add({.in = messages[r], .out = sum});
+    return sum;
+  }
+
+  std::optional<DefinedSum> sum_;
   std::map<std::size_t, std::vector<Tensor>> messages_;  // by fragment, while it is on its way
 };
 
@@ -226,7 +267,7 @@ std::vector<Fragment> LocalRule::fragments() const {
   return {{0, context_.model.parameter_count()}};
 }
 
-std::vector<int> LocalRule::sources(int) const { return {}; }
+std::vector<int> LocalRule::sources(int, std::int64_t) const { return {}; }
 
 std::unique_ptr<SyncScheme> make_by_rule(const RankContext& context, const char* name,
                                          const RuleMaker& make) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/compress/compression.h"
 #include "core/device/device.h"
 #include "core/observe/rank_record.h"
 #include "core/scheme/scheme.h"
@@ -58,9 +59,11 @@ class LocalRule {
   /// given before a step is taken after it. What is on its way after the last step is taken then.
   virtual std::int64_t delay() const { return 0; }
   /// Whether every worker takes the sum of all workers' messages; otherwise `worker` takes those of
-  /// sources(worker), in this order.
+  /// sources(worker, done) of what was given after `done` steps, in this order.
   virtual bool sums() const { return true; }
-  virtual std::vector<int> sources(int worker) const;
+  virtual std::vector<int> sources(int worker, std::int64_t done) const;
+  /// How messages that are summed are compressed on their way; by default they are not.
+  virtual CompressionOptions compression() const { return {}; }
 
   /// Called once, with the initial values of the whole replica.
   virtual void attach(const Tensor& values) { static_cast<void>(values); }

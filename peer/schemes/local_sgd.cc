@@ -14,12 +14,13 @@ class LocalSgd final : public LocalRule {
       : LocalRule(context), options_(options) {}
 
   bool gives(std::size_t, std::int64_t done) const override {
-    return done % options_.sync_every == 0 || done == context().steps;
+    return done <= options_.start_step || done % options_.sync_every == 0 ||
+           done == context().steps;
   }
 
   void attach(const Tensor& values) override {
     const std::int64_t averagings =
-        (context().steps + options_.sync_every - 1) / options_.sync_every;
+        options_.start_step + (context().steps + options_.sync_every - 1) / options_.sync_every;
     if (options_.distance) distance_.emplace(context().device, values.count(), averagings);
   }
 
@@ -48,6 +49,9 @@ class LocalSgd final : public LocalRule {
 Fields fields_of(LocalSgdOptions& options) {
   return {{"sync_every", &options.sync_every, "number of steps from one averaging to the next",
            Range::positive},
+          {"start_step", &options.start_step,
+           "until so many steps are done, replicas are averaged after every step (post-local SGD)",
+           Range::not_negative},
           {"distance", &options.distance, "also measure how far replicas are from their mean"}};
 }
 
@@ -55,7 +59,9 @@ SchemeInfo local_sgd_info() {
   using Own = LocalSgdOptions;
   auto r = local_scheme<LocalSgd>(
       "averaging", "local SGD: peers average their replicas every few steps", "average", Own{});
-  r.tried = {{"every_step", Own{.sync_every = 1}}, {"with_distance", Own{.distance = true}}};
+  r.tried = {{"every_step", Own{.sync_every = 1}},
+             {"with_distance", Own{.distance = true}},
+             {"post_local", Own{.start_step = 2}}};
   r.identities = {{{"scheme.averaging.sync_every=1", "optimizer.kind=sgd"}, "single"}};
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return sum_bytes(shape.world, shape.parameters, options.as<Own>().sync_every);

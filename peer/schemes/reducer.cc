@@ -31,13 +31,16 @@ Reducer::Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets
       operation_(std::move(operation)),
       under_way_(buckets_.size()) {}
 
-Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps) {
-  return {"all-reduce", dtype,
-          [&communicator](const std::string& bucket, const Tensor& gradients) {
-            communicator.name_next(bucket);
-            return communicator.all_reduce(gradients);
-          },
-          overlaps};
+Reducer::Operation all_reduce_by(Communicator& communicator, const std::vector<Bucket>& buckets,
+                                 DType dtype, bool overlaps) {
+  return {.name = "all-reduce",
+          .dtype = dtype,
+          .begin =
+              [&communicator, &buckets](std::size_t bucket, const Tensor& gradients) {
+                communicator.name_next(buckets[bucket].name);
+                return communicator.all_reduce(gradients);
+              },
+          .overlaps = overlaps};
 }
 
 void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
@@ -48,11 +51,27 @@ void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
 }
 
 void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
+  for (std::size_t other = 0; other < bucket; ++other)
+    if (under_way_[other].round >= 0 && under_way_[other].round + 1 < operation_.rounds)
+      go_on(other);
   const Tensor values = message(buckets_[bucket], micro_batch == 0);
-  const std::string& name = buckets_[bucket].name;
-  under_way_[bucket] = {
-      begin_traced(timeline_, name, [&] { return operation_.begin(name, values); }), values,
-      micro_batch};
+  under_way_[bucket] = {begin_traced(timeline_, buckets_[bucket].name,
+                                     [&] { return operation_.begin(bucket, values); }),
+                        values, micro_batch, 0};
+}
+
+void Reducer::wait(std::size_t bucket) {
+  if (WorkPtr work = std::move(under_way_[bucket].work))
+    wait_exposed(timeline_, operation_.name + " " + buckets_[bucket].name, std::move(work));
+}
+
+void Reducer::go_on(std::size_t bucket) {
+  wait(bucket);
+  UnderWay& under_way = under_way_[bucket];
+  const Tensor total = total_.range(buckets_[bucket].begin, buckets_[bucket].count);
+  ++under_way.round;
+  under_way.work = begin_traced(timeline_, buckets_[bucket].name,
+                                [&] { return operation_.next(bucket, under_way.round, total); });
 }
 
 /// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;
@@ -72,11 +91,14 @@ Tensor Reducer::message(const Bucket& bucket, bool first) const {
 
 void Reducer::finalize(std::size_t bucket) {
   UnderWay& under_way = under_way_[bucket];
-  if (!under_way.work) return;
+  if (under_way.round < 0) return;
+  while (under_way.round + 1 < operation_.rounds) go_on(bucket);
+  wait(bucket);
   const Bucket& range = buckets_[bucket];
-  wait_exposed(timeline_, operation_.name + " " + range.name, std::move(under_way.work));
+  under_way.round = -1;
   const Tensor values = std::exchange(under_way.values, {});
   const Tensor sum = total_.range(range.begin, range.count);
+  if (operation_.finish) return operation_.finish(bucket, sum);
   if (values.begins_at(sum)) return;
   const bool adds = under_way.micro_batch > 0, converts = values.dtype() != sum.dtype();
   const auto span = timeline_.scope(adds || !converts ? Activity::compute : Activity::encoding,
@@ -90,7 +112,8 @@ void Reducer::finalize(std::size_t bucket) {
 
 bool Reducer::finalize_if_ready(std::size_t bucket, std::int64_t micro_batch) {
   const UnderWay& under_way = under_way_[bucket];
-  if (!under_way.work || under_way.micro_batch != micro_batch || !under_way.work->ready())
+  if (!under_way.work || under_way.micro_batch != micro_batch ||
+      under_way.round + 1 < operation_.rounds || !under_way.work->ready())
     return false;
   finalize(bucket);
   return true;

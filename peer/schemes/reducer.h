@@ -27,14 +27,23 @@ std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes);
 /// Sums gradients over ranks, bucket by bucket. For one thread.
 class Reducer {
  public:
-  /// The operation that sums a bucket over ranks, in place, in the given dtype.
+  /// The operation that sums a bucket over ranks, in the given dtype: in place, unless there is a
+  /// function `finish`.
   struct Operation {
     std::string name;
     DType dtype;
-    std::function<WorkPtr(const std::string& bucket, const Tensor& gradients)> begin;
+    std::function<WorkPtr(std::size_t bucket, const Tensor& gradients)> begin;
     /// Whether a bucket begins as soon as its gradients are complete, beside the rest of backward.
     /// If not, all buckets begin after backward and are waited for at once.
     bool overlaps = true;
+    /// The rounds of a bucket, and the function that begins each after the first; null work: the
+    /// round moves nothing. The next round of the buckets under way begins when another bucket
+    /// does, or when they are waited for.
+    int rounds = 1;
+    std::function<WorkPtr(std::size_t bucket, int round, const Tensor& total)> next{};
+    /// Writes the bucket's sum to its part of `total`, after the last round. Buckets are then
+    /// reduced once a step.
+    std::function<void(std::size_t bucket, const Tensor& total)> finish{};
   };
 
   /// `gradients` and `total` cover the whole model. `total` receives the sums: over ranks, and then
@@ -63,12 +72,16 @@ class Reducer {
 
  private:
   struct UnderWay {
-    WorkPtr work;
-    Tensor values;
+    WorkPtr work{};
+    Tensor values{};
     std::int64_t micro_batch = 0;
+    int round = -1;  // -1: the bucket is not under way
   };
 
   void begin(std::size_t bucket, std::int64_t micro_batch);
+  void wait(std::size_t bucket);
+  /// Waits for the bucket's round, and begins the next one.
+  void go_on(std::size_t bucket);
   Tensor message(const Bucket& bucket, bool first) const;
 
   Device& device_;
@@ -76,10 +89,11 @@ class Reducer {
   std::vector<Bucket> buckets_;
   Tensor gradients_, total_;
   Operation operation_;
-  std::vector<UnderWay> under_way_;  // by bucket; `work` is null unless the bucket is under way
+  std::vector<UnderWay> under_way_;  // by bucket
 };
 
-/// All-reduces buckets among the ranks of a communicator, which outlives the reducer.
-Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps);
+/// All-reduces the buckets among the ranks of a communicator; both outlive the reducer.
+Reducer::Operation all_reduce_by(Communicator& communicator, const std::vector<Bucket>& buckets,
+                                 DType dtype, bool overlaps);
 
 }  // namespace ringside::peer

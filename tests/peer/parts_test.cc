@@ -61,8 +61,8 @@ TEST_F(Parts, AReducerSendsABucketWhenItsFirstUnitIsDoneAndAddsUpMicroBatches) {
   const std::int64_t count = model_.parameter_count();
   const Tensor gradients = floats(count, 1), total = floats(count, -1);
   Reducer reducer(*device_, timeline_, make_buckets(model_, DType::f32, 1e9), gradients, total,
-                  {"sum", DType::f32, [&](const std::string& name, const Tensor& bucket) {
-                     EXPECT_EQ(name, "bucket 0");
+                  {"sum", DType::f32, [&](std::size_t number, const Tensor& bucket) {
+                     EXPECT_EQ(number, 0u);
                      EXPECT_EQ(bucket.count(), count);
                      ++begun;
                      return std::make_unique<Noted>(waits, device_->mark());

@@ -145,14 +145,5 @@ TEST(SchemesOfPeers, DdpLaunchesABucketBeforeBackwardIsOver) {
   });
 }
 
-TEST(SchemesOfPeers, RefuseOptionsThatMeanNothing) {
-  run_ranks(1, [&](const Rank& r) {
-    const Training training;
-    Scene s(r, training);
-    EXPECT_THROW(peer::make_ddp(s.context, {.bucket_mb = 0}), Error);
-    EXPECT_THROW(peer::make_fsdp(s.context, {.prefetch = -1}), Error);
-  });
-}
-
 }  // namespace
 }  // namespace ringside

@@ -110,12 +110,6 @@ TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
             "scheme.fsdp.shard_group = 2 means nothing with shard = 'full_shard', which knows no "
             "groups; leave it out, or set scheme.fsdp.shard to 'hybrid_shard', "
             "'hybrid_shard_zero2' or 'hybrid_shard_zero1'");
-  EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .shard_group = -1}),
-            "scheme.fsdp.shard_group = -1 is too small; it has to be 0 or more");
-  EXPECT_EQ(complaint(4, {.prefetch = -1}),
-            "scheme.fsdp.prefetch = -1 is too small; it has to be 0 or more");
-  EXPECT_EQ(complaint(4, {.min_unit_parameters = -1}),
-            "scheme.fsdp.min_unit_parameters = -1 is too small; it has to be 0 or more");
   EXPECT_EQ(complaint(4, {.shard = Shard::shard_grad_op, .reshard_after_forward = false}),
             "scheme.fsdp.reshard_after_forward = false means nothing with shard = "
             "'shard_grad_op', which keeps parameters whole; leave it out, or set shard to "

@@ -43,6 +43,16 @@ TEST_P(SchemeConformance, MlpEndsWithTheBitsOfItsDefinition) {
   EXPECT_THAT(violations(row, definition(config)), IsEmpty());
 }
 
+TEST_P(SchemeConformance, SixteenBitsEndWithTheBitsOfTheDefinition) {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+    auto config = tiny("mlp");
+    config.train.precision = precision;
+    // Replicas and errors of their own would be in the units of loss scales of their own.
+    if (precision == Precision::fp16 && !exact()) continue;
+    EXPECT_THAT(violations(run(plan_of(config)), definition(config)), IsEmpty());
+  }
+}
+
 TEST_P(SchemeConformance, AccumulatesMicroBatches) {
   const auto config = testing::accumulating();
   const RunRecord row = run(plan_of(config));

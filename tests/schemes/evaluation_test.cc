@@ -60,7 +60,7 @@ TEST_P(Evaluations, HaveTimeAndBytesOfTheirOwn) {
   EXPECT_EQ(without.ranks[0].evaluation_bytes.sent, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, Evaluations, testing::every_scheme_at({1, 2, 3}),
+INSTANTIATE_TEST_SUITE_P(Registry, Evaluations, testing::every_scheme_at({1, 2, 3}, 2),
                          testing::name_of_case);
 
 /// Virtual time is exact.

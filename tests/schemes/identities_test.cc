@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "experiments/runner/config/config.h"
+#include "peer/schemes/diloco.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/wrong_schemes.h"
 
@@ -84,6 +85,19 @@ INSTANTIATE_TEST_SUITE_P(Registry, Identities,
 TEST(Identities, ShowAWorkerThatIsForgotten) {
   const SchemeInfo wrong = testing::forgetting_last_worker("averaging");
   EXPECT_THAT(broken({&find_scheme("averaging"), 0}, 3, &wrong), Not(IsEmpty()));
+}
+
+/// The mistake is in what the scheme and its definition share: the two agree.
+TEST(Identities, ShowTheWrongSignOfAnOuterStep) {
+  const SchemeInfo wrong = testing::misled<peer::DilocoOptions>(
+      "diloco", [](peer::DilocoOptions& own) { own.outer_lr = -own.outer_lr; }, true);
+  auto config = testing::tiny("mlp");
+  config.scheme_options["diloco"] = peer::DilocoOptions{.sync_every = 2};
+  const RunPlan plan = plan_training(config, "diloco", 2);
+  EXPECT_THAT(testing::violations(run(plan, &wrong), run(plan_definition(plan), &wrong)),
+              IsEmpty());
+  for (const std::size_t identity : {0, 1})
+    EXPECT_THAT(broken({&find_scheme("diloco"), identity}, 2, &wrong), Not(IsEmpty())) << identity;
 }
 
 TEST(Identities, OfEverySchemeWithAnAlgorithmOfItsOwnThatTalks) {

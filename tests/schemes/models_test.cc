@@ -202,7 +202,7 @@ TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfTheDefinition) {
       << "it drops";
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, SchemeModels, testing::every_scheme_at({1, 2, 4}),
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeModels, testing::every_scheme_at({1, 2, 4}, 2),
                          testing::name_of_case);
 INSTANTIATE_TEST_SUITE_P(Registry, ExactSchemeModels, testing::every_exact_scheme_at({1, 2, 4}),
                          testing::name_of_case);

@@ -98,13 +98,22 @@ class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<TriedScheme, in
   }
 };
 
-inline auto every_scheme_at(std::initializer_list<int> worlds) {
-  return ::testing::Combine(::testing::ValuesIn(tried_schemes()), ::testing::ValuesIn(worlds));
+/// Tests of schemes at these worlds. With options that are not their defaults they are tested at
+/// `tried_at` alone, if it is not 0.
+inline auto at_worlds(const std::vector<TriedScheme>& schemes, std::initializer_list<int> worlds,
+                      int tried_at) {
+  std::vector<SchemeAtWorld::ParamType> out;
+  for (const TriedScheme& one : schemes)
+    for (const int world : worlds)
+      if (!one.tried || tried_at == 0 || world == tried_at) out.emplace_back(one, world);
+  return ::testing::ValuesIn(out);
+}
+inline auto every_scheme_at(std::initializer_list<int> worlds, int tried_at = 0) {
+  return at_worlds(tried_schemes(), worlds, tried_at);
 }
 /// The schemes that promise the training run of `single`.
-inline auto every_exact_scheme_at(std::initializer_list<int> worlds) {
-  return ::testing::Combine(::testing::ValuesIn(tried_schemes(Promise::same_run)),
-                            ::testing::ValuesIn(worlds));
+inline auto every_exact_scheme_at(std::initializer_list<int> worlds, int tried_at = 0) {
+  return at_worlds(tried_schemes(Promise::same_run), worlds, tried_at);
 }
 inline std::string name_of_case(const ::testing::TestParamInfo<SchemeAtWorld::ParamType>& info) {
   return fmt::format("{}_world_{}", std::get<0>(info.param).name(), std::get<1>(info.param));

@@ -1,8 +1,10 @@
 // Schemes that are wrong on purpose, each made of a right scheme of the registry.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "experiments/runner/registry/registry.h"
@@ -104,16 +106,62 @@ SchemeInfo wrapping(const std::string& name) {
   return row;
 }
 
-/// The row of a scheme that leaves the last worker out of every all-reduce.
-inline SchemeInfo forgetting_last_worker(const std::string& name) {
+/// The row of a scheme whose communicators are wrapped.
+template <class Wrapper>
+SchemeInfo communicating_by(const std::string& name) {
   SchemeInfo row = runner::find_scheme(name);
   row.make = [make = row.make](const RankContext& context, const Options& options) {
-    RankContext forgetful = context;
-    forgetful.links = Links([right = context.links](const RankContext& own, const Group& group) {
-      return std::make_unique<ForgetsLastRank>(own.device, right.communicator(own, group));
+    RankContext other = context;
+    other.links = Links([right = context.links](const RankContext& own, const Group& group) {
+      if constexpr (std::is_constructible_v<Wrapper, Device&, std::unique_ptr<Communicator>>)
+        return std::make_unique<Wrapper>(own.device, right.communicator(own, group));
+      else
+        return std::make_unique<Wrapper>(right.communicator(own, group));
     });
-    return make(forgetful, options);
+    return make(other, options);
   };
+  return row;
+}
+
+/// The row of a scheme that leaves the last worker out of every all-reduce.
+inline SchemeInfo forgetting_last_worker(const std::string& name) {
+  return communicating_by<ForgetsLastRank>(name);
+}
+
+/// All-gathers in which every rank takes the next rank's message for its own.
+class MistakesSenders : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+  WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
+    WrappedCommunicator::all_gather(part, array)->wait();
+    const auto bytes = static_cast<std::ptrdiff_t>(part.bytes());
+    auto* all = array.data<std::uint8_t>();
+    std::rotate(all, all + bytes, all + size() * bytes);
+    return std::make_unique<Done>();
+  }
+
+ private:
+  struct Done : Work {
+    void wait() override {}
+    bool ready() override { return true; }
+    Span span() const override { return {}; }
+  };
+};
+
+/// The row of a scheme whose workers, and with `alike` the definition too, take other options than
+/// the plan says.
+template <class Own, class Change>
+SchemeInfo misled(const std::string& name, const Change& change, bool alike = false) {
+  SchemeInfo row = runner::find_scheme(name);
+  const auto other = [change](const auto& make) {
+    return [make, change](const RankContext& context, const Options& options) {
+      Own own = options.as<Own>();
+      change(own);
+      return make(context, own);
+    };
+  };
+  row.make = other(row.make);
+  if (alike) row.define = other(row.define);
   return row;
 }
 

@@ -5,6 +5,8 @@
 
 #include "experiments/runner/report/verdict.h"
 #include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
+#include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
@@ -203,6 +205,39 @@ TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
   found = find(testing::evaluating(), scheme, 5);
   EXPECT_THAT(found.violations,
               ElementsAre(parameters_of(0), parameters_of(1), evaluation_after(5)));
+  EXPECT_EQ(found.proof, Proof::different);
+}
+
+/// A gradient of top-k's that differs from the definition's in one worker's memory or message.
+class WrongCompression : public ::testing::Test {
+ protected:
+  static Findings find_compressed(const SchemeInfo& scheme) {
+    auto config = tiny("mlp");
+    config.scheme_options["ddp"] = peer::DdpOptions{
+        .bucket_mb = 1e-3, .compression = {.compressor = Compression::topk, .ratio = 0.25}};
+    return find_at(3, config, scheme);
+  }
+};
+
+TEST_F(WrongCompression, ForgetsItsErrors) {
+  const Findings found = find_compressed(testing::misled<peer::DdpOptions>(
+      "ddp", [](peer::DdpOptions& own) { own.compression.memory = ErrorMemory::none; }));
+  EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+  EXPECT_EQ(found.proof, Proof::different);
+}
+
+TEST_F(WrongCompression, TakesTheMessageOfTheWrongWorkerForItsOwn) {
+  const Findings found =
+      find_compressed(testing::communicating_by<testing::MistakesSenders>("ddp"));
+  EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+  EXPECT_EQ(found.proof, Proof::different);
+}
+
+TEST(WrongMixing, OfAnotherGraph) {
+  const SchemeInfo scheme = testing::misled<peer::DpsgdOptions>(
+      "dpsgd", [](peer::DpsgdOptions& own) { own.graph = peer::Graph::complete; });
+  const Findings found = find_at(4, tiny("mlp"), scheme);
+  EXPECT_THAT(found.violations, Contains(parameters_of(0)));
   EXPECT_EQ(found.proof, Proof::different);
 }
 

@@ -48,6 +48,10 @@ StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
   std::int64_t lent = 0;
   for (const auto& unit : model.units)
     if (unit->lender()) lent += unit->lender()->layout().count();
+  std::vector<Shape> tensors;
+  for (const auto& unit : model.units)
+    for (const Parameter& parameter : unit->layout().parameters())
+      tensors.push_back(parameter.shape);
   std::int64_t others = 0;
   for (int worker = 1; worker < plan.world; ++worker)
     others = std::max(others, samples_of(plan, worker));
@@ -59,6 +63,7 @@ StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
           .parameter_bytes = element * model.parameter_count(),
           .gradient_bytes = reduced * model.parameter_count(),
           .lent_bytes = element * lent,
+          .tensors = std::move(tensors),
           .first_samples = samples_of(plan, 0),
           .other_samples = others,
           .samples = plan.train.global_batch,

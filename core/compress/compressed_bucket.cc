@@ -1,0 +1,43 @@
+#include "core/compress/compressed_bucket.h"
+
+#include <utility>
+
+#include "core/device/convert.h"
+
+namespace ringside {
+
+CompressedBucket::CompressedBucket(CompressorContext context)
+    : device_(context.device), worker_(context.worker) {
+  if (remembers(context.options)) {
+    memory_ = device_.tensor({context.count()}, MemoryKind::gradient);
+    device_.kernels().fill({.out = memory_});
+  }
+  const CompressorInfo& row = find_compressor(context.options.compressor);
+  compressor_ = row.make(std::move(context));
+}
+
+void CompressedBucket::begin(const Tensor& gradients) {
+  compressor_->begin_step();
+  if (memory_) add_converted(device_, gradients, memory_);
+  values_ = memory_ ? memory_ : converted(device_, gradients, DType::f32);
+}
+
+void CompressedBucket::give(int round, const Tensor& message) {
+  compressor_->give(round, values_, message);
+}
+
+void CompressedBucket::take(int round, std::span<const Tensor> messages, const Tensor& total) {
+  const bool last = round + 1 == rounds();
+  const bool direct = total.dtype() == DType::f32;
+  if (!last) return compressor_->take(round, messages, {});
+  const Tensor sum = direct ? total : device_.tensor(total.shape(), MemoryKind::workspace);
+  compressor_->take(round, messages, sum);
+  if (memory_)
+    compressor_->keep(
+        move() == Compressor::Move::gather ? messages[static_cast<std::size_t>(worker_)] : Tensor(),
+        sum, memory_);
+  if (!direct) device_.kernels().cast({.in = sum, .out = total});
+  values_ = {};
+}
+
+}  // namespace ringside

@@ -1,0 +1,60 @@
+// CompressedBucket: one worker's gradients of a bucket, their compressor and its memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/compress/compressor.h"
+
+namespace ringside {
+
+/// The steps of a compressed sum, which a worker and the definition of its scheme take alike:
+/// begin() with the gradients, then give() and take() for every round. For one thread; blocks
+/// nowhere.
+class CompressedBucket {
+ public:
+  /// With a memory of errors the bucket has one fp32 value of kind gradient for each element, zero
+  /// at first.
+  explicit CompressedBucket(CompressorContext context);
+
+  Compressor::Move move() const { return compressor_->move(); }
+  int rounds() const { return compressor_->rounds(); }
+  Compressor::Form form(int round) const { return compressor_->form(round); }
+
+  /// The gradients of this step, of any floating-point dtype. They stay as they are until the last
+  /// take().
+  void begin(const Tensor& gradients);
+  void give(int round, const Tensor& message);
+  /// `total`, of any floating-point dtype, gets the sum in the last round. It may be the memory of
+  /// the gradients. `worker` is this worker's place among gathered messages.
+  void take(int round, std::span<const Tensor> messages, const Tensor& total);
+
+ private:
+  Device& device_;
+  int worker_;
+  std::unique_ptr<Compressor> compressor_;
+  Tensor memory_;  // empty: none
+  Tensor values_;  // what this step wants to have summed, fp32
+};
+
+/// The pieces of elements [begin, begin + count) of a model, which consist of whole tensors.
+/// `Model` has units with layouts (core/models/model.h).
+template <class Model>
+std::vector<Piece> pieces_of(const Model& model, std::int64_t begin, std::int64_t count) {
+  std::vector<Piece> out;
+  std::uint32_t number = 0;
+  std::int64_t first = 0;
+  for (const auto& unit : model.units) {
+    for (const auto& parameter : unit->layout().parameters()) {
+      const std::int64_t at = first + parameter.begin;
+      if (at >= begin && at < begin + count) out.push_back({at - begin, parameter.shape, number});
+      ++number;
+    }
+    first += unit->layout().count();
+  }
+  return out;
+}
+
+}  // namespace ringside

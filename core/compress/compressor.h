@@ -1,0 +1,110 @@
+// Compressor: gradients of one bucket, summed over workers in fewer bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/compress/compression.h"
+#include "core/device/device.h"
+
+namespace ringside {
+
+/// One tensor of the model in a bucket: elements [begin, begin + shape.count()) of the bucket.
+/// Tensors are compressed by themselves. `number` is the tensor's index in the model.
+struct Piece {
+  std::int64_t begin = 0;
+  Shape shape{};
+  std::uint32_t number = 0;
+
+  Tensor of(const Tensor& bucket) const { return bucket.range(begin, shape.count()); }
+};
+
+/// The worker and the bucket that a compressor belongs to. The device outlives the compressor.
+struct CompressorContext {
+  Device& device;
+  CompressionOptions options;
+  std::vector<Piece> pieces;  // they cover the bucket
+  int worker = 0, workers = 1;
+  std::uint64_t seed = 0;
+
+  std::int64_t count() const;  // elements of the bucket
+};
+
+/// The sum of a bucket over workers takes one round of messages, or several. In a round every
+/// worker gives a message and takes what has come: the sum of all messages, or all of them. A
+/// worker has one object for each bucket; the definition of a scheme has one for each worker and
+/// bucket, and calls the same functions, with loops in place of collectives.
+///
+/// Tensors are fp32, but for messages. Functions enqueue operations on the device, and read nothing
+/// on the host. For one thread.
+class Compressor {
+ public:
+  explicit Compressor(CompressorContext context) : context_(std::move(context)) {}
+  virtual ~Compressor() = default;
+
+  /// How messages move: `sum` by an all-reduce, which adds messages up element by element;
+  /// `gather` by an all-gather.
+  enum class Move : std::uint8_t { sum, gather };
+  virtual Move move() const = 0;
+  virtual int rounds() const { return 1; }
+
+  /// The elements of a message of this step and round; none: the round moves nothing.
+  struct Form {
+    std::int64_t count = 0;
+    DType dtype = DType::f32;
+  };
+  virtual Form form(int round) const = 0;
+
+  /// Begins a step; called before the first round of each. Random numbers are counted by steps.
+  void begin_step() { ++step_; }
+  /// Writes this worker's message. `values` is what the worker wants to have summed.
+  virtual void give(int round, const Tensor& values, const Tensor& message) = 0;
+  /// Takes the sum of all messages, or all messages in the order of workers; none where form() has
+  /// no elements. In the last round `total` becomes the sum over all workers, as far as the
+  /// messages said; before, it is empty. It may be the memory of `values`, if keep() is not called.
+  virtual void take(int round, std::span<const Tensor> messages, const Tensor& total) = 0;
+  /// Leaves in `values` what `total` lacks of them: the error of this worker, for its memory. `own`
+  /// is this worker's message of the last round where messages are gathered, else empty.
+  virtual void keep(const Tensor& own, const Tensor& total, const Tensor& values) = 0;
+
+ protected:
+  const CompressorContext& context() const { return context_; }
+  const CompressionOptions& options() const { return context_.options; }
+  Device& device() const { return context_.device; }
+  const Kernels& kernels() const { return context_.device.kernels(); }
+  /// The number of the present step, from 0.
+  std::uint32_t step() const { return step_ - 1; }
+  /// `scale` / (the number of workers).
+  float share(float scale = 1) const { return scale / static_cast<float>(context_.workers); }
+
+ private:
+  CompressorContext context_;
+  std::uint32_t step_ = 0;
+};
+
+/// A kind of compressor: a row of compressors(), made in its source.
+struct CompressorInfo {
+  Compression kind{};
+  std::string_view summary;
+  /// Whether the compressor has a memory of errors unless options say otherwise: one that is
+  /// biased.
+  bool remembers = false;
+  Compressor::Move move = Compressor::Move::gather;
+  /// The bytes of a worker's messages for a tensor of this shape, all rounds together.
+  double (*bytes)(const CompressionOptions& options, const Shape& tensor) = nullptr;
+  std::unique_ptr<Compressor> (*make)(CompressorContext context) = nullptr;
+};
+
+const std::vector<CompressorInfo>& compressors();
+/// The kind's row; there is none for Compression::none.
+const CompressorInfo& find_compressor(Compression kind);
+
+/// Whether a worker remembers its errors with these options.
+bool remembers(const CompressionOptions& options);
+/// The bytes that a worker sends to have tensors of these shapes summed over `workers` workers.
+double compressed_bytes(const CompressionOptions& options, std::span<const Shape> tensors,
+                        int workers);
+
+}  // namespace ringside

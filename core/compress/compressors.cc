@@ -1,0 +1,76 @@
+// The list of compressors, and what follows from it.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/compress/codes.h"
+#include "core/compress/compressor.h"
+
+namespace ringside {
+
+std::int64_t CompressorContext::count() const {
+  return pieces.empty() ? 0 : pieces.back().begin + pieces.back().shape.count();
+}
+
+const std::vector<CompressorInfo>& compressors() {
+  static const std::vector<CompressorInfo> rows = {
+      compress::fp16_info(),   compress::bf16_info(),     compress::int8_info(),
+      compress::onebit_info(), compress::signsgd_info(),  compress::top_k_info(),
+      compress::dgc_info(),    compress::random_k_info(), compress::powersgd_info()};
+  return rows;
+}
+
+const CompressorInfo& find_compressor(Compression kind) {
+  const auto row = std::find_if(compressors().begin(), compressors().end(),
+                                [&](const CompressorInfo& one) { return one.kind == kind; });
+  if (row == compressors().end())
+    throw Error("there is no compressor '{}'; mend the code that asks for it", name_of(kind));
+  return *row;
+}
+
+bool remembers(const CompressionOptions& options) {
+  if (options.compressor == Compression::none) return false;
+  return options.memory == ErrorMemory::by_compressor
+             ? find_compressor(options.compressor).remembers
+             : options.memory == ErrorMemory::residual;
+}
+
+double compressed_bytes(const CompressionOptions& options, std::span<const Shape> tensors,
+                        int workers) {
+  const CompressorInfo& row = find_compressor(options.compressor);
+  double message = 0;
+  for (const Shape& tensor : tensors) message += row.bytes(options, tensor);
+  const double others = workers - 1;
+  return row.move == Compressor::Move::sum ? 2 * others / workers * message : others * message;
+}
+
+Fields with_compression(CompressionOptions& options, Fields fields) {
+  Fields more = {
+      {"compressor", &options.compressor,
+       "how gradients are compressed on their way: see `ringside list compressors`"},
+      {"memory", &options.memory,
+       "what a compressor loses of a gradient: residual: it is added to the next one (error "
+       "feedback), with a memory of 4 bytes a parameter; none: it is lost; auto: residual for "
+       "compressors that are biased"},
+      {"ratio", &options.ratio,
+       "topk, dgc, randomk: share of the elements of a tensor that is sent", Range::share},
+      {"dgc_momentum", &options.dgc_momentum, "dgc: momentum of each worker's velocity",
+       Range::not_negative},
+      {"block", &options.block, "int8: number of elements that have a scale of their own",
+       Range::positive},
+      {"matrix_approximation_rank", &options.matrix_approximation_rank,
+       "powersgd: rank of the matrices that are sent", Range::positive},
+      {"warm_start", &options.warm_start,
+       "powersgd: begin with the matrix of the step before; false: with random numbers"},
+      {"min_compression_rate", &options.min_compression_rate,
+       "powersgd: tensors are compressed if this makes them at least so many times smaller; 0: all "
+       "matrices are",
+       Range::not_negative},
+      {"start_step", &options.start_step,
+       "powersgd: steps before this one are not compressed; dgc: until this step the share that is "
+       "sent falls from a quarter to ratio",
+       Range::not_negative}};
+  for (Field& field : more) fields.push_back(std::move(field));
+  return fields;
+}
+
+}  // namespace ringside

@@ -1,0 +1,88 @@
+#include "core/compress/codes.h"
+
+namespace ringside::compress {
+namespace {
+
+std::int64_t sign_bytes(std::int64_t count) { return (count + 7) / 8; }
+
+/// The code: the mean of the absolute values, fp32, and a bit for each sign.
+class OneBit final : public TensorCodes {
+ public:
+  using TensorCodes::TensorCodes;
+
+ private:
+  std::int64_t bytes(const Piece& piece) const override {
+    return 4 + sign_bytes(piece.shape.count());
+  }
+  void encode(const Piece&, const Tensor& values, const Tensor& code) override {
+    kernels().pack_signs({.in = values, .signs = signs(code), .magnitude = magnitude(code)});
+  }
+  void add(const Piece&, const Tensor& code, float scale, const Tensor& out) override {
+    kernels().add_signs(
+        {.signs = signs(code), .magnitude = magnitude(code), .out = out, .scale = scale});
+  }
+  static Tensor magnitude(const Tensor& code) { return within(code, 0, {1}, DType::f32); }
+  static Tensor signs(const Tensor& code) { return within(code, 4, {code.count() - 4}, DType::u8); }
+};
+
+/// The code: a bit for each sign.
+class SignSgd final : public TensorCodes {
+ public:
+  using TensorCodes::TensorCodes;
+
+  /// The sum becomes the sign of what the most workers voted for; +1 if as many voted against it.
+  void take(int round, std::span<const Tensor> messages, const Tensor& total) override {
+    TensorCodes::take(round, messages, total);
+    for (const Piece& piece : context().pieces) {
+      const Tensor votes = piece.of(total);
+      const Tensor signs =
+          device().tensor({sign_bytes(votes.count())}, MemoryKind::workspace, DType::u8);
+      kernels().pack_signs({.in = votes, .signs = signs});
+      kernels().fill({.out = votes});
+      kernels().add_signs({.signs = signs, .out = votes});
+    }
+  }
+
+ private:
+  std::int64_t bytes(const Piece& piece) const override { return sign_bytes(piece.shape.count()); }
+  void encode(const Piece&, const Tensor& values, const Tensor& code) override {
+    kernels().pack_signs({.in = values, .signs = code});
+  }
+  void add(const Piece&, const Tensor& code, float scale, const Tensor& out) override {
+    kernels().add_signs({.signs = code, .out = out, .scale = scale});
+  }
+};
+
+}  // namespace
+
+/// Sign with error feedback (Karimireddy et al., ICML 2019, algorithm 1): each element becomes the
+/// mean of the tensor's absolute values, with its own sign. Among N workers a worker sends (N - 1)
+/// * (n / 8 + 4) bytes for a tensor of n elements.
+CompressorInfo onebit_info() {
+  return {.kind = Compression::onebit,
+          .summary = "the sign of each element, and one magnitude for each tensor",
+          .remembers = true,
+          .bytes =
+              [](const CompressionOptions&, const Shape& tensor) {
+                return 4.0 + static_cast<double>(sign_bytes(tensor.count()));
+              },
+          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
+            return std::make_unique<OneBit>(std::move(context));
+          }};
+}
+
+/// signSGD with majority vote (Bernstein et al., ICML 2018, algorithm 3): the gradient of the step
+/// is the sign that most workers have, +1 or -1, so learning rates are those of signSGD. Among N
+/// workers a worker sends (N - 1) * n / 8 bytes.
+CompressorInfo signsgd_info() {
+  return {
+      .kind = Compression::signsgd,
+      .summary = "the sign that most workers have, as a gradient of +1 or -1",
+      .bytes = [](const CompressionOptions&,
+                  const Shape& tensor) { return static_cast<double>(sign_bytes(tensor.count())); },
+      .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
+        return std::make_unique<SignSgd>(std::move(context));
+      }};
+}
+
+}  // namespace ringside::compress

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "core/compress/codes.h"
+
+namespace ringside::compress {
+
+Tensor within(const Tensor& bytes, std::int64_t begin, Shape shape, DType dtype) {
+  return {bytes.buffer(), bytes.byte_offset() + static_cast<std::size_t>(begin), shape, dtype};
+}
+
+std::int64_t sent_of(const CompressionOptions& options, const Shape& tensor) {
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(options.ratio * static_cast<double>(tensor.count())));
+}
+
+/// Codes follow each other, each from a multiple of 4 bytes on.
+template <class Visit>
+void TensorCodes::for_each_code(const Tensor& message, const Visit& visit) const {
+  std::int64_t begin = 0;
+  for (const Piece& piece : context().pieces) {
+    const std::int64_t own = bytes(piece);
+    visit(piece, message ? message.range(begin, own) : Tensor());
+    begin += (own + 3) / 4 * 4;
+  }
+}
+
+Compressor::Form TensorCodes::form(int) const {
+  std::int64_t all = 0;
+  for (const Piece& piece : context().pieces) all += (bytes(piece) + 3) / 4 * 4;
+  return {all, DType::u8};
+}
+
+void TensorCodes::give(int, const Tensor& values, const Tensor& message) {
+  for_each_code(message, [&](const Piece& piece, const Tensor& code) {
+    encode(piece, piece.of(values), code);
+  });
+}
+
+void TensorCodes::take(int, std::span<const Tensor> messages, const Tensor& total) {
+  kernels().fill({.out = total});
+  for (const Tensor& message : messages)
+    for_each_code(message, [&](const Piece& piece, const Tensor& code) {
+      add(piece, code, 1, piece.of(total));
+    });
+}
+
+void TensorCodes::keep(const Tensor& own, const Tensor&, const Tensor& values) {
+  for_each_code(
+      own, [&](const Piece& piece, const Tensor& code) { add(piece, code, -1, piece.of(values)); });
+}
+
+}  // namespace ringside::compress

@@ -1,0 +1,169 @@
+#include "peer/schemes/compressed.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/scheme/single.h"
+
+namespace ringside::peer {
+namespace {
+
+CompressorContext compressor_context(const RankContext& context, const Model& model,
+                                     const Bucket& bucket, const CompressionOptions& options,
+                                     int worker, int workers) {
+  return {.device = context.device,
+          .options = options,
+          .pieces = pieces_of(model, bucket.begin, bucket.count),
+          .worker = worker,
+          .workers = workers,
+          .seed = static_cast<std::uint64_t>(context.plan.train.seed)};
+}
+
+Tensor new_message(Device& device, Compressor::Form form, MemoryKind kind, int messages = 1) {
+  return device.tensor({messages * form.count}, kind, form.dtype);
+}
+
+/// The sum of the workers' messages, in the order of workers.
+Tensor added_up(Device& device, const std::vector<Tensor>& messages) {
+  const Tensor sum = device.tensor(messages[0].shape(), MemoryKind::workspace, messages[0].dtype());
+  device.kernels().copy({.in = messages[0], .out = sum});
+  for (std::size_t w = 1; w < messages.size(); ++w)
+    device.kernels().add({.in = messages[w], .out = sum});
+  return sum;
+}
+
+}  // namespace
+
+CompressedSum::CompressedSum(const RankContext& context, Communicator& communicator,
+                             const Model& model, const std::vector<Bucket>& buckets,
+                             const CompressionOptions& options)
+    : context_(context), communicator_(communicator) {
+  for (const Bucket& bucket : buckets)
+    buckets_.push_back(
+        {bucket.name,
+         CompressedBucket(compressor_context(context, model, bucket, options, communicator.rank(),
+                                             communicator.size())),
+         {},
+         {}});
+}
+
+WorkPtr CompressedSum::move(One& one, int round) {
+  const Compressor::Form form = one.bucket.form(round);
+  one.received.clear();
+  if (form.count == 0) return nullptr;
+  const bool gathers = one.bucket.move() == Compressor::Move::gather;
+  const int messages = gathers ? communicator_.size() : 1;
+  one.messages = new_message(context_.device, form, MemoryKind::communication, messages);
+  for (int m = 0; m < messages; ++m)
+    one.received.push_back(one.messages.range(m * form.count, form.count));
+  const Tensor own = one.received[gathers ? static_cast<std::size_t>(communicator_.rank()) : 0];
+  {
+    const auto span = context_.timeline.scope(Activity::encoding, "encode " + one.name,
+                                              {.bytes = static_cast<std::int64_t>(own.bytes())});
+    one.bucket.give(round, own);
+  }
+  communicator_.name_next(one.name);
+  return gathers ? communicator_.all_gather(own, one.messages) : communicator_.all_reduce(own);
+}
+
+Reducer::Operation CompressedSum::operation(DType gradients, bool overlaps) {
+  const auto take = [this](One& one, int round, const Tensor& total) {
+    const auto span = context_.timeline.scope(Activity::encoding, "decode " + one.name);
+    one.bucket.take(round, one.received, total);
+    one.messages = {};
+    one.received.clear();
+  };
+  return {.name = "sum",
+          .dtype = gradients,
+          .begin =
+              [this](std::size_t bucket, const Tensor& values) {
+                {
+                  const auto span = context_.timeline.scope(Activity::encoding,
+                                                            "remember " + buckets_[bucket].name);
+                  buckets_[bucket].bucket.begin(values);
+                }
+                return move(buckets_[bucket], 0);
+              },
+          .overlaps = overlaps,
+          .rounds = buckets_.empty() ? 1 : buckets_[0].bucket.rounds(),
+          .next =
+              [this, take](std::size_t bucket, int round, const Tensor& total) {
+                take(buckets_[bucket], round - 1, total);
+                return move(buckets_[bucket], round);
+              },
+          .finish =
+              [this, take](std::size_t bucket, const Tensor& total) {
+                One& one = buckets_[bucket];
+                take(one, one.bucket.rounds() - 1, total);
+              }};
+}
+
+DefinedSum::DefinedSum(const RankContext& context, const Model& model,
+                       const std::vector<Bucket>& buckets, const CompressionOptions& options,
+                       int workers)
+    : device_(context.device) {
+  for (const Bucket& bucket : buckets) {
+    auto& of_workers = buckets_.emplace_back();
+    for (int w = 0; w < workers; ++w)
+      of_workers.emplace_back(compressor_context(context, model, bucket, options, w, workers));
+  }
+}
+
+void DefinedSum::sum(std::size_t bucket, std::span<const Tensor> gradients, const Tensor& total) {
+  std::vector<CompressedBucket>& workers = buckets_[bucket];
+  for (std::size_t w = 0; w < workers.size(); ++w) workers[w].begin(gradients[w]);
+  for (int round = 0; round < workers[0].rounds(); ++round) {
+    const Compressor::Form form = workers[0].form(round);
+    std::vector<Tensor> messages;
+    if (form.count > 0) {
+      for (CompressedBucket& worker : workers) {
+        messages.push_back(new_message(device_, form, MemoryKind::workspace));
+        worker.give(round, messages.back());
+      }
+      if (workers[0].move() == Compressor::Move::sum) messages = {added_up(device_, messages)};
+    }
+    for (CompressedBucket& worker : workers) worker.take(round, messages, total);
+  }
+}
+
+std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
+                                              const CompressionOptions& options,
+                                              double bucket_bytes) {
+  return define_sum(context, [context, options, bucket_bytes](const Model& model) {
+    const std::vector<Bucket> buckets =
+        make_buckets(model, reduce_dtype(context.plan.train), bucket_bytes);
+    const auto sum =
+        std::make_shared<DefinedSum>(context, model, buckets, options, context.plan.defines);
+    return [buckets, sum](std::span<const Tensor> gradients, const Tensor& total, bool) {
+      for (std::size_t b = 0; b < buckets.size(); ++b) {
+        std::vector<Tensor> own;
+        for (const Tensor& whole : gradients)
+          own.push_back(whole.range(buckets[b].begin, buckets[b].count));
+        sum->sum(b, own, total.range(buckets[b].begin, buckets[b].count));
+      }
+    };
+  });
+}
+
+void check_compression(const CompressionOptions& options, const RunPlan& plan) {
+  if (options.compressor == Compression::none) return;
+  const std::string given =
+      fmt::format("scheme.{}.compressor = '{}'", plan.scheme, name_of(options.compressor));
+  if (plan.train.precision == Precision::fp16)
+    throw Error(
+        "{}: errors would be remembered in the units of a loss scale that changes; set "
+        "train.precision = \"bf16\"",
+        given);
+  if (converts_gradients(plan.train))
+    throw Error("{} decides in how many bits gradients move; leave train.reduce_precision out",
+                given);
+  if (options.compressor == Compression::dgc && options.memory == ErrorMemory::residual)
+    throw Error("{} has a memory of its own; leave scheme.{}.memory out", given, plan.scheme);
+  if (options.dgc_momentum >= 1)
+    throw Error("scheme.{}.dgc_momentum = {} must be less than 1", plan.scheme,
+                options.dgc_momentum);
+  if (plan.train.reduce == Reduce::every)
+    throw Error("{} compresses the sum of a rank's micro-batches; leave train.reduce out", given);
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,68 @@
+// Buckets of gradients that a compressor sums over workers.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/compress/compressed_bucket.h"
+#include "core/scheme/rank_context.h"
+#include "core/scheme/scheme.h"
+#include "peer/schemes/reducer.h"
+
+namespace ringside::peer {
+
+/// Sums buckets over the workers of a communicator by their compressors, for a Reducer. Encoding
+/// and decoding take place on the device; messages move beside what is computed meanwhile.
+class CompressedSum {
+ public:
+  /// All arguments outlive this object.
+  CompressedSum(const RankContext& context, Communicator& communicator, const Model& model,
+                const std::vector<Bucket>& buckets, const CompressionOptions& options);
+
+  /// The operation by which a Reducer sums, or another caller that calls begin, next for every
+  /// further round, and finish; this object outlives it.
+  Reducer::Operation operation(DType gradients, bool overlaps);
+
+ private:
+  struct One {
+    std::string name;
+    CompressedBucket bucket;
+    Tensor messages;               // of all workers if messages are gathered, else of this one
+    std::vector<Tensor> received;  // of the present round
+  };
+
+  /// Gives the message of a round, and begins to move it; null if the round has none.
+  WorkPtr move(One& one, int round);
+
+  const RankContext& context_;
+  Communicator& communicator_;
+  std::vector<One> buckets_;
+};
+
+/// The same sums in loops, on one rank that has the gradients of all workers.
+class DefinedSum {
+ public:
+  /// The device outlives this object.
+  DefinedSum(const RankContext& context, const Model& model, const std::vector<Bucket>& buckets,
+             const CompressionOptions& options, int workers);
+
+  /// Sums one bucket: `gradients` has that of each worker.
+  void sum(std::size_t bucket, std::span<const Tensor> gradients, const Tensor& total);
+
+ private:
+  Device& device_;
+  std::vector<std::vector<CompressedBucket>> buckets_;  // of each worker
+};
+
+/// The definition of a scheme that compresses gradients, as define_sum() makes it. `bucket_bytes`
+/// and the dtype decide the buckets, as for workers.
+std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
+                                              const CompressionOptions& options,
+                                              double bucket_bytes);
+
+/// Throws Error for options of a compressor that are not possible with the plan.
+void check_compression(const CompressionOptions& options, const RunPlan& plan);
+
+}  // namespace ringside::peer

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Makes golden/algorithms.json: PowerSGD, DGC and DiLoCo as their papers write them, in float64.
+
+    python3 tests/schemes/make_algorithms.py   # wants numpy
+
+A scheme and its definition call the same functions, so a mistake in these shows in neither. Nothing here
+is shared with them but the random numbers, which are Philox (Salmon et al. 2011) by counter. Gradients
+and updates are sines of their indices, rounded to fp32, which algorithms_test.cc makes too.
+"""
+import json
+import math
+import pathlib
+
+import numpy as np
+
+STEPS, WORKERS, SEED = 20, 3, 7
+CODES = 8  # the stream of random numbers that codes draw from
+
+
+def sines(count, *phases):
+    values = np.sin(sum(phases) + 0.37 * np.arange(count, dtype=np.float64))
+    return values.astype(np.float32).astype(np.float64)
+
+
+def philox(counter, key):
+    counter, key = list(counter), list(key)
+    for _ in range(10):
+        first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(second >> 32) ^ counter[1] ^ key[0], second & 0xFFFFFFFF,
+                   (first >> 32) ^ counter[3] ^ key[1], first & 0xFFFFFFFF]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter
+
+
+def normal(position):
+    words = philox([position & 0xFFFFFFFF, position >> 32, CODES, 0], [SEED & 0xFFFFFFFF, SEED >> 32])
+    first, second = (((low | high << 32) >> 11) + 1 for low, high in (words[:2], words[2:]))
+    value = math.sqrt(-2 * math.log(first * 2.0**-53)) * math.cos(2 * math.pi * second * 2.0**-53)
+    return float(np.float32(value))
+
+
+def orthonormal(matrix):
+    columns = []
+    for column in matrix.T:
+        for other in columns:
+            column = column - (column @ other) * other
+        columns.append(column / np.linalg.norm(column))
+    return np.array(columns).T
+
+
+def powersgd():
+    """Algorithms 1 and 2 of Vogels et al. 2019, without momentum: tensors 6x5, 4 and 3x8 at rank 2."""
+    shapes, rank = [(6, 5), (4,), (3, 8)], 2
+    count = sum(math.prod(shape) for shape in shapes)
+    error = np.zeros((WORKERS, count))
+    right = {}
+    for number, shape in enumerate(shapes):
+        if len(shape) == 2:
+            drawn = [normal((number << 32) ^ i) for i in range(shape[1] * rank)]
+            right[number] = np.array(drawn).reshape(shape[1], rank)
+    sums = []
+    for step in range(STEPS):
+        wanted = error + [sines(count, 1.3 * worker, 0.61 * step) for worker in range(WORKERS)]
+        mean, begin = np.zeros(count), 0
+        for number, shape in enumerate(shapes):
+            part = slice(begin, begin + math.prod(shape))
+            begin = part.stop
+            if number not in right:
+                mean[part] = wanted[:, part].mean(axis=0)
+                continue
+            matrices = wanted[:, part].reshape(WORKERS, *shape)
+            left = orthonormal(np.mean([m @ right[number] for m in matrices], axis=0))
+            right[number] = np.mean([m.T @ left for m in matrices], axis=0)
+            mean[part] = (left @ right[number].T).ravel()
+        error = wanted - mean
+        sums.append((WORKERS * mean).tolist())
+    return sums
+
+
+def dgc():
+    """Algorithm 2 of Lin et al. 2018: 40 elements, of which 10 are sent, with momentum 0.9."""
+    count, sent, momentum = 40, 10, 0.9
+    velocity, held = np.zeros((WORKERS, count)), np.zeros((WORKERS, count))
+    sums = []
+    for step in range(STEPS):
+        total = np.zeros(count)
+        for worker in range(WORKERS):
+            velocity[worker] = momentum * velocity[worker] + sines(count, 1.3 * worker, 0.61 * step)
+            held[worker] += velocity[worker]
+            chosen = np.argsort(-np.abs(held[worker]), kind="stable")[:sent]
+            total[chosen] += held[worker][chosen]
+            held[worker][chosen] = velocity[worker][chosen] = 0
+        sums.append(total.tolist())
+    return sums
+
+
+def diloco():
+    """Algorithm 1 of Douillard et al. 2023 with inner updates that are given; 12 elements, every 4 steps."""
+    count, every, lr, momentum = 12, 4, 0.7, 0.9
+    start = sines(count, 2.0)
+    replicas, outer, velocity = np.tile(start, (WORKERS, 1)), start, np.zeros(count)
+    for step in range(STEPS):
+        replicas = replicas + [0.01 * sines(count, 1.3 * w, 0.61 * step) for w in range(WORKERS)]
+        if (step + 1) % every == 0:
+            gradient = np.mean(outer - replicas, axis=0)
+            velocity = momentum * velocity + gradient
+            outer = outer - lr * (gradient + momentum * velocity)
+            replicas = np.tile(outer, (WORKERS, 1))
+    return outer.tolist()
+
+
+golden = pathlib.Path(__file__).parent / "golden/algorithms.json"
+golden.write_text(json.dumps({"powersgd": powersgd(), "dgc": dgc(), "diloco": diloco()}) + "\n")
