@@ -36,6 +36,8 @@ std::set<std::string> headings_of(const std::string& text) {
 CaseSummary case_with_everything() {
   CaseSummary one;
   one.plan.listing.label = one.plan.listing.family = one.plan.scheme = "ps";
+  one.plan.promise = Promise::own_algorithm;
+  one.time_ms.encoding = 1;
   one.runs.repeats = 5;
   one.plan.cluster.emplace().name = "cluster";
   one.cores = 1.5;

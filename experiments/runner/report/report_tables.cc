@@ -1,9 +1,11 @@
 #include "experiments/runner/report/report_tables.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "experiments/runner/registry/registry.h"
 
 namespace ringside::runner {
 namespace {
@@ -22,6 +24,35 @@ std::string cell(std::string text) {
 
 bool own_algorithm(const CaseSummary& one) { return one.plan.promise != Promise::same_run; }
 
+/// Whether the identity is about runs with these options: whether each name of an enum that it sets
+/// is theirs.
+bool concerns(const Identity& identity, const Options& options, const std::string& prefix) {
+  const Fields fields = options.fields();
+  return std::all_of(fields.begin(), fields.end(), [&](const Field& field) {
+    const auto* choice = std::get_if<Choice>(&field.value);
+    const std::string key = fmt::format("{}{}=", prefix, field.name);
+    return !choice || std::all_of(identity.settings.begin(), identity.settings.end(),
+                                  [&](const std::string& setting) {
+                                    return !setting.starts_with(key) ||
+                                           setting.substr(key.size()) == choice->name();
+                                  });
+  });
+}
+
+/// The schemes with which the test suite holds runs of this scheme equal: "; identities with
+/// single, averaging".
+std::string identities_text(const RunPlan& plan) {
+  std::vector<std::string_view> others;
+  for (const SchemeInfo& row : scheme_rows()) {
+    if (row.name != plan.scheme) continue;
+    for (const Identity& one : row.identities)
+      if (concerns(one, plan.options, fmt::format("scheme.{}.", row.name)) &&
+          std::find(others.begin(), others.end(), one.other) == others.end())
+        others.push_back(one.other);
+  }
+  return others.empty() ? "" : fmt::format("; identities with {}", fmt::join(others, ", "));
+}
+
 /// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A
 /// note below the table names the disturbances.
 std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
@@ -30,6 +61,7 @@ std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   std::string out(name_of(proof));
   const double difference = one.verdict.difference;
   if (!one.verdict.cause.empty()) out += ": " + one.verdict.cause;
+  if (proof == Proof::identical_to_definition) out += identities_text(one.plan);
   if (proof == Proof::to_rounding ||
       (proof == Proof::different && (difference > 0 || one.verdict.cause.empty())))
     out += fmt::format(" ({:.0e})", difference);
@@ -88,6 +120,12 @@ bool with_all_cores(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) { return one.of_all_cores.median >= 0; });
 }
 
+bool with_encoding(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) {
+    return own_algorithm(one) && one.finished() && one.time_ms.encoding > 0;
+  });
+}
+
 std::string cores_column(const std::vector<CaseSummary>& cases) {
   if (any(cases, [](const CaseSummary& one) { return gpus(one.plan) > 0; })) return "GPUs";
   return any(cases, [](const CaseSummary& one) { return one.cores.has_value(); }) ? "cores" : "";
@@ -105,8 +143,10 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
   if (predictions) names.emplace_back("predicted");
   const bool intervals = with_intervals(cases);
   if (intervals) names.emplace_back("interval");
-  names.insert(names.end(), {"compute", "exposed", "optim.", "other", "MB sent", "least", "peak MB",
-                             "loss", "proof"});
+  const bool encoding = with_encoding(cases);
+  names.insert(names.end(), {"compute", "exposed", "optim."});
+  if (encoding) names.emplace_back("encoding");
+  names.insert(names.end(), {"other", "MB sent", "least", "peak MB", "loss", "proof"});
   std::vector<TableLine> lines = {names};
   for (const CaseSummary& one : cases) {
     TableLine line = {one.label(), std::to_string(one.plan.world),
@@ -127,9 +167,11 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
             one.predicted ? prediction_cell(one.predicted->step_ms, 1, one.predicted->step_ms_error)
                           : "-");
       if (intervals) line.push_back(interval_cell(one.simulated_ms));
+      line.insert(line.end(), {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
+                               milliseconds(one.time_ms.optimizer)});
+      if (encoding) line.push_back(milliseconds(one.time_ms.encoding));
       line.insert(line.end(),
-                  {milliseconds(one.time_ms.compute), milliseconds(one.time_ms.exposed),
-                   milliseconds(one.time_ms.optimizer), milliseconds(one.time_ms.other),
+                  {milliseconds(one.time_ms.other - (encoding ? one.time_ms.encoding : 0)),
                    fmt::format("{}{}", one.bytes.computed ? "~" : "", megabytes(one.bytes.sent)),
                    megabytes(one.bytes.minimum), peak_cell(one.memory.peak()),
                    computes(one.plan) ? fmt::format("{:.4f}", one.losses.final_loss) : "-"});

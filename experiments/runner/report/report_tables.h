@@ -41,6 +41,8 @@ bool with_predictions(const std::vector<CaseSummary>& cases);
 /// Whether the errors of a cluster give an interval of a simulated step.
 bool with_intervals(const std::vector<CaseSummary>& cases);
 bool with_all_cores(const std::vector<CaseSummary>& cases);
+/// Whether a scheme with an algorithm of its own encodes what it sends.
+bool with_encoding(const std::vector<CaseSummary>& cases);
 /// Whether the table of memory has the columns for the memory of a device: the bytes that its
 /// allocator took from the driver, and those that others took.
 bool with_device_memory(const std::vector<CaseSummary>& cases);

@@ -44,7 +44,12 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
   out +=
       "step ms: median step of the slowest worker. compute, exposed (waiting for other ranks), "
       "optim. (if servers run the optimizer: the time of the busiest server; the workers' wait for "
-      "it counts as exposed) and other (data, idle and encoding): means over workers and steps.\n"
+      "it counts as exposed)";
+  out += with_encoding(cases)
+             ? ", encoding (making messages, and taking what came) and other (data and idle)"
+             : " and other (data, idle and encoding)";
+  out +=
+      ": means over workers and steps.\n"
       "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest bytes that the "
       "scheme has to send. peak MB: memory of the busiest rank. loss: of the last step; if there "
       "are several seeds, of the smallest one, as are held-out losses.\n"

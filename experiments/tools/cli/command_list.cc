@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/compress/compressor.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/stated_model.h"
 #include "core/models/presets.h"
@@ -108,23 +109,33 @@ void list_algorithms() {
        "ddp, ranks of several hosts: the all-reduce of Gloo or MPI, in whatever order it adds up");
 }
 
+void list_compressors() {
+  std::cout << "compressors of gradients (scheme.ddp.compressor, scheme.diloco.compressor)\n"
+            << fmt::format("  {:<10} {}\n", name_of(Compression::none),
+                           "gradients are summed as they are");
+  for (const CompressorInfo& row : compressors())
+    std::cout << fmt::format("  {:<10} {}\n", name_of(row.kind), row.summary);
+}
+
+void list_identities() {
+  std::cout << "identities: runs of a scheme that the test suite holds against another scheme\n";
+  for (const SchemeInfo& row : runner::scheme_rows())
+    for (const Identity& one : row.identities)
+      std::cout << fmt::format("  {:<10} {}: {}, {}\n", row.name, fmt::join(one.settings, ", "),
+                               one.other, one.to_the_bit ? "to the bit" : "to rounding");
+}
+
 void list_keys() {
   std::cout << "keys of an experiment file, with their defaults\n";
-  const auto keys = [](std::string_view table, const auto& defaults) {
-    for (const Field& field : fields_to_read(defaults))
+  const auto keys = [](std::string_view table, const Fields& defaults) {
+    for (const Field& field : defaults)
       std::cout << fmt::format("  {:<40} {}\n", fmt::format("{}.{}", table, text_of(field)),
                                field.description);
   };
-  keys("model", ModelConfig{});
-  keys("data", DataConfig{});
-  keys("train", TrainConfig{});
-  keys("optimizer", OptimizerConfig{});
-  keys("device", DeviceConfig{});
-  keys("sim", SimConfig{});
-  keys("hosts", HostsConfig{});
-  keys("compare", runner::CompareConfig{});
+  runner::ExperimentConfig config;
+  for (const auto& [table, fields] : runner::tables_of(config)) keys(table, fields);
   std::cout << "cases: a table [[compare.case]] for each; --case 'SCHEME: KEY=VALUE, ...'\n";
-  keys("compare.case", runner::CaseConfig{});
+  keys("compare.case", fields_to_read(runner::CaseConfig{}));
   std::cout << fmt::format("  {:<40} {}\n", "compare.case.set = {}",
                            "keys of the file with values that hold for the case alone, as in "
                            "{ \"scheme.ps.servers\" = 1 }");
@@ -145,6 +156,8 @@ constexpr Section sections[] = {{"schemes", list_schemes},
                                 {"frameworks", list_frameworks},
                                 {"messages", list_messages},
                                 {"algorithms", list_algorithms},
+                                {"compressors", list_compressors},
+                                {"identities", list_identities},
                                 {"keys", list_keys}};
 
 int list(const std::string& part) {
@@ -169,7 +182,7 @@ Execute list_command(CommandOptions& options) {
   const auto part = std::make_shared<std::string>();
   options.add("PART", *part,
               "list only one of: schemes, models, data, devices, frameworks, messages, algorithms, "
-              "keys");
+              "compressors, identities, keys");
   return [part](const Process&) { return list(*part); };
 }
 
