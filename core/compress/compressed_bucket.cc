@@ -1,13 +1,20 @@
 #include "core/compress/compressed_bucket.h"
 
+#include <limits>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/device/convert.h"
 
 namespace ringside {
 
 CompressedBucket::CompressedBucket(CompressorContext context)
     : device_(context.device), worker_(context.worker) {
+  for (const Piece& piece : context.pieces)
+    if (piece.shape.count() > std::numeric_limits<std::int32_t>::max())
+      throw Error(
+          "compressor '{}': tensor {} has {} elements, but at most 2^31 - 1 can be compressed",
+          name_of(context.options.compressor), piece.number, piece.shape.count());
   if (remembers(context.options)) {
     memory_ = device_.tensor({context.count()}, MemoryKind::gradient);
     device_.kernels().fill({.out = memory_});

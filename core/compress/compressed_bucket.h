@@ -28,7 +28,7 @@ class CompressedBucket {
   void begin(const Tensor& gradients);
   void give(int round, const Tensor& message);
   /// `total`, of any floating-point dtype, gets the sum in the last round. It may be the memory of
-  /// the gradients. `worker` is this worker's place among gathered messages.
+  /// the gradients.
   void take(int round, std::span<const Tensor> messages, const Tensor& total);
 
  private:

@@ -37,8 +37,8 @@ struct CompressorContext {
 /// worker has one object for each bucket; the definition of a scheme has one for each worker and
 /// bucket, and calls the same functions, with loops in place of collectives.
 ///
-/// Tensors are fp32, but for messages. Functions enqueue operations on the device, and read nothing
-/// on the host. For one thread.
+/// Tensors are fp32, but for messages. Functions enqueue operations on the device and do not wait
+/// for it, except that PowerSGD without a warm start writes random numbers to it. For one thread.
 class Compressor {
  public:
   explicit Compressor(CompressorContext context) : context_(std::move(context)) {}

@@ -46,14 +46,18 @@ double compressed_bytes(const CompressionOptions& options, std::span<const Shape
 Fields with_compression(CompressionOptions& options, Fields fields) {
   Fields more = {
       {"compressor", &options.compressor,
-       "how gradients are compressed on their way: see `ringside list compressors`"},
+       "how the sum over workers is compressed, of gradients or of differences of replicas: see "
+       "`ringside list compressors`"},
       {"memory", &options.memory,
-       "what a compressor loses of a gradient: residual: it is added to the next one (error "
+       "what a compressor loses of what it gets (of gradients: without the learning rate): "
+       "residual: it "
+       "is added to the next (error "
        "feedback), with a memory of 4 bytes a parameter; none: it is lost; auto: residual for "
        "compressors that are biased"},
       {"ratio", &options.ratio,
        "topk, dgc, randomk: share of the elements of a tensor that is sent", Range::share},
-      {"dgc_momentum", &options.dgc_momentum, "dgc: momentum of each worker's velocity",
+      {"dgc_momentum", &options.dgc_momentum,
+       "dgc: momentum of each worker's velocity; the optimizer should have no moments of its own",
        Range::not_negative},
       {"block", &options.block, "int8: number of elements that have a scale of their own",
        Range::positive},
@@ -62,12 +66,13 @@ Fields with_compression(CompressionOptions& options, Fields fields) {
       {"warm_start", &options.warm_start,
        "powersgd: begin with the matrix of the step before; false: with random numbers"},
       {"min_compression_rate", &options.min_compression_rate,
-       "powersgd: tensors are compressed if this makes them at least so many times smaller; 0: all "
-       "matrices are",
+       "powersgd: matrices are compressed if this makes them more than so many times smaller; 0: "
+       "all "
+       "are",
        Range::not_negative},
       {"start_step", &options.start_step,
        "powersgd: steps before this one are not compressed; dgc: until this step the share that is "
-       "sent falls from a quarter to ratio",
+       "sent falls from a quarter to ratio. A step is one sum: in diloco an exchange",
        Range::not_negative}};
   for (Field& field : more) fields.push_back(std::move(field));
   return fields;

@@ -22,7 +22,10 @@ class Dgc final : public TensorCodes {
   /// The share of elements falls from a quarter to the ratio, by the same factor in every step.
   std::int64_t sent(const Piece& piece) const {
     CompressionOptions now = options();
-    const double left = 1 - std::min(1.0, (step() + 1.0) / static_cast<double>(now.start_step + 1));
+    const double left =
+        now.start_step == 0
+            ? 0
+            : 1 - std::min(1.0, static_cast<double>(step()) / static_cast<double>(now.start_step));
     now.ratio = std::max(now.ratio, std::pow(first_density, left) * std::pow(now.ratio, 1 - left));
     return sent_of(now, piece.shape);
   }

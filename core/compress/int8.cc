@@ -6,7 +6,7 @@ namespace ringside::compress {
 namespace {
 
 std::int64_t blocks_of(const CompressionOptions& options, std::int64_t count) {
-  return (count + options.block - 1) / options.block;
+  return count / options.block + (count % options.block == 0 ? 0 : 1);
 }
 
 /// The code: a norm for each block, fp32, and a byte for each element. Every tensor, worker and

@@ -126,17 +126,16 @@ class PowerSgd final : public Compressor {
 
   bool compresses() const { return step() >= static_cast<std::uint64_t>(options().start_step); }
 
-  /// Fills Q with normal numbers, the same on all workers.
+  /// Fills Q with normal numbers, the same on all workers. Blocks until the device has them.
   void draw() {
     if (right_ == 0) return;
     std::vector<float> values;
     const std::uint64_t drawn = draws_++;
     for (const Part& part : parts_)
       for (std::int64_t i = 0; i < part.right_count; ++i)
-        values.push_back(static_cast<float>(
-            random_normal(context().seed, Stream::codes,
-                          (drawn << 48) ^ (std::uint64_t{part.piece.number} << 32) ^
-                              static_cast<std::uint64_t>(i))));
+        values.push_back(static_cast<float>(random_normal(
+            context().seed + (drawn << 32), Stream::codes,
+            (std::uint64_t{part.piece.number} << 32) ^ static_cast<std::uint64_t>(i))));
     write_values(device(), q_, values);
   }
 

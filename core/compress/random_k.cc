@@ -3,8 +3,8 @@
 namespace ringside::compress {
 namespace {
 
-/// The message: k elements of each tensor, fp32. All workers draw the same indices, one of each of
-/// k stretches of the tensor, so that messages add up.
+/// The message: k elements of each tensor, fp32. All workers draw the same indices, so that
+/// messages add up; every element has the same chance.
 class RandomK final : public Compressor {
  public:
   explicit RandomK(CompressorContext context) : Compressor(std::move(context)) {
@@ -69,7 +69,7 @@ class RandomK final : public Compressor {
 
 }  // namespace
 
-/// Random-k (Stich et al., NeurIPS 2018), with one element of each of k stretches of a tensor.
+/// Random-k (Stich et al., NeurIPS 2018), with elements that differ.
 /// Among N workers a worker sends 2 * (N - 1) / N * 4 * k bytes, and no indices.
 CompressorInfo random_k_info() {
   return {.kind = Compression::randomk,

@@ -301,7 +301,8 @@ OpCost cost(const CrossEntropy& op) {
 }
 
 OpCost cost(const SelectTopK& op) {
-  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.indices, op.values),
+  // Radix selection reads its input for each of four digits, to count, and to write.
+  return {OpClass::elementwise, 6 * count(op.in), 6 * bytes(op.in) + bytes(op.indices, op.values),
           op.in.dtype()};
 }
 
@@ -346,7 +347,7 @@ OpCost cost(const MatrixProduct& op) {
 OpCost cost(const Orthonormalise& op) {
   const auto columns = static_cast<double>(op.matrix.shape()[1]);
   return {OpClass::elementwise, 4 * count(op.matrix) * columns,
-          bytes(op.matrix, op.matrix) * columns, op.matrix.dtype()};
+          2 * bytes(op.matrix, op.matrix) * columns, op.matrix.dtype()};
 }
 
 }  // namespace ringside

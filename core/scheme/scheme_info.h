@@ -134,8 +134,8 @@ struct SchemeInfo {
 /// The promise of a run of the scheme with its default options.
 inline Promise default_promise(const SchemeInfo& info) { return info.promise(info.defaults); }
 
-/// The info of a scheme whose options are all valid, which has no servers, and which promises the
-/// same run as `single`.
+/// The info of a scheme whose options are all valid, which has no servers, which promises the same
+/// run as `single`, and which may send nothing.
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
 
 /// A function of SchemeInfo: `function`, which takes the scheme's own options, of type Own, where

@@ -151,9 +151,13 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan) {
       fmt::format("scheme.{}.compressor = '{}'", plan.scheme, name_of(options.compressor));
   if (plan.train.precision == Precision::fp16)
     throw Error(
-        "{}: errors would be remembered in the units of a loss scale that changes; set "
+        "{}: compressors would remember, and round, in the units of a loss scale that changes; set "
         "train.precision = \"bf16\"",
         given);
+  if (options.compressor == Compression::signsgd && options.memory == ErrorMemory::residual)
+    throw Error(
+        "{} has no scale, so no error to remember; leave scheme.{}.memory out, or use 'onebit'",
+        given, plan.scheme);
   if (converts_gradients(plan.train))
     throw Error("{} decides in how many bits gradients move; leave train.reduce_precision out",
                 given);
@@ -163,7 +167,7 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan) {
     throw Error("scheme.{}.dgc_momentum = {} must be less than 1", plan.scheme,
                 options.dgc_momentum);
   if (plan.train.reduce == Reduce::every)
-    throw Error("{} compresses the sum of a rank's micro-batches; leave train.reduce out", given);
+    throw Error("{}: a rank compresses once a step; leave train.reduce = 'every' out", given);
 }
 
 }  // namespace ringside::peer

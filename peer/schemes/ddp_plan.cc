@@ -100,6 +100,7 @@ SchemeInfo ddp_info() {
   for (const TriedOptions& one : tried_compressions()) r.tried.push_back(one);
   r.identities = {
       {{"scheme.ddp.compressor=topk", "scheme.ddp.ratio=1"}, "single", true},
+      {{"scheme.ddp.compressor=randomk", "scheme.ddp.ratio=1"}, "single", true},
       {{"scheme.ddp.compressor=dgc", "scheme.ddp.ratio=1", "scheme.ddp.dgc_momentum=0"},
        "single",
        true},

@@ -19,7 +19,7 @@ std::vector<Fragment> fragments_of(const Model& model, std::int64_t number) {
     const std::int64_t end = model.first_parameter(u + 1);
     const auto next = static_cast<std::int64_t>(out.size()) + 1;
     if (end * number < all * next && u + 1 < model.units.size()) continue;
-    out.push_back({begin, end - begin});
+    if (end > begin) out.push_back({begin, end - begin});
     begin = end;
   }
   return out;
@@ -81,6 +81,10 @@ class Diloco final : public LocalRule {
 
 void check(const DilocoOptions& options, const RunPlan& plan) {
   check_compression(options.compression, plan);
+  if (options.compression.compressor == Compression::signsgd)
+    throw Error(
+        "scheme.diloco.compressor = 'signsgd' gives signs in place of a sum of differences; use "
+        "'onebit'");
   const auto& [sync_every, lr, momentum, fragments, delay, alpha, compression] = options;
   if (sync_every % fragments != 0)
     throw Error(
@@ -108,7 +112,9 @@ Fields fields_of(DilocoOptions& options) {
        {"outer_momentum", &options.outer_momentum,
         "Nesterov's momentum of the outer optimizer; 0: none", Range::not_negative},
        {"num_fragments", &options.num_fragments,
-        "fragments of the model, which are exchanged in turn; it must divide sync_every",
+        "fragments of the model, which are exchanged in turn, each of whole units (so there are at "
+        "most "
+        "as many as units); it must divide sync_every",
         Range::positive},
        {"fragment_sync_delay", &options.fragment_sync_delay,
         "steps that a worker trains on while a fragment is exchanged; less than sync_every divided "

@@ -41,9 +41,9 @@ Fields fields_of(DpsgdOptions& options);
 /// Without `overlap` the update comes first: sum_j W_ij (x_j + u_j). On a complete graph this is
 /// averaging after every step, which the order of the paper is not.
 ///
-/// With graph one_peer this is SGP (Assran et al., ICML 2019, algorithm 1) with its usual graph,
-/// whose mixing is doubly stochastic: the weight that push-sum divides by is 1 throughout, so it is
-/// not sent.
+/// With graph one_peer and without `overlap` this is SGP (Assran et al., ICML 2019, algorithm 1)
+/// with its usual graph, whose mixing is doubly stochastic: the weight that push-sum divides by is
+/// 1 throughout, so it is not sent.
 ///
 /// A worker with d neighbours sends d times the bytes of the parameters in fp32 in every step, and
 /// holds d + 1 messages.

@@ -14,8 +14,8 @@
 namespace ringside::peer {
 namespace {
 
-/// What workers and the definition have in common: the rules of the rank's replicas, and the steps
-/// after which fragments are given and taken.
+/// The part of workers and of the definition that is the same: the rules of the rank's replicas,
+/// and the steps after which fragments are given and taken.
 class RuleReplicas : public LocalReplicas {
  public:
   void attach(Model& model) override {
@@ -34,7 +34,7 @@ class RuleReplicas : public LocalReplicas {
   void before_forward(std::size_t unit, const Pass& pass) override {
     LocalReplicas::before_forward(unit, pass);
     if (pass.training && unit == 0 && pass.micro_batch == 0 && rules_[0]->delay() > 0)
-      begin_all(pass.step);
+      begin_all(pass.step, std::vector<bool>(fragments_.size()));
   }
 
   std::vector<SchemeFigure> figures() const override {
@@ -95,25 +95,26 @@ class RuleReplicas : public LocalReplicas {
     const std::int64_t done = info.step + 1;
     const bool last = done == context().plan.train.steps;
     const std::int64_t delay = rules_[0]->delay();
-    end_all(done - delay, last);
-    if (!last && delay > 0) return;  // the next step begins with what is given now
-    begin_all(done);
-    end_all(done, last);
-  }
-  void begin_all(std::int64_t done) {
+    // What is on its way after the last step is taken and not given again.
+    std::vector<bool> taken(fragments_.size());
     for (std::size_t f = 0; f < fragments_.size(); ++f)
-      if (rules_[0]->gives(f, done)) {
+      if (given_after_[f] && (last || *given_after_[f] + delay == done)) taken[f] = end(f, last);
+    if (!last && delay > 0) return;  // the next step begins with what is given now
+    begin_all(done, taken);
+    for (std::size_t f = 0; f < fragments_.size(); ++f)
+      if (given_after_[f]) end(f, last);
+  }
+  void begin_all(std::int64_t done, const std::vector<bool>& without) {
+    for (std::size_t f = 0; f < fragments_.size(); ++f)
+      if (!without[f] && rules_[0]->gives(f, done)) {
         given_after_[f] = done;
         begin(f, done);
       }
   }
-  /// Ends what was given after so many steps, or all that is on its way.
-  void end_all(std::int64_t given_after, bool last) {
-    for (std::size_t f = 0; f < fragments_.size(); ++f)
-      if (given_after_[f] && (last || *given_after_[f] == given_after)) {
-        finish(f, last);
-        given_after_[f].reset();
-      }
+  bool end(std::size_t fragment, bool last) {
+    finish(fragment, last);
+    given_after_[fragment].reset();
+    return true;
   }
 
   LocalRule& at(int replica) { return *rules_[static_cast<std::size_t>(replica)]; }

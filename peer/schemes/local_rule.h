@@ -1,4 +1,4 @@
-// LocalRule: what workers that train replicas of their own give each other, and make of it.
+// LocalRule: the rule by which workers that train replicas of their own exchange values.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct RuleContext {
   std::int64_t steps = 1;  // of the run
 };
 
-/// What a worker takes of a fragment. Nothing of it may be changed.
+/// The messages that a worker takes of a fragment. They may not be changed.
 struct Received {
   std::span<const Tensor> messages;  // the sum of all messages, or those of LocalRule::sources()
   Tensor given;       // this worker's own message; not there where messages are summed
@@ -56,7 +56,8 @@ class LocalRule {
   /// Whether the fragment is given after `done` steps; `done` may be 0 where delay() is not.
   virtual bool gives(std::size_t fragment, std::int64_t done) const = 0;
   /// The number of steps from giving to taking, during which the messages move: with 1, what is
-  /// given before a step is taken after it. What is on its way after the last step is taken then.
+  /// given before a step is taken after it. What is on its way after the last step is taken then;
+  /// what is given after the last step is taken at once.
   virtual std::int64_t delay() const { return 0; }
   /// Whether every worker takes the sum of all workers' messages; otherwise `worker` takes those of
   /// sources(worker, done) of what was given after `done` steps, in this order.
@@ -93,7 +94,7 @@ std::unique_ptr<SyncScheme> define_by_rule(const RankContext& context, const cha
                                            const RuleMaker& make);
 
 /// The info of a scheme whose rule is of class Rule, made of a RuleContext and of options of type
-/// Own. `exchange` is as `name` above. The caller adds the fewest bytes, and what else there is.
+/// Own. `exchange` is as `name` above. The caller adds the fewest bytes.
 template <class Rule, class Own>
 SchemeInfo local_scheme(std::string_view name, std::string_view summary, const char* exchange,
                         Own defaults) {

@@ -1,5 +1,6 @@
 #include "peer/schemes/local_sgd.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "peer/schemes/consensus_distance.h"
@@ -19,8 +20,8 @@ class LocalSgd final : public LocalRule {
   }
 
   void attach(const Tensor& values) override {
-    const std::int64_t averagings =
-        options_.start_step + (context().steps + options_.sync_every - 1) / options_.sync_every;
+    const std::int64_t averagings = std::min(options_.start_step, context().steps) +
+                                    (context().steps - 1) / options_.sync_every + 1;
     if (options_.distance) distance_.emplace(context().device, values.count(), averagings);
   }
 

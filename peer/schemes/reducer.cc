@@ -58,6 +58,12 @@ void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
   under_way_[bucket] = {begin_traced(timeline_, buckets_[bucket].name,
                                      [&] { return operation_.begin(bucket, values); }),
                         values, micro_batch, 0};
+  begin_empty_rounds(bucket);
+}
+
+void Reducer::begin_empty_rounds(std::size_t bucket) {
+  while (!under_way_[bucket].work && under_way_[bucket].round + 1 < operation_.rounds)
+    begin_next(bucket);
 }
 
 void Reducer::wait(std::size_t bucket) {
@@ -65,13 +71,18 @@ void Reducer::wait(std::size_t bucket) {
     wait_exposed(timeline_, operation_.name + " " + buckets_[bucket].name, std::move(work));
 }
 
-void Reducer::go_on(std::size_t bucket) {
-  wait(bucket);
+void Reducer::begin_next(std::size_t bucket) {
   UnderWay& under_way = under_way_[bucket];
   const Tensor total = total_.range(buckets_[bucket].begin, buckets_[bucket].count);
   ++under_way.round;
   under_way.work = begin_traced(timeline_, buckets_[bucket].name,
                                 [&] { return operation_.next(bucket, under_way.round, total); });
+}
+
+void Reducer::go_on(std::size_t bucket) {
+  wait(bucket);
+  begin_next(bucket);
+  begin_empty_rounds(bucket);
 }
 
 /// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;

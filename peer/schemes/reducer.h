@@ -57,8 +57,8 @@ class Reducer {
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
   /// Notes that the unit's gradients are complete. `micro_batch` counts the reductions of a step
-  /// from 0: reduction 0 sets `total`, and the others are added to it. Does not block if the
-  /// operation overlaps backward.
+  /// from 0: reduction 0 sets `total`, and the others are added to it. Blocks only if the operation
+  /// does not overlap backward, or has several rounds: then for rounds of earlier buckets.
   void add(std::size_t unit, std::int64_t micro_batch);
   /// Waits for the bucket if it is under way. Afterwards `total` holds the bucket's sums.
   void finalize(std::size_t bucket);
@@ -80,6 +80,9 @@ class Reducer {
 
   void begin(std::size_t bucket, std::int64_t micro_batch);
   void wait(std::size_t bucket);
+  void begin_next(std::size_t bucket);
+  /// Begins the next rounds of the bucket as long as the present one moves nothing.
+  void begin_empty_rounds(std::size_t bucket);
   /// Waits for the bucket's round, and begins the next one.
   void go_on(std::size_t bucket);
   Tensor message(const Bucket& bucket, bool first) const;

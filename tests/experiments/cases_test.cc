@@ -149,6 +149,8 @@ TEST_F(Cases, OfTheCommandLineHaveNoWorldsBesideThoseOfAll) {
   Experiment experiment = read("", {}, {"ddp", "ps: world=4"});
   EXPECT_THAT(testing::complaint([&] { limit_to(experiment, {}, {2}); }),
               StartsWith("--case ps: world=4: it has worlds of its own, but --worlds"));
+  EXPECT_THAT(testing::complaint([&] { limit_to(experiment, {"ddp"}, {}); }),
+              StartsWith("--case ps: world=4: --schemes leaves scheme ps out"));
 }
 
 TEST_F(Cases, OfAQuickComparisonAreRunOnce) {

@@ -1,4 +1,5 @@
 // The operations of codes on matrices (core/device/ops/codes.h).
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::int64_t lanes = 16;
 constexpr double dependent = 1e-6;  // what is left of a column that depends on others, to its norm
+constexpr double least_of_unit = 1e-3;  // what is left of a unit vector that does not
 
 /// The dot product of two columns, in an order that vector registers of any width keep.
 double dot(const float* a, const float* b, std::int64_t count) {
@@ -49,16 +51,27 @@ void orthonormalise(const Context&, const Orthonormalise& op) {
   const auto column = [&](std::int64_t c) { return all.data() + c * rows; };
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c) column(c)[r] = matrix[r * columns + c];
+  // Leaves of column c what does not depend on those before it. Returns its norm.
+  const auto project = [&](std::int64_t c) {
+    for (int time = 0; time < 2; ++time)
+      for (std::int64_t other = 0; other < c; ++other) {
+        const auto share = static_cast<float>(dot(column(c), column(other), rows));
+        for (std::int64_t r = 0; r < rows; ++r) column(c)[r] -= share * column(other)[r];
+      }
+    return std::sqrt(dot(column(c), column(c), rows));
+  };
   for (std::int64_t c = 0; c < columns; ++c) {
     float* own = column(c);
     const double before = std::sqrt(dot(own, own, rows));
-    for (int time = 0; time < 2; ++time)
-      for (std::int64_t other = 0; other < c; ++other) {
-        const auto share = static_cast<float>(dot(own, column(other), rows));
-        for (std::int64_t r = 0; r < rows; ++r) own[r] -= share * column(other)[r];
-      }
-    const double norm = std::sqrt(dot(own, own, rows));
-    const auto factor = static_cast<float>(norm > dependent * before ? 1 / norm : 0);
+    double norm = project(c);
+    for (std::int64_t unit = 0; norm <= dependent * before && unit < rows; ++unit) {
+      std::fill(own, own + rows, 0.0F);
+      own[unit] = 1;
+      norm = project(c);
+      if (norm > least_of_unit) break;
+      norm = 0;
+    }
+    const auto factor = static_cast<float>(1 / norm);
     for (std::int64_t r = 0; r < rows; ++r) own[r] *= factor;
   }
   for (std::int64_t r = 0; r < rows; ++r)

@@ -39,6 +39,14 @@ void pack_block(const float* in, std::int64_t count, std::uint8_t* signs) {
   }
 }
 
+/// Adds the signs of `bytes` whole bytes.
+void add_whole(const std::uint8_t* __restrict signs, std::int64_t bytes, float value,
+               float* __restrict out) {
+  for (std::int64_t byte = 0; byte < bytes; ++byte)
+    for (int bit = 0; bit < 8; ++bit)
+      out[byte * 8 + bit] += signs[byte] >> bit & 1 ? value : -value;
+}
+
 }  // namespace
 
 void pack_signs(const Context& context, const PackSigns& op) {
@@ -64,16 +72,14 @@ void add_signs(const Context& context, const AddSigns& op) {
   float* out = op.out.data<float>();
   const float value = op.magnitude ? op.scale * *op.magnitude.data<float>() : op.scale;
   const std::int64_t count = op.out.count();
-  parallel_for(context.threads, (count + 7) / 8, grain * block / 8,
-               [&](std::int64_t first, std::int64_t last, int) {
-                 const std::int64_t whole = std::min(last, count / 8);
-                 for (std::int64_t byte = first; byte < whole; ++byte)
-                   for (int bit = 0; bit < 8; ++bit)
-                     out[byte * 8 + bit] += signs[byte] >> bit & 1 ? value : -value;
-                 for (std::int64_t i = std::max(first, whole) * 8; i < std::min(last * 8, count);
-                      ++i)
-                   out[i] += signs[i / 8] >> i % 8 & 1 ? value : -value;
-               });
+  parallel_for(
+      context.threads, (count + 7) / 8, grain * block / 8,
+      [&](std::int64_t first, std::int64_t last, int) {
+        const std::int64_t whole = std::min(last, count / 8);
+        add_whole(signs + first, std::max<std::int64_t>(0, whole - first), value, out + first * 8);
+        for (std::int64_t i = std::max(first, whole) * 8; i < std::min(last * 8, count); ++i)
+          out[i] += signs[i / 8] >> i % 8 & 1 ? value : -value;
+      });
 }
 
 }  // namespace ringside::cpu

@@ -103,7 +103,9 @@ void select_top_k(const Context& context, const SelectTopK& op) {
 void draw_indices(const Context&, const DrawIndices& op) {
   auto* indices = op.indices.data<std::int32_t>();
   const std::int64_t k = op.indices.count();
-  std::array<std::uint32_t, 4> words{};
+  const auto below = static_cast<std::uint64_t>(op.below);
+  std::array<std::uint32_t, 4> words = philox({~0u, ~0u, op.number, op.step}, code_key(op.seed));
+  const auto distance = static_cast<std::int64_t>(words[0] * below >> 32);
   for (std::int64_t j = 0; j < k; ++j) {
     const auto four = static_cast<std::uint64_t>(j) / 4;
     if (j % 4 == 0)
@@ -113,7 +115,8 @@ void draw_indices(const Context&, const DrawIndices& op) {
     const std::int64_t begin = j * op.below / k, size = (j + 1) * op.below / k - begin;
     const std::uint64_t drawn =
         words[static_cast<std::size_t>(j % 4)] * static_cast<std::uint64_t>(size) >> 32;
-    indices[j] = static_cast<std::int32_t>(begin + static_cast<std::int64_t>(drawn));
+    const std::int64_t moved = begin + static_cast<std::int64_t>(drawn) + distance;
+    indices[j] = static_cast<std::int32_t>(moved < op.below ? moved : moved - op.below);
   }
 }
 

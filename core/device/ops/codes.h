@@ -16,11 +16,12 @@ struct SelectTopK {
   Tensor in{};
   Tensor indices{}, values{};
 };
-/// Draws one index from each of k stretches of equal size, to one element, that together are [0,
-/// `below`): word j % 4 of philox({lower half of j / 4, upper half of j / 4, `number`, `step`},
-/// code_key(`seed`)), multiplied by the size of stretch j and divided by 2^32, is added to the
-/// beginning of the stretch. So the indices differ and ascend. k is the number of `indices`
-/// (int32).
+/// Draws k different indices below `below`, each with the same probability, where k is the number
+/// of `indices` (int32): one from each of k stretches of equal size, to one element, all moved by
+/// the same distance modulo `below`. Word j % 4 of philox({lower half of j / 4, upper half of j /
+/// 4, `number`, `step`}, code_key(`seed`)), multiplied by the size of stretch j and divided by
+/// 2^32, is added to the beginning of the stretch; the distance is word 0 for j / 4 = 2^64 - 1,
+/// multiplied by `below` and divided by 2^32.
 struct DrawIndices {
   Tensor indices{};
   std::int64_t below = 0;
@@ -52,9 +53,10 @@ struct AddSigns {
 /// in two's complement, stored as uint8: QSGD (Alistarh et al., NeurIPS 2017, section 3.1) with the
 /// block's largest absolute value for its norm, which goes into `norms`. With level l = |x| * (127
 /// / norm), the code of x is the integer part of l + u with the sign of x, where u is (h + 1/2) /
-/// 2^16. h is the half of word (e % 8) / 2 of philox({lower half of e / 8, upper half of e / 8,
-/// `number`, `step`}, code_key(`seed`)) for element e: the lower half if e is even. So the mean of
-/// a code over all draws is l, up to 2^-17.
+/// 256. So the mean of a code over all draws is l, up to 2^-9. Element e with r = e % 1024 takes
+/// for h byte r / 256 (0: the lowest) of scrambled(k + r % 256), where k is word 0 of philox({lower
+/// half of g, upper half of g, `number`, `step`}, code_key(`seed`)) with g = e / 1024
+/// (core/num/random.h).
 struct Quantise {
   Tensor in{};
   Tensor codes{}, norms{};
@@ -73,8 +75,9 @@ struct MatrixProduct {
   Tensor a{}, b{}, out{};
   bool transpose_a = false, transpose_b = false;
 };
-/// Makes the columns of `matrix` [n, r] orthonormal, from the first to the last (Gram-Schmidt, each
-/// column twice). A column that depends on those before it, to about 1e-6 of its norm, becomes 0.
+/// Makes the columns of `matrix` [n, r], r <= n, orthonormal, from the first to the last
+/// (Gram-Schmidt, each column twice). A column that depends on those before it, to about 1e-6 of
+/// its norm, is replaced by the first unit vector that does not, to 1e-3: the span keeps its rank.
 struct Orthonormalise {
   Tensor matrix{};
 };

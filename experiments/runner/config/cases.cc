@@ -222,6 +222,10 @@ void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
   CompareConfig& compare = experiment.common.compare;
   if (!schemes.empty()) {
     compare.schemes = schemes;
+    for (const CaseConfig& one : experiment.cases)
+      if (one.place.starts_with(case_option) &&
+          std::find(schemes.begin(), schemes.end(), one.scheme) == schemes.end())
+        throw Error("{}: --schemes leaves scheme {} out; name it there too", one.place, one.scheme);
     std::erase_if(experiment.cases, [&](const CaseConfig& one) {
       return std::find(schemes.begin(), schemes.end(), one.scheme) == schemes.end();
     });

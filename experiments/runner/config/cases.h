@@ -34,7 +34,8 @@ void check_cases(const Experiment& experiment);
 /// Limits the experiment to the schemes and worlds of --schemes and --worlds; an empty list limits
 /// nothing. The schemes replace compare.schemes, and cases of other schemes are left out. The
 /// worlds replace compare.worlds and those of the file's cases, whose published figures are then
-/// left out. Throws Error for worlds of a case that the command line adds.
+/// left out. Throws Error for a case that the command line adds, if it has worlds of its own or a
+/// scheme that is left out.
 void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
               const std::vector<std::int64_t>& worlds);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "experiments/runner/registry/registry.h"
 
@@ -24,33 +25,38 @@ std::string cell(std::string text) {
 
 bool own_algorithm(const CaseSummary& one) { return one.plan.promise != Promise::same_run; }
 
-/// Whether the identity is about runs with these options: whether each name of an enum that it sets
-/// is theirs.
-bool concerns(const Identity& identity, const Options& options, const std::string& prefix) {
-  const Fields fields = options.fields();
-  return std::all_of(fields.begin(), fields.end(), [&](const Field& field) {
-    const auto* choice = std::get_if<Choice>(&field.value);
-    const std::string key = fmt::format("{}{}=", prefix, field.name);
-    return !choice || std::all_of(identity.settings.begin(), identity.settings.end(),
-                                  [&](const std::string& setting) {
-                                    return !setting.starts_with(key) ||
-                                           setting.substr(key.size()) == choice->name();
-                                  });
-  });
+/// Whether the identity is about runs with these options: whether names and switches are those that
+/// it sets, or else the defaults.
+bool concerns(const Identity& identity, const SchemeInfo& scheme, const Options& options) {
+  const auto text = [](const FieldValue& value) -> std::optional<std::string> {
+    if (const auto* choice = std::get_if<Choice>(&value)) return std::string(choice->name());
+    if (const auto* flag = std::get_if<bool*>(&value)) return **flag ? "true" : "false";
+    return {};
+  };
+  const Fields own = options.fields(), defaults = scheme.defaults.fields();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    std::optional<std::string> wanted = text(defaults[i].value);
+    if (!wanted) continue;
+    const std::string key = fmt::format("scheme.{}.{}=", scheme.name, own[i].name);
+    for (const std::string& setting : identity.settings)
+      if (setting.starts_with(key)) wanted = setting.substr(key.size());
+    if (text(own[i].value) != wanted) return false;
+  }
+  return true;
 }
 
-/// The schemes with which the test suite holds runs of this scheme equal: "; identities with
+/// The schemes against which the test suite holds such runs of this scheme: "; tested against
 /// single, averaging".
 std::string identities_text(const RunPlan& plan) {
   std::vector<std::string_view> others;
   for (const SchemeInfo& row : scheme_rows()) {
     if (row.name != plan.scheme) continue;
     for (const Identity& one : row.identities)
-      if (concerns(one, plan.options, fmt::format("scheme.{}.", row.name)) &&
+      if (concerns(one, row, plan.options) &&
           std::find(others.begin(), others.end(), one.other) == others.end())
         others.push_back(one.other);
   }
-  return others.empty() ? "" : fmt::format("; identities with {}", fmt::join(others, ", "));
+  return others.empty() ? "" : fmt::format("; tested against {}", fmt::join(others, ", "));
 }
 
 /// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A

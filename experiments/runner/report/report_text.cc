@@ -66,7 +66,7 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
     out +=
         "One repeat: speed-ups have no interval, and small differences between them say nothing; "
-        "set compare.repeats, and leave --quick out.\n";
+        "set compare.repeats (--quick makes one repeat, and no further attempt).\n";
   if (std::any_of(cases.begin(), cases.end(),
                   [](const CaseSummary& one) { return one.other_batch; }))
     out +=
@@ -79,8 +79,9 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
   }
   if (superseded > 0 || disturbed > 0)
     out += fmt::format(
-        "disturbed: other work on this machine disturbed a run. Such a run is made again, and its "
-        "quietest attempt counts. Attempts that do not count: {}. Runs without a quiet attempt, "
+        "disturbed: other work on this machine disturbed a run. Such a run is made again, up to "
+        "compare.attempts times, and its quietest attempt counts. Attempts that do not count: {}. "
+        "Runs without a quiet attempt, "
         "whose figures are doubtful: {}.\n",
         superseded, disturbed);
   for (const CaseSummary& one : cases)

@@ -56,7 +56,10 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "proof: the run is held against `single` over the same micro-batches, or, if its scheme has "
       "an algorithm or an order of sums of its own, against the scheme's definition: a sequential "
       "program on one rank; if its results depend on when messages come, that program repeats what "
-      "the servers recorded of the run (replayed). bit-identical: parameters, losses and "
+      "the servers recorded of the run (replayed). tested against: with settings at which the "
+      "scheme "
+      "must equal another one, the test suite holds it against that (`ringside list identities`). "
+      "bit-identical: parameters, losses and "
       "evaluations have the same bits. to rounding: losses differ only as much as rounding "
       "explains. DIFFERENT: another training run, so no speed-up. not shown: nothing to compare, "
       "for the cause that follows.\n";

@@ -23,8 +23,9 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
   options.uses_cores();
   add_experiment(options, comparison.experiment);
   options
-      .add("--schemes", comparison.schemes,
-           "run only these schemes, as in ddp,fsdp, and leave out cases of other schemes")
+      .add(
+          "--schemes", comparison.schemes,
+          "run only these schemes, as in ddp,fsdp, and leave out the file's cases of other schemes")
       .list()
       .type("A,B");
   options
@@ -41,9 +42,11 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
            "compare.sweep.KEY='[A, B]'")
       .type("SCHEME: KEY=VALUE, ...")
       .one_word();
-  options.flag("--quick", comparison.quick,
-               "a first look: make each run once, even if other work on this machine disturbs it, "
-               "and leave out the line of `single` with all cores; times then have no interval");
+  options.flag(
+      "--quick", comparison.quick,
+      "a first look: make each run once, even if other work on this machine disturbs it, "
+      "and leave out the line of `single` with all cores, whatever [compare] says; times then have "
+      "no interval");
   add_job(options, arguments.job);
   add_resume(options, comparison.resume,
              "keep the rows of the results folder, and make only the missing runs; without "

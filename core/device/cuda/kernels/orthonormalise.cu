@@ -10,6 +10,7 @@ namespace {
 
 constexpr int threads = 1024;
 constexpr double dependent = 1e-6;  // what is left of a column that depends on others, to its norm
+constexpr double least_of_unit = 1e-3;  // what is left of a unit vector that does not
 
 __global__ __launch_bounds__(threads) void orthonormalise_columns(float* matrix, std::int64_t rows,
                                                                   std::int64_t columns) {
@@ -22,16 +23,27 @@ __global__ __launch_bounds__(threads) void orthonormalise_columns(float* matrix,
     slot = 1 - slot;
     return block_sum(sum, slot);
   };
-  for (std::int64_t c = 0; c < columns; ++c) {
-    const double before = sqrt(dot(c, c));
+  // Leaves of column c what does not depend on those before it. Returns its norm.
+  const auto project = [&](std::int64_t c) {
     for (int time = 0; time < 2; ++time)
       for (std::int64_t other = 0; other < c; ++other) {
         const auto share = static_cast<float>(dot(c, other));
         for (std::int64_t r = threadIdx.x; r < rows; r += threads)
           matrix[r * columns + c] -= share * matrix[r * columns + other];
       }
-    const double norm = sqrt(dot(c, c));
-    const auto factor = static_cast<float>(norm > dependent * before ? 1 / norm : 0);
+    return sqrt(dot(c, c));
+  };
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const double before = sqrt(dot(c, c));
+    double norm = project(c);
+    for (std::int64_t unit = 0; norm <= dependent * before && unit < rows; ++unit) {
+      for (std::int64_t r = threadIdx.x; r < rows; r += threads)
+        matrix[r * columns + c] = r == unit ? 1 : 0;
+      norm = project(c);
+      if (norm > least_of_unit) break;
+      norm = 0;
+    }
+    const auto factor = static_cast<float>(1 / norm);
     for (std::int64_t r = threadIdx.x; r < rows; r += threads) matrix[r * columns + c] *= factor;
   }
 }

@@ -163,7 +163,11 @@ __global__ __launch_bounds__(threads) void draw(std::int32_t* indices, std::int6
   const std::int64_t begin = j * below / k, size = (j + 1) * below / k - begin;
   const std::uint64_t drawn =
       word_of(words, static_cast<int>(j % 4)) * static_cast<std::uint64_t>(size) >> 32;
-  indices[j] = static_cast<std::int32_t>(begin + static_cast<std::int64_t>(drawn));
+  const std::uint32_t word = philox4x32({~0u, ~0u, number, step}, key).x;
+  const std::int64_t distance =
+      static_cast<std::int64_t>(word * static_cast<std::uint64_t>(below) >> 32);
+  const std::int64_t moved = begin + static_cast<std::int64_t>(drawn) + distance;
+  indices[j] = static_cast<std::int32_t>(moved < below ? moved : moved - below);
 }
 
 __global__ __launch_bounds__(threads) void take(const float* in, const std::int32_t* indices,
