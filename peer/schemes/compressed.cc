@@ -23,7 +23,8 @@ Tensor new_message(Device& device, Compressor::Form form, MemoryKind kind, int m
   return device.tensor({messages * form.count}, kind, form.dtype);
 }
 
-/// The sum of the workers' messages, in the order of workers.
+}  // namespace
+
 Tensor added_up(Device& device, const std::vector<Tensor>& messages) {
   const Tensor sum = device.tensor(messages[0].shape(), MemoryKind::workspace, messages[0].dtype());
   device.kernels().copy({.in = messages[0], .out = sum});
@@ -31,8 +32,6 @@ Tensor added_up(Device& device, const std::vector<Tensor>& messages) {
     device.kernels().add({.in = messages[w], .out = sum});
   return sum;
 }
-
-}  // namespace
 
 CompressedSum::CompressedSum(const RankContext& context, Communicator& communicator,
                              const Model& model, const std::vector<Bucket>& buckets,

@@ -41,6 +41,9 @@ class CompressedSum {
   std::vector<One> buckets_;
 };
 
+/// The sum of messages that workers would all-reduce, in the order of workers, in new memory.
+Tensor added_up(Device& device, const std::vector<Tensor>& messages);
+
 /// The same sums in loops, on one rank that has the gradients of all workers.
 class DefinedSum {
  public:

@@ -247,14 +247,9 @@ class Definition final : public RuleReplicas {
   }
 
   Tensor sum_of(std::size_t fragment, const std::vector<Tensor>& messages) {
+    if (!sum_) return added_up(context().device, messages);
     const Tensor sum = context().device.tensor(messages[0].shape(), MemoryKind::workspace);
-    if (sum_) {
-      sum_->sum(fragment, messages, sum);
-      return sum;
-    }
-    const Kernels& kernels = context().device.kernels();
-    kernels.copy({.in = messages[0], .out = sum});
-    for (std::size_t r = 1; r < messages.size(); ++r) kernels.add({.in = messages[r], .out = sum});
+    sum_->sum(fragment, messages, sum);
     return sum;
   }
 
