@@ -49,6 +49,9 @@ install(DIRECTORY core peer ps DESTINATION include/ringside COMPONENT developmen
         FILES_MATCHING PATTERN *.h PATTERN module EXCLUDE PATTERN simgrid EXCLUDE
         PATTERN core/device/cuda/kernels EXCLUDE PATTERN core/device/cuda/runtime EXCLUDE)
 
+install(FILES ${plugin_headers}/ringside/plugin.h ${plugin_headers}/ringside/headers.h
+        DESTINATION include/ringside/ringside COMPONENT development)
+
 # Options that every source of a plug-in needs, without libraries. The bits of an elementwise
 # operation must not depend on where in a vector loop an element stands.
 add_library(ringside_headers INTERFACE)

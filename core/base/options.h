@@ -3,6 +3,7 @@
 
 #include <any>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/fields.h"
@@ -52,5 +53,13 @@ class Options {
   std::any value_;
   Fields (*fields_)(std::any& value) = nullptr;
 };
+
+/// The struct of this type among the options of several rows. Throws Error if none has it.
+template <HasFields Own>
+const Own& own_of(const std::vector<Options>& of_rows) {
+  for (const Options& options : of_rows)
+    if (const Own* found = options.get_if<Own>()) return *found;
+  throw Error("no row has these options; mend the code that asks for them");
+}
 
 }  // namespace ringside

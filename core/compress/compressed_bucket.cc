@@ -14,7 +14,7 @@ CompressedBucket::CompressedBucket(CompressorContext context)
     if (piece.shape.count() > std::numeric_limits<std::int32_t>::max())
       throw Error(
           "compressor '{}': tensor {} has {} elements, but at most 2^31 - 1 can be compressed",
-          name_of(context.options.compressor), piece.number, piece.shape.count());
+          context.options.compressor, piece.number, piece.shape.count());
   if (remembers(context.options)) {
     memory_ = device_.tensor({context.count()}, MemoryKind::gradient);
     device_.kernels().fill({.out = memory_});

@@ -86,20 +86,35 @@ class Compressor {
 
 /// A kind of compressor: a row of compressors(), made in its source.
 struct CompressorInfo {
-  Compression kind{};
+  std::string_view name;  // compressor = "topk"
   std::string_view summary;
   /// Whether the compressor has a memory of errors unless options say otherwise: one that is
   /// biased.
   bool remembers = false;
+  /// Whether it remembers by itself, so that it cannot have a memory in front.
+  bool has_own_memory = false;
+  /// Whether `total` is an estimate of the sum; if not, it has another scale, as votes have.
+  bool estimates_sum = true;
   Compressor::Move move = Compressor::Move::gather;
   /// The bytes of a worker's messages for a tensor of this shape, all rounds together.
   double (*bytes)(const CompressionOptions& options, const Shape& tensor) = nullptr;
   std::unique_ptr<Compressor> (*make)(CompressorContext context) = nullptr;
+  /// Options of its own, with their defaults, besides those of CompressionOptions. Their names must
+  /// differ from those of all other options of schemes that compress.
+  Options options{};
 };
 
+/// CompressorInfo::make for a class of compressors.
+template <class Own>
+std::unique_ptr<Compressor> make_compressor(CompressorContext context) {
+  return std::make_unique<Own>(std::move(context));
+}
+
 const std::vector<CompressorInfo>& compressors();
-/// The kind's row; there is none for Compression::none.
-const CompressorInfo& find_compressor(Compression kind);
+/// Adds a compressor of a plug-in. Throws Error as RowList::add() does.
+void add_compressor(CompressorInfo row);
+/// Throws Error that tells the most similar name and all names if there is no such row.
+const CompressorInfo& find_compressor(std::string_view name);
 
 /// Whether a worker remembers its errors with these options.
 bool remembers(const CompressionOptions& options);

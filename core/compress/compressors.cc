@@ -1,7 +1,7 @@
 // The list of compressors, and what follows from it.
-#include <algorithm>
+#include <utility>
 
-#include "core/base/error.h"
+#include "core/base/row_list.h"
 #include "core/compress/codes.h"
 #include "core/compress/compressor.h"
 
@@ -11,24 +11,33 @@ std::int64_t CompressorContext::count() const {
   return pieces.empty() ? 0 : pieces.back().begin + pieces.back().shape.count();
 }
 
-const std::vector<CompressorInfo>& compressors() {
-  static const std::vector<CompressorInfo> rows = {
-      compress::fp16_info(),   compress::bf16_info(),     compress::int8_info(),
-      compress::onebit_info(), compress::signsgd_info(),  compress::top_k_info(),
-      compress::dgc_info(),    compress::random_k_info(), compress::powersgd_info()};
-  return rows;
+namespace {
+
+RowList<CompressorInfo>& compressor_list() {
+  static RowList<CompressorInfo> list(
+      "compressor", {compress::fp16_info(), compress::bf16_info(), compress::int8_info(),
+                     compress::onebit_info(), compress::signsgd_info(), compress::top_k_info(),
+                     compress::dgc_info(), compress::random_k_info(), compress::powersgd_info()});
+  return list;
 }
 
-const CompressorInfo& find_compressor(Compression kind) {
-  const auto row = std::find_if(compressors().begin(), compressors().end(),
-                                [&](const CompressorInfo& one) { return one.kind == kind; });
-  if (row == compressors().end())
-    throw Error("there is no compressor '{}'; mend the code that asks for it", name_of(kind));
-  return *row;
+}  // namespace
+
+const std::vector<CompressorInfo>& compressors() { return compressor_list().rows(); }
+void add_compressor(CompressorInfo row) { compressor_list().add(std::move(row)); }
+const CompressorInfo& find_compressor(std::string_view name) {
+  return compressor_list().find(name);
+}
+
+std::vector<Options> default_compressor_options() {
+  std::vector<Options> out;
+  for (const CompressorInfo& row : compressors())
+    if (!row.options.fields().empty()) out.push_back(row.options);
+  return out;
 }
 
 bool remembers(const CompressionOptions& options) {
-  if (options.compressor == Compression::none) return false;
+  if (!compresses(options)) return false;
   return options.memory == ErrorMemory::by_compressor
              ? find_compressor(options.compressor).remembers
              : options.memory == ErrorMemory::residual;
@@ -74,6 +83,8 @@ Fields with_compression(CompressionOptions& options, Fields fields) {
        "powersgd: steps before this one are not compressed; dgc: until this step the share that is "
        "sent falls from a quarter to ratio. A step is one sum: in diloco an exchange",
        Range::not_negative}};
+  for (Options& own : options.own_options)
+    for (Field& field : own.fields()) more.push_back(std::move(field));
   for (Field& field : more) fields.push_back(std::move(field));
   return fields;
 }

@@ -67,15 +67,14 @@ class Dgc final : public TensorCodes {
 /// optimizer should have no momentum of its own. Among N workers a worker sends (N - 1) * k * 8
 /// bytes, and more in the first `start_step` steps.
 CompressorInfo dgc_info() {
-  return {.kind = Compression::dgc,
+  return {.name = "dgc",
           .summary = "top-k of each worker's sum of velocities, with momentum of its own",
+          .has_own_memory = true,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 8.0 * static_cast<double>(sent_of(options, tensor));
               },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<Dgc>(std::move(context));
-          }};
+          .make = make_compressor<Dgc>};
 }
 
 }  // namespace ringside::compress

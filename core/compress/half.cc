@@ -27,25 +27,23 @@ class Half final : public Compressor {
 };
 
 template <DType half>
-CompressorInfo half_info(Compression kind, std::string_view summary) {
-  return {.kind = kind,
+CompressorInfo half_info(std::string_view name, std::string_view summary) {
+  return {.name = name,
           .summary = summary,
           .move = Compressor::Move::sum,
           .bytes = [](const CompressionOptions&,
                       const Shape& tensor) { return 2.0 * static_cast<double>(tensor.count()); },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<Half<half>>(std::move(context));
-          }};
+          .make = make_compressor<Half<half>>};
 }
 
 }  // namespace
 
 CompressorInfo fp16_info() {
-  return half_info<DType::f16>(Compression::fp16, "16 bits for each element, with 11 significant");
+  return half_info<DType::f16>("fp16", "16 bits for each element, with 11 significant");
 }
 
 CompressorInfo bf16_info() {
-  return half_info<DType::bf16>(Compression::bf16, "16 bits for each element, with 8 significant");
+  return half_info<DType::bf16>("bf16", "16 bits for each element, with 8 significant");
 }
 
 }  // namespace ringside::compress

@@ -52,15 +52,13 @@ class Int8 final : public TensorCodes {
 /// of its block's largest absolute value, rounded up or down at random so that the mean is right.
 /// Among N workers a worker sends (N - 1) * (n + 4 * n / block) bytes.
 CompressorInfo int8_info() {
-  return {.kind = Compression::int8,
+  return {.name = "int8",
           .summary = "8 bits for each element, rounded at random, and a scale for each block",
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {
                 return static_cast<double>(tensor.count() + 4 * blocks_of(options, tensor.count()));
               },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<Int8>(std::move(context));
-          }};
+          .make = make_compressor<Int8>};
 }
 
 }  // namespace ringside::compress

@@ -152,7 +152,7 @@ class PowerSgd final : public Compressor {
 /// not become much smaller are sent as they are. Among N workers a worker sends 2 * (N - 1) / N * 4
 /// * rank * (rows + columns) bytes for a matrix.
 CompressorInfo powersgd_info() {
-  return {.kind = Compression::powersgd,
+  return {.name = "powersgd",
           .summary = "matrices of low rank whose product is close to the gradient",
           .remembers = true,
           .move = Compressor::Move::sum,
@@ -162,9 +162,7 @@ CompressorInfo powersgd_info() {
                 return 4.0 *
                        static_cast<double>(rank > 0 ? rank * (rows + columns) : tensor.count());
               },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<PowerSgd>(std::move(context));
-          }};
+          .make = make_compressor<PowerSgd>};
 }
 
 }  // namespace ringside::compress

@@ -72,7 +72,7 @@ class RandomK final : public Compressor {
 /// Random-k (Stich et al., NeurIPS 2018), with elements that differ.
 /// Among N workers a worker sends 2 * (N - 1) / N * 4 * k bytes, and no indices.
 CompressorInfo random_k_info() {
-  return {.kind = Compression::randomk,
+  return {.name = "randomk",
           .summary = "elements of each tensor that all workers draw alike",
           .remembers = true,
           .move = Compressor::Move::sum,
@@ -80,9 +80,7 @@ CompressorInfo random_k_info() {
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 4.0 * static_cast<double>(sent_of(options, tensor));
               },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<RandomK>(std::move(context));
-          }};
+          .make = make_compressor<RandomK>};
 }
 
 }  // namespace ringside::compress

@@ -59,16 +59,14 @@ class SignSgd final : public TensorCodes {
 /// mean of the tensor's absolute values, with its own sign. Among N workers a worker sends (N - 1)
 /// * (n / 8 + 4) bytes for a tensor of n elements.
 CompressorInfo onebit_info() {
-  return {.kind = Compression::onebit,
+  return {.name = "onebit",
           .summary = "the sign of each element, and one magnitude for each tensor",
           .remembers = true,
           .bytes =
               [](const CompressionOptions&, const Shape& tensor) {
                 return 4.0 + static_cast<double>(sign_bytes(tensor.count()));
               },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<OneBit>(std::move(context));
-          }};
+          .make = make_compressor<OneBit>};
 }
 
 /// signSGD with majority vote (Bernstein et al., ICML 2018, algorithm 3): the gradient of the step
@@ -76,13 +74,12 @@ CompressorInfo onebit_info() {
 /// workers a worker sends (N - 1) * n / 8 bytes.
 CompressorInfo signsgd_info() {
   return {
-      .kind = Compression::signsgd,
+      .name = "signsgd",
       .summary = "the sign that most workers have, as a gradient of +1 or -1",
+      .estimates_sum = false,
       .bytes = [](const CompressionOptions&,
                   const Shape& tensor) { return static_cast<double>(sign_bytes(tensor.count())); },
-      .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-        return std::make_unique<SignSgd>(std::move(context));
-      }};
+      .make = make_compressor<SignSgd>};
 }
 
 }  // namespace ringside::compress

@@ -32,16 +32,14 @@ class TopK final : public TensorCodes {
 /// Top-k (Aji and Heafield, EMNLP 2017): of each tensor the elements with the largest absolute
 /// values. Among N workers a worker sends (N - 1) * k * 8 bytes.
 CompressorInfo top_k_info() {
-  return {.kind = Compression::topk,
+  return {.name = "topk",
           .summary = "the elements of each tensor with the largest absolute values",
           .remembers = true,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 8.0 * static_cast<double>(sent_of(options, tensor));
               },
-          .make = [](CompressorContext context) -> std::unique_ptr<Compressor> {
-            return std::make_unique<TopK>(std::move(context));
-          }};
+          .make = make_compressor<TopK>};
 }
 
 }  // namespace ringside::compress

@@ -109,6 +109,13 @@ class Device {
     work();
   }
 
+  /// Lets the time pass that a copy of so many bytes between a simulated device and its host takes;
+  /// its write() and read() take none. On a real device the copies themselves have taken it.
+  enum class Copied : std::uint8_t { to_host, to_device };
+  virtual void pass_copy(Copied way, std::int64_t bytes) {
+    static_cast<void>(way), static_cast<void>(bytes);
+  }
+
   /// For profilers: operations that this thread enqueues between begin_range() and end_range() are
   /// shown under `name`. Ranges of a thread nest. Without a profiler nothing happens.
   virtual void begin_range(const std::string& name) { static_cast<void>(name); }

@@ -70,8 +70,8 @@ LaunchResult launch(const RunPlan& plan, const RankProgram& program, const Launc
 class LauncherLink {
  public:
   /// `socket` is the number that LocalHost passed as the last argument. Throws Error if it is not
-  /// such a socket.
-  LauncherLink(int socket, const DefaultOptions& defaults);
+  /// such a socket, and what `read` throws.
+  LauncherLink(int socket, const ReadPlan& read);
   ~LauncherLink();
 
   int rank() const;

@@ -17,7 +17,7 @@ struct LauncherLink::State {
   RunPlan plan;
 };
 
-LauncherLink::LauncherLink(int socket, const DefaultOptions& defaults) {
+LauncherLink::LauncherLink(int socket, const ReadPlan& read) {
   if (fcntl(socket, F_GETFD) < 0)
     throw Error("socket {} is not open; ranks are started by `ringside compare` and `train`",
                 socket);
@@ -25,7 +25,7 @@ LauncherLink::LauncherLink(int socket, const DefaultOptions& defaults) {
   state_ = std::make_unique<State>(socket);
   const auto first = state_->link.hear();
   if (!first) throw Error("the launcher closed socket {} before it sent a plan", socket);
-  state_->plan = run_plan_from_json(first->at("plan"), defaults);
+  state_->plan = read(first->at("plan"));
   state_->rank = first->at("rank").get<int>();
 }
 

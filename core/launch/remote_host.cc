@@ -206,7 +206,7 @@ void obey(const nlohmann::json& value, JsonLine& launcher, RankHost& host,
   if (value.contains("start")) {
     const int rank = value["start"];
     try {
-      host.start(run_plan_from_json(value.at("plan"), duties.defaults), rank);
+      host.start(duties.read(value.at("plan")), rank);
     } catch (const std::exception& error) {
       Teller(launcher).ended(rank, {{}, "", fmt::format("did not start: {}", error.what())});
     }

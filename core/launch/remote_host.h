@@ -90,7 +90,7 @@ class RemoteHost : public RankHost {
 
 /// Duties of an agent besides starting ranks.
 struct AgentDuties {
-  DefaultOptions defaults;  // with which plans are read
+  ReadPlan read;
   /// Answers a question of the launcher; may throw.
   std::function<nlohmann::json(const nlohmann::json& question)> answer;
   /// Whether the agent is to end; called ten times a second.

@@ -72,9 +72,7 @@ struct ModelConfig {
   /// options.
   template <HasFields Own>
   const Own& own() const {
-    for (const Options& options : own_options)
-      if (const Own* found = options.get_if<Own>()) return *found;
-    throw Error("no kind of model has these options");
+    return own_of<Own>(own_options);
   }
   template <HasFields Own>
   Own& own() {

@@ -1,11 +1,9 @@
 #include "core/models/models.h"
 
-#include <fmt/ranges.h>
-
-#include <string>
+#include <utility>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
+#include "core/base/row_list.h"
 #include "core/models/alexnet.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
@@ -18,31 +16,27 @@
 #include "core/models/vgg.h"
 
 namespace ringside {
+namespace {
 
 /// Rows must not be made with a ModelConfig: it is made with the options of all rows.
-const std::vector<ModelInfo>& models() {
-  static const std::vector<ModelInfo> all = {
-      gpt_info(), llama_info(),  bert_info(), idefics3_info(), t5_info(),
-      mlp_info(), resnet_info(), vgg_info(),  alexnet_info(),  inception_info(),
-  };
-  return all;
+RowList<ModelInfo>& model_list() {
+  static RowList<ModelInfo> list(
+      "model", {gpt_info(), llama_info(), bert_info(), idefics3_info(), t5_info(), mlp_info(),
+                resnet_info(), vgg_info(), alexnet_info(), inception_info()});
+  return list;
 }
+
+}  // namespace
+
+const std::vector<ModelInfo>& models() { return model_list().rows(); }
+void add_model(ModelInfo row) { model_list().add(std::move(row)); }
+const ModelInfo& find_model(std::string_view kind) { return model_list().find(kind); }
 
 std::vector<Options> default_own_options() {
   std::vector<Options> out;
   for (const ModelInfo& model : models())
     if (!model.options.fields().empty()) out.push_back(model.options);
   return out;
-}
-
-const ModelInfo& find_model(std::string_view kind) {
-  std::vector<std::string> known;
-  for (const ModelInfo& model : models()) {
-    if (model.name == kind) return model;
-    known.emplace_back(model.name);
-  }
-  throw Error("unknown model '{}'; did you mean '{}'? There are: {}", kind, nearest(kind, known),
-              fmt::join(known, ", "));
 }
 
 Model make_model(const ModelConfig& config, Device& device) {

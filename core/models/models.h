@@ -9,6 +9,8 @@
 namespace ringside {
 
 const std::vector<ModelInfo>& models();
+/// Adds a kind of model of a plug-in. Throws Error as RowList::add() does.
+void add_model(ModelInfo row);
 
 /// Throws Error that tells the most similar name and all names if there is none.
 const ModelInfo& find_model(std::string_view kind);

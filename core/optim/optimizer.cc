@@ -5,12 +5,13 @@
 #include <functional>
 
 #include "core/num/exact_sum.h"
+#include "core/optim/optimizers.h"
 
 namespace ringside {
 
 int rounds_of(const OptimizerConfig& config, DType gradients) {
   const bool norm = config.clip_norm > 0 || gradients == DType::f16;
-  return (norm ? 1 : 0) + (config.kind == "lamb" ? 1 : 0);
+  return (norm ? 1 : 0) + find_optimizer(config.kind).rounds;
 }
 
 bool overflowed(DType gradients, int round, std::span<const double> totals) {

@@ -42,7 +42,7 @@ constexpr std::int64_t most_warmup_steps = 1'000'000'000'000;
 }  // namespace
 
 Fields fields_of(OptimizerConfig& config) {
-  return {{"kind", &config.kind, "adamw, lamb or sgd"},
+  return {{"kind", &config.kind, "adamw, lamb or sgd; see `ringside list optimizers`"},
           {"lr", &config.lr, "peak learning rate", Range::not_negative},
           {"beta1", &config.beta1, "adamw, lamb: decay of the first moment", Range::not_negative},
           {"beta2", &config.beta2, "adamw, lamb: decay of the second moment", Range::not_negative},

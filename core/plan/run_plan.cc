@@ -30,9 +30,9 @@ Fields fields_of(Published& published) {
           {"fitted", &published.fitted},   {"contradiction", &published.contradiction}};
 }
 
-/// The fields of all members except `program`, `homes`, `hosts`, `save`, `history`, `lost` and
-/// SumTree::unknown_order, which are written only for the few runs that have them. The options are
-/// those of the plan's scheme.
+/// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `save`, `history`,
+/// `lost` and SumTree::unknown_order, which are written only for the few runs that have them. The
+/// options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -114,6 +114,8 @@ bool spans_hosts(const RunPlan& plan) {
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (plan.program) out["program"] = to_json(fields_to_read(*plan.program));
+  for (const PluginFile& plugin : plan.plugins)
+    out["plugins"].push_back(to_json(fields_to_read(plugin)));
   if (!plan.homes.empty()) out["hosts"] = to_json(fields_to_read(plan.hosts));
   for (const RankHome& home : plan.homes) {
     nlohmann::ordered_json& written = out["homes"].emplace_back(to_json(fields_to_read(home)));
@@ -133,6 +135,9 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   read_json(in, fields_of(plan), absent);
   if (const auto program = in.find("program"); program != in.end())
     plan.program = read_json<OtherProgram>(*program, absent);
+  if (const auto plugins = in.find("plugins"); plugins != in.end())
+    for (const nlohmann::json& plugin : *plugins)
+      plan.plugins.push_back(read_json<PluginFile>(plugin, absent));
   if (const auto hosts = in.find("hosts"); hosts != in.end())
     read_json(*hosts, fields_of(plan.hosts), absent);
   if (const auto homes = in.find("homes"); homes != in.end())

@@ -18,6 +18,7 @@
 #include "core/plan/history.h"
 #include "core/plan/hosts_config.h"
 #include "core/plan/other_program.h"
+#include "core/plan/plugin_file.h"
 #include "core/plan/run_listing.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"
@@ -87,6 +88,8 @@ struct RunPlan {
   /// The program that runs the ranks in place of ours, if another one does. Its kernels are others,
   /// so its results agree with ours to rounding at best.
   std::optional<OtherProgram> program{};
+  /// The plug-ins of the process that planned the run. Every process of the run loads them.
+  std::vector<PluginFile> plugins{};
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
   /// By rank; empty: all ranks live on the host that plans. A simulated run has the homes of the
@@ -131,5 +134,8 @@ nlohmann::ordered_json to_json(const RunPlan& plan);
 /// Reads what to_json() wrote; throws nlohmann::json::exception or Error for anything else. Other
 /// members of the object are left alone.
 RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults);
+
+/// Reads the plan that a process is told, with all that the process needs to understand it.
+using ReadPlan = std::function<RunPlan(const nlohmann::json&)>;
 
 }  // namespace ringside

@@ -35,7 +35,7 @@ class Ddp : public SyncScheme {
                  : gradients;
     update_.emplace(context(), model, *replica_, total_, plan.world);
     buckets_ = make_buckets(model, reduced, options_.bucket_mb * 1e6);
-    if (options_.compression.compressor != Compression::none)
+    if (compresses(options_.compression))
       compressed_.emplace(context(), *communicator_, model, buckets_, options_.compression);
     reducer_.emplace(device, context().timeline, buckets_, gradients, total_,
                      compressed_

@@ -21,29 +21,24 @@ Fields fields_of(DdpOptions& options) {
 
 namespace {
 
-bool compresses(const DdpOptions& options) {
-  return options.compression.compressor != Compression::none;
-}
-
 /// Every compressor, with options that compress small models too; error memories forgotten, added
 /// and left out; buckets of one unit.
 std::vector<TriedOptions> tried_compressions() {
   const auto with = [](const CompressionOptions& compression) {
     return DdpOptions{.bucket_mb = 1e-3, .compression = compression};
   };
-  using enum Compression;
   return {
-      {"fp16", with({.compressor = fp16})},
-      {"bf16_residual", with({.compressor = bf16, .memory = ErrorMemory::residual})},
-      {"int8", with({.compressor = int8, .block = 100})},
-      {"onebit", with({.compressor = onebit})},
-      {"signsgd", with({.compressor = signsgd})},
-      {"topk", with({.compressor = topk, .ratio = 0.25})},
-      {"topk_forgetful", with({.compressor = topk, .memory = ErrorMemory::none, .ratio = 0.25})},
-      {"dgc", with({.compressor = dgc, .ratio = 0.1, .start_step = 3})},
-      {"randomk", with({.compressor = randomk, .ratio = 0.25})},
-      {"powersgd", with({.compressor = powersgd, .matrix_approximation_rank = 2})},
-      {"powersgd_late", with({.compressor = powersgd,
+      {"fp16", with({.compressor = "fp16"})},
+      {"bf16_residual", with({.compressor = "bf16", .memory = ErrorMemory::residual})},
+      {"int8", with({.compressor = "int8", .block = 100})},
+      {"onebit", with({.compressor = "onebit"})},
+      {"signsgd", with({.compressor = "signsgd"})},
+      {"topk", with({.compressor = "topk", .ratio = 0.25})},
+      {"topk_forgetful", with({.compressor = "topk", .memory = ErrorMemory::none, .ratio = 0.25})},
+      {"dgc", with({.compressor = "dgc", .ratio = 0.1, .start_step = 3})},
+      {"randomk", with({.compressor = "randomk", .ratio = 0.25})},
+      {"powersgd", with({.compressor = "powersgd", .matrix_approximation_rank = 2})},
+      {"powersgd_late", with({.compressor = "powersgd",
                               .memory = ErrorMemory::none,
                               .matrix_approximation_rank = 2,
                               .warm_start = false,
@@ -55,7 +50,7 @@ std::vector<TriedOptions> tried_compressions() {
 void check(const DdpOptions& options, const RunPlan& plan) {
   check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
   check_compression(options.compression, plan);
-  if (compresses(options) && options.algorithm != Algorithm::native)
+  if (compresses(options.compression) && options.algorithm != Algorithm::native)
     throw Error(
         "scheme.ddp.algorithm = '{}' is for all-reduces of gradients; leave it out, or "
         "scheme.ddp.compressor",
@@ -63,13 +58,14 @@ void check(const DdpOptions& options, const RunPlan& plan) {
 }
 
 SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan) {
-  if (compresses(options)) return SumOrder::of_single;  // the promise is another algorithm
+  if (compresses(options.compression))
+    return SumOrder::of_single;  // the promise is another algorithm
   return order_of_sums(plan, options.algorithm);
 }
 
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {
   const RunPlan& plan = context.plan;
-  if (compresses(options))
+  if (compresses(options.compression))
     return define_compressed(context, options.compression, options.bucket_mb * 1e6);
   return define_in_order(context, [&plan, options](const Model& model) {
     std::vector<Sum> out;
@@ -85,7 +81,8 @@ std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOpti
 }
 
 double ddp_minimum_bytes(const StepShape& shape, const DdpOptions& options) {
-  if (compresses(options)) return compressed_bytes(options.compression, shape.tensors, shape.world);
+  if (compresses(options.compression))
+    return compressed_bytes(options.compression, shape.tensors, shape.world);
   const double n = shape.world;
   return 2 * (n - 1) / n * static_cast<double>(shape.gradient_bytes * shape.reductions);
 }
@@ -112,7 +109,7 @@ SchemeInfo ddp_info() {
   r.order = with_own<Own>(ddp_order);
   r.define = with_own<Own>(define_ddp);
   r.promise = [](const Options& options) {
-    return compresses(options.as<Own>()) ? Promise::own_algorithm : Promise::same_run;
+    return compresses(options.as<Own>().compression) ? Promise::own_algorithm : Promise::same_run;
   };
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return ddp_minimum_bytes(shape, options.as<Own>());

@@ -81,10 +81,12 @@ class Diloco final : public LocalRule {
 
 void check(const DilocoOptions& options, const RunPlan& plan) {
   check_compression(options.compression, plan);
-  if (options.compression.compressor == Compression::signsgd)
+  if (compresses(options.compression) &&
+      !find_compressor(options.compression.compressor).estimates_sum)
     throw Error(
-        "scheme.diloco.compressor = 'signsgd' gives signs in place of a sum of differences; use "
-        "'onebit'");
+        "scheme.diloco.compressor = '{}' gives signs in place of a sum of differences; use "
+        "'onebit'",
+        options.compression.compressor);
   const auto& [sync_every, lr, momentum, fragments, delay, alpha, compression] = options;
   if (sync_every % fragments != 0)
     throw Error(
@@ -134,18 +136,17 @@ SchemeInfo diloco_info() {
   auto r =
       local_scheme<Diloco>("diloco", "local steps, and an outer optimizer with Nesterov's momentum",
                            "outer step", Own{});
-  r.tried = {{"every_two", Own{.sync_every = 2}},
-             {"streaming", Own{.sync_every = 4,
-                               .num_fragments = 2,
-                               .fragment_sync_delay = 1,
-                               .fragment_update_alpha = 0.5}},
-             {"in_int8",
-              Own{.sync_every = 2, .compression = {.compressor = Compression::int8, .block = 100}}},
-             {"powersgd", Own{.sync_every = 4,
-                              .num_fragments = 2,
-                              .fragment_sync_delay = 1,
-                              .compression = {.compressor = Compression::powersgd,
-                                              .matrix_approximation_rank = 2}}}};
+  r.tried = {
+      {"every_two", Own{.sync_every = 2}},
+      {"streaming", Own{.sync_every = 4,
+                        .num_fragments = 2,
+                        .fragment_sync_delay = 1,
+                        .fragment_update_alpha = 0.5}},
+      {"in_int8", Own{.sync_every = 2, .compression = {.compressor = "int8", .block = 100}}},
+      {"powersgd", Own{.sync_every = 4,
+                       .num_fragments = 2,
+                       .fragment_sync_delay = 1,
+                       .compression = {.compressor = "powersgd", .matrix_approximation_rank = 2}}}};
   const std::string plain = "scheme.diloco.outer_lr=1", still = "scheme.diloco.outer_momentum=0";
   r.identities = {
       {{"scheme.diloco.sync_every=1", plain, still, "optimizer.kind=sgd"}, "single"},
@@ -153,10 +154,10 @@ SchemeInfo diloco_info() {
   r.check = with_own<Own>(check);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     const Own& own = options.as<Own>();
-    return own.compression.compressor == Compression::none
-               ? sum_bytes(shape.world, shape.parameters, own.sync_every)
-               : compressed_bytes(own.compression, shape.tensors, shape.world) /
-                     static_cast<double>(own.sync_every);
+    return compresses(own.compression)
+               ? compressed_bytes(own.compression, shape.tensors, shape.world) /
+                     static_cast<double>(own.sync_every)
+               : sum_bytes(shape.world, shape.parameters, own.sync_every);
   };
   return r;
 }

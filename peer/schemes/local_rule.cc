@@ -64,7 +64,7 @@ class RuleReplicas : public LocalReplicas {
   const std::vector<Fragment>& fragments() const { return fragments_; }
   /// The steps after which the fragment was given that is on its way.
   std::int64_t given_after(std::size_t fragment) const { return *given_after_[fragment]; }
-  bool compresses() const { return rule(0).compression().compressor != Compression::none; }
+  bool compresses() const { return ringside::compresses(rule(0).compression()); }
   /// The fragments as buckets, for compressors.
   std::vector<Bucket> buckets() const {
     std::vector<Bucket> out;

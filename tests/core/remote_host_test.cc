@@ -16,6 +16,10 @@
 namespace ringside {
 namespace {
 
+RunPlan read_without_options(const nlohmann::json& plan) {
+  return run_plan_from_json(plan, [](const std::string&) { return Options(); });
+}
+
 /// Two agents, which are threads, start ranks that are shell scripts: rank r is a child of agent r.
 /// A script exchanges lines of JSON with the launcher over the socket whose file descriptor is $1.
 class RemoteHostTest : public ::testing::Test {
@@ -34,7 +38,7 @@ class RemoteHostTest : public ::testing::Test {
         ended_well_[agent] =
             ServiceEnd::over ==
             serve_ranks(line, host,
-                        {.defaults = [](const std::string&) { return Options(); },
+                        {.read = read_without_options,
                          .answer = [](const nlohmann::json& question) -> nlohmann::json {
                            if (question == "why") throw Error("nobody knows");
                            return question;
@@ -169,7 +173,7 @@ class StandingStill : public ::testing::Test {
   ServiceEnd serve(double first_word_s) {
     LocalHost host({"/bin/false", {}, {}});
     return serve_ranks(*here_, host,
-                       {.defaults = [](const std::string&) { return Options(); },
+                       {.read = read_without_options,
                         .answer = [](const nlohmann::json& question) { return question; },
                         .stopped = [] { return false; },
                         .first_word_s = first_word_s,

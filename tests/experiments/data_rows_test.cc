@@ -65,7 +65,7 @@ const std::vector<Task> all_tasks = {Task::every_token, Task::last_token,     Ta
                                      Task::image_class, Task::caption_tokens, Task::target_tokens};
 
 TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
-  for (const DatasetRow& row : dataset_rows()) {
+  for (const DatasetInfo& row : dataset_rows()) {
     set(std::string(row.name));
     int served = 0;
     for (const Task task : all_tasks) {

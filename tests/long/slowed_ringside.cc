@@ -15,6 +15,7 @@
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/launch.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank.h"
 #include "experiments/tools/cli/cli.h"
@@ -90,7 +91,7 @@ SchemeInfo scheme_of(const RunPlan& plan) {
 
 /// As rank_command() for real ranks.
 int run_one_rank(int socket) {
-  LauncherLink link(socket, runner::default_options);
+  LauncherLink link(socket, runner::read_plan);
   try {
     const SchemeInfo row = scheme_of(link.plan());
     const runner::RankListener listener = {

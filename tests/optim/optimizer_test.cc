@@ -245,7 +245,7 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
     return "no error";
   };
   EXPECT_EQ(message(settings("adam")),
-            "optimizer.kind = \"adam\" is not known; choose adamw, sgd or lamb");
+            "unknown optimizer 'adam'; did you mean 'adamw'? There are: adamw, sgd, lamb");
   OptimizerConfig config;
   config.beta2 = 1;
   EXPECT_EQ(message(config),

@@ -1,26 +1,19 @@
-// The conformance of a scheme: its run compared with the run of its definition.
+// The conformance of a scheme, for tests that run it themselves.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "core/observe/run_record.h"
+#include "experiments/tools/check/violations.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside::testing {
 
-/// The places in which a run is not what it must be, one sentence each; none for a right run.
-using Violations = std::vector<std::string>;
-
-/// "1 replica", "2 replicas".
-inline std::string count_of(std::size_t number, const std::string& what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
-}
+using tools::check::busiest;
+using tools::check::lost_parameters;
+using tools::check::missing_traffic;
+using tools::check::Violations;
+using tools::check::violations;
+using tools::check::wrong_evaluations;
+using tools::check::wrong_losses;
+using tools::check::wrong_parameters;
 
 /// A run with two micro-batches on each rank.
 inline runner::ExperimentConfig accumulating() {
@@ -35,105 +28,6 @@ inline runner::ExperimentConfig evaluating() {
   config.train.evaluate_every = 2;
   config.train.evaluate_batches = 2;
   return config;
-}
-
-/// Every replica must end with the bits of the definition's replica, and of workers that hold the
-/// same parameters each must show that it does.
-inline Violations wrong_parameters(const RunRecord& row, const RunRecord& definition) {
-  const auto &own = row.parameter_hashes, &defined = definition.parameter_hashes;
-  if (own.size() != defined.size())
-    return {fmt::format("the run reports {}, but the definition has {}",
-                        count_of(own.size(), "replica"), defined.size())};
-  Violations out;
-  for (std::size_t r = 0; r < own.size(); ++r)
-    if (own[r] != defined[r])
-      out.push_back(fmt::format("the parameters of replica {} differ from the definition's", r));
-  for (const std::int64_t rank : row.at_end.differing)
-    out.push_back(fmt::format("rank {} ends with other parameters than rank 0", rank));
-  if (row.plan.promise != Promise::replayed && row.at_end.shown_by != row.plan.world)
-    out.push_back(fmt::format("{} of {} show their parameters", row.at_end.shown_by,
-                              count_of(static_cast<std::size_t>(row.plan.world), "worker")));
-  return out;
-}
-
-/// The loss of every step must be the definition's: bit for bit, or, with `allowed` above 0, up to
-/// that relative difference.
-inline Violations wrong_losses(const RunRecord& row, const RunRecord& definition,
-                               double allowed = 0) {
-  if (row.loss.size() != definition.loss.size())
-    return {fmt::format("the run has the losses of {}, but the definition those of {}",
-                        count_of(row.loss.size(), "step"), definition.loss.size())};
-  Violations out;
-  for (std::size_t s = 0; s < row.loss.size(); ++s) {
-    const double own = row.loss[s], defined = definition.loss[s];
-    if (!(std::abs(own - defined) <= allowed * std::abs(defined)))
-      out.push_back(fmt::format("the loss of step {} is {}, but the definition's is {}", s + 1, own,
-                                defined));
-  }
-  return out;
-}
-
-/// The evaluations must be the definition's, bit for bit.
-inline Violations wrong_evaluations(const RunRecord& row, const RunRecord& definition) {
-  if (row.evaluations.size() != definition.evaluations.size())
-    return {fmt::format("the run has {}, but the definition has {}",
-                        count_of(row.evaluations.size(), "evaluation"),
-                        definition.evaluations.size())};
-  Violations out;
-  for (std::size_t e = 0; e < row.evaluations.size(); ++e) {
-    const Evaluation &own = row.evaluations[e], &defined = definition.evaluations[e];
-    if (own.step != defined.step)
-      out.push_back(
-          fmt::format("evaluation {} is after step {}, but the definition's after step {}", e + 1,
-                      own.step, defined.step));
-    else if (own.loss != defined.loss || own.first_term != defined.first_term ||
-             own.accuracy != defined.accuracy)
-      out.push_back(fmt::format(
-          "the evaluation after step {} differs: its loss is {} and its accuracy {}, but "
-          "the definition's are {} and {}",
-          own.step, own.loss, own.accuracy, defined.loss, defined.accuracy));
-  }
-  return out;
-}
-
-/// The bytes that the busiest rank sends in a step.
-inline double busiest(const RunRecord& row) {
-  double most = 0;
-  for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
-  return most;
-}
-
-/// A run cannot send less than its scheme has to.
-inline Violations missing_traffic(const RunRecord& row) {
-  if (busiest(row) >= 0.999 * row.bytes_minimum_per_step) return {};
-  return {
-      fmt::format("the busiest rank sends {} bytes in a step, which is below the least possible {}",
-                  busiest(row), row.bytes_minimum_per_step)};
-}
-
-/// Ranks that keep shards must keep all parameters between them.
-inline Violations lost_parameters(const RunRecord& row) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> kept;
-  for (const RankRecord& rank : row.ranks)
-    kept.insert(kept.end(), rank.kept.begin(), rank.kept.end());
-  if (kept.empty()) return {};
-  kept.emplace_back(row.parameters, 0);
-  std::sort(kept.begin(), kept.end());
-  std::int64_t end = 0;
-  for (const auto& [begin, count] : kept) {
-    if (begin > end) return {fmt::format("no rank keeps the parameters from {} to {}", end, begin)};
-    end = std::max(end, begin + count);
-  }
-  return {};
-}
-
-/// All of these together, bit for bit.
-inline Violations violations(const RunRecord& row, const RunRecord& definition) {
-  Violations out = wrong_parameters(row, definition);
-  for (const Violations& more : {wrong_losses(row, definition), wrong_evaluations(row, definition),
-                                 missing_traffic(row), lost_parameters(row)})
-    out.insert(out.end(), more.begin(), more.end());
-  return out;
 }
 
 }  // namespace ringside::testing

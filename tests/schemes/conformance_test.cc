@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/tools/check/scheme_checks.h"
 #include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
@@ -28,40 +29,12 @@ using SchemeConformance = testing::SchemeAtWorld;
 /// Further checks for schemes that promise the training run of `single`.
 class ExactConformance : public testing::SchemeAtWorld {};
 
-TEST_P(SchemeConformance, GptEndsWithTheBitsOfItsDefinition) {
-  const auto config = tiny("gpt");
-  const RunRecord row = run(plan_of(config));
-  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
-  EXPECT_EQ(row.parameter_hashes.size(), replicas());
-  EXPECT_EQ(row.parameter_hashes.at(0).size(), 32u);
-}
-
-TEST_P(SchemeConformance, MlpEndsWithTheBitsOfItsDefinition) {
-  auto config = tiny("mlp");
-  config.optimizer.kind = "sgd";
-  const RunRecord row = run(plan_of(config));
-  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
-}
-
-TEST_P(SchemeConformance, SixteenBitsEndWithTheBitsOfTheDefinition) {
-  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
-    auto config = tiny("mlp");
-    config.train.precision = precision;
-    // Replicas and errors of their own would be in the units of loss scales of their own.
-    if (precision == Precision::fp16 && !exact()) continue;
-    EXPECT_THAT(violations(run(plan_of(config)), definition(config)), IsEmpty());
+TEST_P(SchemeConformance, Holds) {
+  for (const tools::check::SchemeCheck& check : tools::check::scheme_checks()) {
+    if (!concerns(check, checked())) continue;
+    if (check.simulates && !tools::check::can_simulate()) continue;
+    EXPECT_THAT(check.run(checked(), testing::text_path()), IsEmpty()) << check.demand;
   }
-}
-
-TEST_P(SchemeConformance, AccumulatesMicroBatches) {
-  const auto config = testing::accumulating();
-  const RunRecord row = run(plan_of(config));
-  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
-  if (world() == 1 || !find_scheme(scheme()).reduces_each_micro_batch) return;
-  const RunRecord single = reference_of(config, world());
-  EXPECT_THAT(wrong_parameters(row, single), SizeIs(1)) << "other sums, other bits";
-  EXPECT_THAT(wrong_losses(row, single), Not(IsEmpty()));
-  EXPECT_THAT(wrong_losses(row, single, 1e-5), IsEmpty());
 }
 
 TEST_P(SchemeConformance, RecomputesActivationsWithTheSameBits) {
@@ -102,13 +75,6 @@ TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
     EXPECT_NEAR(with.ranks[r].bytes_sent_per_step, without.ranks[r].bytes_sent_per_step,
                 0.02 * without.ranks[r].bytes_sent_per_step + 256)
         << r;
-}
-
-TEST_P(SchemeConformance, EvaluatesWithThePresentParameters) {
-  const auto config = testing::evaluating();
-  const RunRecord row = run(plan_of(config));
-  EXPECT_EQ(row.evaluations.size(), 3u) << "after steps 2, 4 and 5";
-  EXPECT_THAT(violations(row, definition(config)), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance, testing::every_scheme_at({1, 2, 3, 4}),

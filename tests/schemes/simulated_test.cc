@@ -24,16 +24,21 @@ RunRecord run_simulated(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
-/// Also the degrees of fsdp, but zero3, which is the default of fsdp.
+/// The degrees of fsdp, but zero3, which is the default of fsdp.
+std::vector<testing::TriedScheme> degrees() {
+  return {{&find_scheme("zero1")}, {&find_scheme("zero2")}};
+}
 std::vector<testing::TriedScheme> schemes() {
   std::vector<testing::TriedScheme> out = testing::tried_schemes();
-  for (const char* name : {"zero1", "zero2"}) out.push_back({&find_scheme(name)});
+  for (const testing::TriedScheme& one : degrees()) out.push_back(one);
   return out;
 }
 
-using SimulatedScheme = testing::SchemeAtWorld;
+class SimulatedScheme : public testing::SchemeAtWorld {};
+/// What the checks of every scheme (experiments/tools/check) do not try.
+class SimulatedDegree : public testing::SchemeAtWorld {};
 
-TEST_P(SimulatedScheme, WithNumericsEndsWithTheBitsOfTheCpu) {
+TEST_P(SimulatedDegree, WithNumericsEndsWithTheBitsOfTheCpu) {
   auto config = tiny("gpt");
   config.train.evaluate_every = 2;
   const RunRecord real = run(plan_of(config));
@@ -107,7 +112,7 @@ TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
     EXPECT_EQ(without.ranks[r].at_peak, with.ranks[r].at_peak) << r;
 }
 
-TEST_P(SimulatedScheme, SendsAndHoldsWhatTheRealOneDoes) {
+TEST_P(SimulatedDegree, SendsAndHoldsWhatTheRealOneDoes) {
   const auto config = tiny("gpt");
   const RunRecord real = run(plan_of(config));
   const RunRecord row = run_simulated(plan_of(simulated(config, small_cluster(4))));
@@ -125,6 +130,15 @@ TEST_P(SimulatedScheme, SendsAndHoldsWhatTheRealOneDoes) {
 INSTANTIATE_TEST_SUITE_P(Registry, SimulatedScheme,
                          ::testing::Combine(::testing::ValuesIn(schemes()),
                                             ::testing::Values(1, 2, 3, 4)),
+                         testing::name_of_case);
+INSTANTIATE_TEST_SUITE_P(Registry, SimulatedDegree,
+                         ::testing::Combine(::testing::ValuesIn(degrees()),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         testing::name_of_case);
+INSTANTIATE_TEST_SUITE_P(Single, SimulatedDegree,
+                         ::testing::Combine(::testing::Values(testing::TriedScheme{
+                                                &find_scheme("single")}),
+                                            ::testing::Values(1)),
                          testing::name_of_case);
 INSTANTIATE_TEST_SUITE_P(Single, SimulatedScheme,
                          ::testing::Combine(::testing::Values(testing::TriedScheme{

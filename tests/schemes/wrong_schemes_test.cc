@@ -213,8 +213,8 @@ class WrongCompression : public ::testing::Test {
  protected:
   static Findings find_compressed(const SchemeInfo& scheme) {
     auto config = tiny("mlp");
-    config.scheme_options["ddp"] = peer::DdpOptions{
-        .bucket_mb = 1e-3, .compression = {.compressor = Compression::topk, .ratio = 0.25}};
+    config.scheme_options["ddp"] =
+        peer::DdpOptions{.bucket_mb = 1e-3, .compression = {.compressor = "topk", .ratio = 0.25}};
     return find_at(3, config, scheme);
   }
 };

@@ -60,6 +60,7 @@ class RooflineDevice final : public SimDevice, private Clock {
                                              place.machine, place.device)),
         capacity_(spec.memory_gb * 1e9),
         all_cores_(spec.kind == DeviceKind::cpu ? spec.cores : 1),
+        apart_(spec.kind != DeviceKind::cpu),
         slowdown_(slowdown),
         times_(times),
         contention_(std::move(contention)),
@@ -132,6 +133,14 @@ class RooflineDevice final : public SimDevice, private Clock {
       world_->work({place_.machine, -1}, seconds);
     else
       pending_ += seconds;
+  }
+
+  void pass_copy(Copied way, std::int64_t bytes) override {
+    if (!world_ || !apart_ || bytes == 0) return;
+    catch_up();
+    const Place host{place_.machine, -1};
+    const bool up = way == Copied::to_host;
+    world_->start_flow(up ? place_ : host, up ? host : place_, static_cast<double>(bytes))->wait();
   }
 
   World& world() override {
@@ -221,6 +230,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const std::string name_;
   const double capacity_;
   const std::int64_t all_cores_;
+  const bool apart_;  // from the memory of its host
   const Slowdown slowdown_;
   const StepTimes times_;
   const std::shared_ptr<CommComputeContention> contention_;

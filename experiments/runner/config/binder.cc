@@ -100,6 +100,8 @@ void Binder::make_paths_absolute(const Assignment& one) {
   };
   if (one.path == Path{"data", "path"})
     for (std::string& file : config_.data.path) make_absolute(file);
+  if (one.path == Path{"plugins", "files"})
+    for (std::string& file : config_.plugins.files) make_absolute(file);
   if (one.path == Path{"device", "cluster"}) make_absolute(config_.device.cluster);
   if (one.path == Path{"train", "initial_weights"}) make_absolute(config_.train.initial_weights);
 }

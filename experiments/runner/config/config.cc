@@ -22,11 +22,18 @@ Fields fields_of(CompareConfig& config) {
            Range::positive}};
 }
 
+Fields fields_of(PluginsConfig& config) {
+  return {{"files", &config.files,
+           "shared libraries with schemes, compressors, optimizers, models or data sets of your "
+           "own, as --plugin"}};
+}
+
 std::vector<std::pair<std::string_view, Fields>> tables_of(ExperimentConfig& config) {
-  return {{"model", fields_of(config.model)},   {"data", fields_of(config.data)},
-          {"train", fields_of(config.train)},   {"optimizer", fields_of(config.optimizer)},
-          {"device", fields_of(config.device)}, {"sim", fields_of(config.sim)},
-          {"hosts", fields_of(config.hosts)},   {"compare", fields_of(config.compare)}};
+  return {{"model", fields_of(config.model)},    {"data", fields_of(config.data)},
+          {"train", fields_of(config.train)},    {"optimizer", fields_of(config.optimizer)},
+          {"device", fields_of(config.device)},  {"sim", fields_of(config.sim)},
+          {"hosts", fields_of(config.hosts)},    {"compare", fields_of(config.compare)},
+          {"plugins", fields_of(config.plugins)}};
 }
 
 namespace {

@@ -31,6 +31,13 @@ struct CompareConfig {
 
 Fields fields_of(CompareConfig& config);
 
+/// The [plugins] table.
+struct PluginsConfig {
+  std::vector<std::string> files;
+};
+
+Fields fields_of(PluginsConfig& config);
+
 /// The experiment as the file and the command line ask for it. Names and types have been checked;
 /// the planner checks whether the values make sense.
 struct ExperimentConfig {
@@ -43,6 +50,7 @@ struct ExperimentConfig {
   SimConfig sim;
   HostsConfig hosts;
   CompareConfig compare;
+  PluginsConfig plugins;  // loaded before the experiment was read
   /// The options of every scheme for which a [scheme.X] table or an override sets at least one;
   /// options that are not set have their defaults.
   std::map<std::string, Options> scheme_options;
@@ -108,8 +116,9 @@ struct Experiment {
   std::vector<SweptKey> sweep;
 };
 
-/// Reads a TOML file, then the overrides (a later one wins), and then adds `cases` to those of the
-/// file. An override is "table.key=value" with a TOML value or a bare word ("scheme.ps.servers=4",
+/// Loads the plug-ins that the file names (experiments/runner/registry/plugins.h), reads the TOML
+/// file, then the overrides (a later one wins), and then adds `cases` to those of the file. An
+/// override is "table.key=value" with a TOML value or a bare word ("scheme.ps.servers=4",
 /// "data.path=text.txt"). A case is "SCHEME: key=value, key=value"; among its keys may be label,
 /// world and worlds. model.preset (core/models/presets.h) sets all of [model] before the other keys
 /// of the file, of an override or of a case. model.from does so with what a config.json decides

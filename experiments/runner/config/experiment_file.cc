@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "experiments/runner/config/binder.h"
 #include "experiments/runner/config/cases.h"
+#include "experiments/runner/registry/plugins.h"
 
 namespace ringside::runner {
 namespace {
@@ -51,6 +52,8 @@ class Collector {
       std::string place = "--set " + text;
       std::replace(place.begin(), place.end(), '\n', ' ');
       Assignment one = parse_assignment(text, place);
+      if (one.path[0] == "plugins")
+        throw Error("{}: plug-ins are loaded before settings are read; write --plugin FILE", place);
       if (begins_with(one.path, {"compare", "case"}))
         throw Error("{}: --set cannot add a case; write --case 'SCHEME: KEY=VALUE'", place);
       if (begins_with(one.path, {"compare", "sweep"}))
@@ -109,6 +112,16 @@ class Collector {
   std::string place_of_swept_worlds_;
 };
 
+/// The plug-ins that the file names. They are loaded before anything of the file is understood.
+std::vector<std::string> plugins_of(const std::filesystem::path& file) {
+  PluginsConfig plugins;
+  if (std::filesystem::is_regular_file(file))
+    for (const TomlValue& one : read_toml(file))
+      if (is(one.path, {"plugins", "files"})) put(one, fields_of(plugins), "plugins");
+  for (std::string& one : plugins.files) one = (file.parent_path() / one).string();
+  return plugins.files;
+}
+
 /// Whether a case or the sweep sets one of the keys that decide about the cluster.
 bool changes_cluster(const Experiment& experiment) {
   const auto of_device = [](const Assignment& one) { return one.path[0] == "device"; };
@@ -133,6 +146,7 @@ Experiment experiment_of(const std::string& name, const std::vector<std::string>
 Experiment read_experiment(const std::filesystem::path& file,
                            const std::vector<std::string>& overrides,
                            const std::vector<std::string>& case_texts) {
+  load_plugins(plugins_of(file));
   Experiment experiment;
   ExperimentConfig& common = experiment.common;
   common.name = file.stem().string();

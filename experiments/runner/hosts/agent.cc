@@ -10,6 +10,7 @@
 #include "core/launch/remote_host.h"
 #include "experiments/runner/hosts/addresses.h"
 #include "experiments/runner/hosts/member_host.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/results/environment.h"
 #include "peer/comm/mpi/wire.h"
@@ -34,8 +35,7 @@ nlohmann::json answer(const nlohmann::json& question, const AgentStart& start) {
     return peer::why_no_mpi(*value_named<InterHostBackend>(question["mpi"].get<std::string>()));
   if (question.contains("data")) {
     std::vector<RunPlan> runs;
-    for (const nlohmann::json& run : question["data"])
-      runs.push_back(run_plan_from_json(run, default_options));
+    for (const nlohmann::json& run : question["data"]) runs.push_back(read_plan(run));
     return digest_of_data(runs);
   }
   throw Error("it does not know what to answer");
@@ -78,7 +78,7 @@ void run_agent(const AgentStart& start) {
   };
   const auto reply = [&](const nlohmann::json& question) { return answer(question, start); };
   const ServiceEnd end = serve_ranks(line, host,
-                                     {.defaults = default_options,
+                                     {.read = read_plan,
                                       .answer = reply,
                                       .stopped = stopped,
                                       .first_word_s = start.join_timeout_s});

@@ -14,6 +14,7 @@
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/shares.h"
 #include "experiments/runner/plan/simulated.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/rank_devices.h"
 
 namespace ringside::runner {
@@ -190,6 +191,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.sim = config.sim;
   plan.cluster = config.cluster;
   plan.hosts = config.hosts;
+  plan.plugins = loaded_plugins();
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);

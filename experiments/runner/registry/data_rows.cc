@@ -97,7 +97,7 @@ Datasets make_idx(const DataConfig& data, const ModelConfig& model, Task task) {
                   });
 }
 
-DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary) {
+DatasetInfo cifar_row(Cifar set, std::string_view name, std::string_view summary) {
   const auto make = [set, name](const DataConfig& data, const ModelConfig& model, Task task) {
     require_task(name, task, {Task::image_class});
     bool training = true;  // the first part that is made is the training part
@@ -166,8 +166,8 @@ Datasets make_synthetic_lengths(const DataConfig& data, const ModelConfig& model
 
 }  // namespace
 
-const std::vector<DatasetRow>& dataset_rows() {
-  static const std::vector<DatasetRow> rows = {
+std::vector<DatasetInfo> own_datasets() {
+  return {
       {"text",
        "text files, or folders of them; gzip may have compressed them; "
        "the model predicts next or hidden bytes",
@@ -197,7 +197,6 @@ const std::vector<DatasetRow>& dataset_rows() {
       {"synthetic-captions", "these images, each with tokens that follow each other by its class",
        none, false, make_synthetic_captions},
   };
-  return rows;
 }
 
 }  // namespace ringside::runner

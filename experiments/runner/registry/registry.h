@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/data/file_list.h"
 #include "core/device/host_side.h"
+#include "core/models/dataset_info.h"
 #include "core/models/models.h"
 #include "core/scheme/links.h"
 #include "core/scheme/scheme_info.h"
@@ -18,23 +18,6 @@
 #include "core/sim/world.h"
 
 namespace ringside::runner {
-
-struct Datasets {
-  std::unique_ptr<Dataset> training, held_out;  // held_out may be null
-};
-
-struct DatasetRow {
-  std::string_view name;
-  std::string_view summary;
-  /// The files that the data set reads; none for data that the program makes itself. Throws Error
-  /// for missing files.
-  std::function<DataFiles(const DataConfig&)> files;
-  /// Whether any new file in a folder of data.path becomes part of the data, whatever its name.
-  bool any_file = false;
-  /// Makes both parts. Throws Error for a task that the data cannot serve, and for files with wrong
-  /// content.
-  std::function<Datasets(const DataConfig&, const ModelConfig&, Task)> make;
-};
 
 /// A kind of device on which ranks compute, and how ranks on devices of this kind reach each other.
 /// Its properties are in core/plan/device_traits.h.
@@ -84,15 +67,21 @@ struct MessageRow {
 const std::vector<SchemeInfo>& scheme_rows();
 /// The part of them that PyTorch runs (experiments/python).
 std::vector<SchemeInfo> torch_rows();
-const std::vector<DatasetRow>& dataset_rows();
+/// The data sets of this build; dataset_rows() has those of plug-ins too.
+std::vector<DatasetInfo> own_datasets();
+const std::vector<DatasetInfo>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
 const std::vector<FrameworkRow>& framework_rows();
 const std::vector<MessageRow>& message_rows();
 
+/// Add rows of plug-ins. Throw Error as RowList::add() does.
+void add_scheme(SchemeInfo row);
+void add_dataset(DatasetInfo row);
+
 /// Returns the row of that name. If there is none, throws Error that tells the most similar name
 /// and all names.
 const SchemeInfo& find_scheme(std::string_view name);
-const DatasetRow& find_dataset(std::string_view name);
+const DatasetInfo& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
 const FrameworkRow& find_framework(std::string_view name);
 const MessageRow& find_messages(std::string_view name);

@@ -16,7 +16,7 @@
 #include "core/base/json_fields.h"
 #include "core/base/whole_file.h"
 #include "core/plan/same_run.h"
-#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/registry/plugins.h"
 
 namespace ringside::runner {
 namespace {
@@ -241,7 +241,8 @@ std::vector<RunRecord> ResultsFolder::read_rows() const {
   for (int number = 1; std::getline(in, line); ++number) {
     const bool cut_short = in.eof();  // the last line has no line feed
     try {
-      RunRecord row = row_from_json(nlohmann::json::parse(line), default_options);
+      const auto json = nlohmann::json::parse(line);
+      RunRecord row = row_from_json(json, options_in(json));
       if (row.status == "ok") rows.push_back(std::move(row));
     } catch (const std::exception& error) {
       if (cut_short) break;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/results/folder_lock.h"
 
 namespace ringside::runner {
@@ -47,7 +47,7 @@ void read_rows(SavedResults& results) {
       if (const int schema = row.at("schema").get<int>(); schema != RunRecord::schema)
         ++of_other_schemas[schema];
       else
-        results.rows.push_back(row_from_json(row, default_options));
+        results.rows.push_back(row_from_json(row, options_in(row)));
     } catch (const std::exception& error) {
       if (cut_short && is_held(results.folder)) break;
       results.complaints.push_back(

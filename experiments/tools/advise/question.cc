@@ -15,7 +15,7 @@
 namespace ringside::tools::advise {
 namespace {
 
-bool needs_files(const runner::DatasetRow& row, const DataConfig& data) {
+bool needs_files(const DatasetInfo& row, const DataConfig& data) {
   try {
     return !row.files(data).training.empty();
   } catch (const Error&) {
@@ -26,7 +26,7 @@ bool needs_files(const runner::DatasetRow& row, const DataConfig& data) {
 /// The first data set that needs no files and has samples of the kind that the model reads.
 void choose_data(runner::ExperimentConfig& config) {
   std::string error;
-  for (const runner::DatasetRow& row : runner::dataset_rows()) {
+  for (const DatasetInfo& row : runner::dataset_rows()) {
     if (needs_files(row, config.data)) continue;
     config.data.kind = row.name;
     try {

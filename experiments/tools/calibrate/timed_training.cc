@@ -15,7 +15,7 @@ std::vector<TimedOp> time_training(const RunPlan& plan, std::int64_t threads) {
   repeated.train.steps = repeated.train.warmup + 9;
   TimedDevice device(make_cpu_device(static_cast<int>(threads)));
   Model model = make_model(plan.model, device);
-  const runner::Datasets data =
+  const Datasets data =
       runner::find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   const Loader loader(*data.training, device, plan.train.global_batch, 1);
   MemoryStore store;

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/error_text.h"
 #include "core/base/processor.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/tools/cli/commands.h"
 #include "experiments/tools/cli/thread_binding.h"
 
@@ -21,9 +22,10 @@ namespace {
 
 constexpr std::string_view version = "ringside 0.1";
 
-/// Declares all commands to `app`: `declared` and what each executes, in the same order.
+/// Declares all commands to `app`: `declared` and what each executes, in the same order. All write
+/// their plug-ins to `plugins`.
 void declare_commands(CLI::App& app, std::deque<CommandOptions>& declared,
-                      std::vector<Execute>& execute) {
+                      std::vector<Execute>& execute, std::vector<std::string>& plugins) {
   std::map<std::string_view, CLI::App*> parents = {{"", &app}};
   for (const CommandInfo& command : commands()) {
     CLI::App*& parent = parents[command.group];
@@ -34,6 +36,12 @@ void declare_commands(CLI::App& app, std::deque<CommandOptions>& declared,
       }
     declared.emplace_back(*parent->add_subcommand(std::string(command.name)));
     execute.push_back(command.declare(declared.back()));
+    declared.back()
+        .add("--plugin", plugins,
+             "a shared library with schemes, compressors, optimizers, models or data sets of your "
+             "own (docs/extending.md); may be given several times")
+        .type("FILE")
+        .one_word();
   }
 }
 
@@ -49,7 +57,8 @@ int run_command(const Process& process) {
 
   std::deque<CommandOptions> declared;  // commands keep references to them
   std::vector<Execute> execute;
-  declare_commands(app, declared, execute);
+  std::vector<std::string> plugins;
+  declare_commands(app, declared, execute, plugins);
 
   try {
     // CLI11 wants the arguments in reverse order.
@@ -62,6 +71,7 @@ int run_command(const Process& process) {
                                   [](const CommandOptions& one) { return one.was_asked_for(); });
   try {
     if (asked != declared.end()) asked->check_no_option_is_empty();
+    runner::load_plugins(plugins);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/tools/cli/comparison.h"
 #include "experiments/tools/cli/job_start.h"
 #include "experiments/tools/watch/event_lines.h"
@@ -80,6 +81,8 @@ int compare(const CompareArguments& arguments, const Process& process, runner::J
 /// The options of a command line that asks for the same comparison.
 std::vector<std::string> settings_of_comparison(const ComparisonArguments& arguments) {
   std::vector<std::string> out;
+  for (const PluginFile& plugin : runner::loaded_plugins())
+    out.insert(out.end(), {"--plugin", plugin.file});
   for (const std::string& setting : arguments.experiment.settings)
     out.insert(out.end(), {"--set", setting});
   for (const std::string& one : arguments.cases) out.insert(out.end(), {"--case", one});

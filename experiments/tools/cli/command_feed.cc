@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/error_text.h"
 #include "core/base/utf8.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/feed.h"
 #include "experiments/tools/cli/command.h"
@@ -32,8 +33,8 @@ int feed_rank() {
     std::string line;
     std::getline(std::cin, line);
     const auto told = nlohmann::json::parse(line);
-    runner::feed(run_plan_from_json(told.at("plan"), runner::default_options),
-                 told.at("rank").get<int>(), write_to_standard_output);
+    runner::feed(runner::read_plan(told.at("plan")), told.at("rank").get<int>(),
+                 write_to_standard_output);
     return ok;
   } catch (const std::exception& error) {
     const nlohmann::json said = {

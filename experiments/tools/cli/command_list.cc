@@ -9,6 +9,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/stated_model.h"
 #include "core/models/presets.h"
+#include "core/optim/optimizers.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/registry/registry.h"
@@ -76,6 +77,8 @@ void list_models() {
       fmt::join(hugging_face_types(), ", "));
 }
 
+void list_optimizers() { list_table(optimizers(), "optimizers (optimizer.kind)"); }
+
 void list_data() { list_table(runner::dataset_rows(), "data sets (data.kind)"); }
 
 void list_devices() {
@@ -111,10 +114,9 @@ void list_algorithms() {
 
 void list_compressors() {
   std::cout << "compressors of gradients (scheme.ddp.compressor, scheme.diloco.compressor)\n"
-            << fmt::format("  {:<10} {}\n", name_of(Compression::none),
-                           "gradients are summed as they are");
+            << fmt::format("  {:<10} {}\n", no_compressor, "gradients are summed as they are");
   for (const CompressorInfo& row : compressors())
-    std::cout << fmt::format("  {:<10} {}\n", name_of(row.kind), row.summary);
+    std::cout << fmt::format("  {:<10} {}\n", row.name, row.summary);
 }
 
 void list_identities() {
@@ -151,6 +153,7 @@ struct Section {
 };
 constexpr Section sections[] = {{"schemes", list_schemes},
                                 {"models", list_models},
+                                {"optimizers", list_optimizers},
                                 {"data", list_data},
                                 {"devices", list_devices},
                                 {"frameworks", list_frameworks},
@@ -181,7 +184,8 @@ Execute list_command(CommandOptions& options) {
   options.summary("what this build has: schemes, models, data sets, devices, and all keys");
   const auto part = std::make_shared<std::string>();
   options.add("PART", *part,
-              "list only one of: schemes, models, data, devices, frameworks, messages, algorithms, "
+              "list only one of: schemes, models, optimizers, data, devices, frameworks, messages, "
+              "algorithms, "
               "compressors, identities, keys");
   return [part](const Process&) { return list(*part); };
 }

@@ -10,6 +10,7 @@
 #include "core/base/json_fields.h"
 #include "core/launch/launch.h"
 #include "experiments/runner/registry/mpi_of.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank.h"
 #include "experiments/runner/run/simulation.h"
@@ -29,7 +30,7 @@ int run_as_rank(int socket, const Process& process) {
   std::signal(SIGPIPE, SIG_IGN);
   std::optional<LauncherLink> link;
   try {
-    link.emplace(socket, runner::default_options);
+    link.emplace(socket, runner::read_plan);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }

@@ -19,6 +19,9 @@ Execute bench_ps_command(CommandOptions& options);
 Execute calibrate_command(CommandOptions& options);
 Execute keys_command(CommandOptions& options);
 Execute list_command(CommandOptions& options);
+Execute plugin_command(CommandOptions& options);
+Execute new_scheme_command(CommandOptions& options);
+Execute check_scheme_command(CommandOptions& options);
 Execute doctor_command(CommandOptions& options);
 Execute rank_command(CommandOptions& options);
 Execute mpi_launch_shim_command(CommandOptions& options);
@@ -28,7 +31,8 @@ Execute keep_command(CommandOptions& options);
 
 namespace {
 
-constexpr CommandGroup groups[] = {{"bench", "measure a part of the program by itself"}};
+constexpr CommandGroup groups[] = {{"new", "write files to begin with"},
+                                   {"bench", "measure a part of the program by itself"}};
 
 constexpr CommandInfo all_commands[] = {
     // runs of experiment files
@@ -44,6 +48,10 @@ constexpr CommandInfo all_commands[] = {
     {"diff", "", diff_command},
     {"trace", "", trace_command},
     {"explain", "", explain_command},
+    // schemes of your own
+    {"scheme", "new", new_scheme_command},
+    {"check-scheme", "", check_scheme_command},
+    {"plugin", "", plugin_command},
     // parts of the program by themselves
     {"comm", "bench", bench_comm_command},
     {"ps", "bench", bench_ps_command},

@@ -15,7 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/kept_plan.h"
-#include "experiments/runner/registry/registry.h"
+#include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/results/attempts.h"
 #include "experiments/runner/results/folder_lock.h"
 #include "experiments/runner/results/results.h"
@@ -35,7 +35,7 @@ std::vector<RunPlan> runs_of(const runner::SavedResults& results,
     if (!results.plan.empty()) {
       const auto plan = nlohmann::json::parse(results.plan);
       for (const nlohmann::json& run : plan.at("runs"))
-        runs.push_back(kept_plan_from_json(run, runner::default_options));
+        runs.push_back(kept_plan_from_json(run, runner::options_in(run)));
     }
   } catch (const std::exception& error) {
     complaints.push_back(fmt::format("{}: the plans of runs cannot be read: {}",

@@ -1,0 +1,50 @@
+// Rows that are wrong on purpose, or share a name with another one: the tests say what is found.
+#include <ringside/plugin.h>
+
+#include "core/scheme/independent.h"
+
+using namespace ringside;
+using namespace ringside::peer;
+
+namespace {
+
+struct Own {};
+Fields fields_of(Own&) { return {}; }
+
+/// Averages with a share that is too small for more than one worker: worker and definition share
+/// the mistake, so only the identity shows it.
+class Shrinks final : public LocalRule {
+ public:
+  Shrinks(const RuleContext& context, const Own&) : LocalRule(context) {}
+  bool gives(std::size_t, std::int64_t) const override { return true; }
+  void give(const Fragment&, const Tensor& values, const Tensor& message) override {
+    kernels().copy({.in = values, .out = message});
+  }
+  void take(const Fragment&, const Received& received, const Tensor& values) override {
+    kernels().blend({.in = received.messages[0], .out = values, .in_scale = share() * share()});
+  }
+};
+
+/// Exchanges nothing, whatever its definition says.
+SchemeInfo lazy() {
+  SchemeInfo r = local_scheme<Shrinks>("lazy", "replicas apart", "exchange", Own{});
+  r.define = [](const RankContext& context, const Options&) { return define_independent(context); };
+  r.identities = {{{"optimizer.kind=sgd"}, "single"}};
+  r.minimum_bytes = [](const Options&, const StepShape& shape) {
+    return sum_bytes(shape.world, shape.parameters, 1);
+  };
+  return r;
+}
+
+SchemeInfo shrinks() {
+  SchemeInfo r = local_scheme<Shrinks>("shrinks", "a mean that is none", "exchange", Own{});
+  r.identities = {{{"optimizer.kind=sgd"}, "single"}};
+  r.minimum_bytes = [](const Options&, const StepShape& shape) {
+    return sum_bytes(shape.world, shape.parameters, 1);
+  };
+  return r;
+}
+
+}  // namespace
+
+RINGSIDE_PLUGIN(lazy(), shrinks())
