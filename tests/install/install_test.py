@@ -68,6 +68,21 @@ class Install(unittest.TestCase):
         self.assertRegex(said, r"\| ddp +\| +2 \|")
         self.assertTrue((self.elsewhere / "results/gpt2-1.5b/rows.jsonl").exists())
 
+    def test_a_plug_in_is_built_with_what_is_installed(self):
+        self.run_or_fail([self.program, "new", "scheme", "mine"])
+        self.run_or_fail([self.cmake, "-S", self.elsewhere / "mine", "-B", self.elsewhere / "mine/build",
+                          f"-DCMAKE_CXX_COMPILER={self.compiler()}"])
+        self.run_or_fail([self.cmake, "--build", self.elsewhere / "mine/build"])
+        flags = self.run_or_fail([self.program, "plugin", "--cflags"])
+        self.assertIn(str(self.prefix.resolve()), flags)
+        checked = self.run_or_fail([self.program, "check-scheme", "mine", "--plugin",
+                                    self.elsewhere / "mine/build/mine.so"])
+        self.assertIn(" 0 wrong", checked)
+
+    def compiler(self) -> str:
+        cache = (self.build / "CMakeCache.txt").read_text().splitlines()
+        return next(line.split("=", 1)[1] for line in cache if line.startswith("CMAKE_CXX_COMPILER:"))
+
     def test_pages_and_licence_are_there(self):
         self.assertIn("Apache License", (self.prefix / "share/doc/ringside/LICENSE").read_text())
         self.assertTrue((self.prefix / "share/ringside/docs/experiments.md").exists())
@@ -84,10 +99,9 @@ class Install(unittest.TestCase):
     def test_another_project_builds_with_it(self):
         build = self.folder / "consumer"
         cache = (self.build / "CMakeCache.txt").read_text().splitlines()
-        compiler = next(line.split("=", 1)[1] for line in cache if line.startswith("CMAKE_CXX_COMPILER:"))
         flags = next((line.split("=", 1)[1] for line in cache if line.startswith("RINGSIDE_SANITIZE:")), "")
         self.run_or_fail([self.cmake, "-S", HERE / "consumer", "-B", build, "-DCMAKE_BUILD_TYPE=Debug",
-                          f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={compiler}",
+                          f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={self.compiler()}",
                           f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + flags if flags else ''}"])
         self.run_or_fail([self.cmake, "--build", build], 600)
         self.assertEqual(self.run_or_fail([build / "consumer"]), "no module\n")

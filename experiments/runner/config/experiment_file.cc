@@ -117,7 +117,8 @@ std::vector<std::string> plugins_of(const std::filesystem::path& file) {
   PluginsConfig plugins;
   if (std::filesystem::is_regular_file(file))
     for (const TomlValue& one : read_toml(file))
-      if (is(one.path, {"plugins", "files"})) put(one, fields_of(plugins), "plugins");
+      if (is(one.path, {"plugins", "files"}))
+        one.data.put(&plugins.files, one.place, "plugins.files");
   for (std::string& one : plugins.files) one = (file.parent_path() / one).string();
   return plugins.files;
 }

@@ -1,4 +1,4 @@
-// What every scheme must do: the checks of `ringside check-scheme` and of the test suite.
+// SchemeCheck: one thing that every scheme must do, for `ringside check-scheme` and the test suite.
 #pragma once
 
 #include <span>
