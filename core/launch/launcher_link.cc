@@ -1,6 +1,7 @@
 #include <fcntl.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
@@ -14,7 +15,9 @@ struct LauncherLink::State {
 
   RankLink link;
   int rank = -1;
-  RunPlan plan;
+  /// Made when it is read: even an empty plan has the options of all models, which closes their
+  /// list before plug-ins are there.
+  std::optional<RunPlan> plan;
 };
 
 LauncherLink::LauncherLink(int socket, const ReadPlan& read) {
@@ -32,7 +35,7 @@ LauncherLink::LauncherLink(int socket, const ReadPlan& read) {
 LauncherLink::~LauncherLink() = default;
 
 int LauncherLink::rank() const { return state_->rank; }
-const RunPlan& LauncherLink::plan() const { return state_->plan; }
+const RunPlan& LauncherLink::plan() const { return *state_->plan; }
 Store& LauncherLink::store() { return state_->link.store(); }
 RankLink& LauncherLink::link() { return state_->link; }
 

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,7 @@ class Plugins(unittest.TestCase):
         cls.folder = pathlib.Path(temporary.name)
         (cls.folder / "text.txt").write_text("ring tree shard bucket rank " * 400)
         (cls.folder / "trial.toml").write_text('[data]\npath = "text.txt"\n')
-        sources = [HERE / f"{name}.cc" for name in ("my_topk", "my_onebit", "my_diloco", "forgetful")]
+        sources = [HERE / f"{name}.cc" for name in ("my_topk", "my_onebit", "my_diloco", "forgetful", "others")]
         cls.built = cls.build(sources)
 
     @classmethod
@@ -137,7 +138,8 @@ class Plugins(unittest.TestCase):
         shutil.copy(self.built["my_diloco"], plugin)
         words = [PROGRAM, "compare", "trial.toml", *SMALL, "--results", "kept", "--worlds", "2", "--schemes",
                  "my_diloco", "--plugin", plugin]
-        self.ok(words)
+        said = self.ok(words)
+        self.assertRegex(said, rf"Plug-ins: {plugin} \(hash [0-9a-f]{{32}}\)")
         rows = self.rows("kept")
         for row in rows:
             self.assertEqual([one["file"] for one in row["plugins"]], [str(plugin)])
@@ -162,6 +164,41 @@ class Plugins(unittest.TestCase):
         said = self.ok([PROGRAM, "compare", "own.toml", *SMALL, "--results", "own"])
         self.assertIn("bit-identical", said)
         self.assertIn("--plugin FILE", self.refused([PROGRAM, "compare", "trial.toml", "--set", "plugins.files=a.so"]))
+
+    def test_optimizers_models_data_and_options_of_compressors(self):
+        plain = ["--worlds", "2", "--schemes", "single,ddp", "--set", "data.kind=my_tokens", "--set", "data.path=[]",
+                 "--set", "optimizer.weight_decay=0"]
+        said = self.compare("others", "half", *plain, "--set", "model.kind=my_mlp", "--set", "optimizer.kind=half_sgd",
+                            "--set", "optimizer.lr=0.2")
+        self.assertRegex(said, r"\| ddp .*bit-identical to single")
+        self.compare("others", "whole", *plain, "--set", "optimizer.kind=sgd", "--set", "optimizer.momentum=0",
+                     "--set", "optimizer.lr=0.1")
+        self.assertEqual([row["loss"] for row in self.rows("half")], [row["loss"] for row in self.rows("whole")])
+        with_digits = ["--worlds", "2", "--set", "scheme.ddp.compressor=rounded", "--case",
+                       "ddp: label=few, scheme.ddp.digits=1", "--case", "ddp: label=many, scheme.ddp.digits=7"]
+        said = self.compare("others", "digits", *with_digits)
+        self.assertRegex(said, r"\| few .*bit-identical to its definition")
+        few, many = ({row["label"]: row["loss"] for row in self.rows("digits")}[label] for label in ("few", "many"))
+        self.assertNotEqual(few, many)
+        self.assertIn("digits", self.refused([PROGRAM, "compare", "trial.toml", *SMALL, "--plugin", self.built["others"],
+                                              "--set", "scheme.ddp.digits=0"]))
+
+    def test_several_processes_of_a_job_load_it(self):
+        with socket.socket() as port:
+            port.bind(("127.0.0.1", 0))
+            number = port.getsockname()[1]
+        words = [PROGRAM, "compare", "job.toml", *SMALL, "--results", "job"]
+        (self.folder / "job.toml").write_text(
+            'name = "trial"\n[plugins]\nfiles = ["my_diloco.so"]\n[data]\npath = "text.txt"\n'
+            '[compare]\nschemes = ["my_diloco"]\nworlds = [2]\n')
+        processes = [subprocess.Popen(list(map(str, words)), cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE,
+                                      env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number)})
+                     for rank in (0, 1)]
+        said = [process.communicate(timeout=120) for process in processes]
+        self.assertEqual([process.returncode for process in processes], [0, 0], said)
+        self.assertRegex(said[0][0], r"\| my_diloco .*bit-identical")
 
     @unittest.skipUnless(SIMULATES, "this build has no simulated devices")
     def test_a_simulated_cluster_runs_it(self):

@@ -15,6 +15,17 @@ bool any_simulated(const std::vector<CaseSummary>& cases) {
                      [](const CaseSummary& one) { return one.simulated(); });
 }
 
+std::string plugins_text(const std::vector<CaseSummary>& cases) {
+  std::vector<std::string> plugins;
+  for (const CaseSummary& one : cases)
+    for (const PluginFile& plugin : one.plan.plugins) {
+      std::string text = fmt::format("{} (hash {})", plugin.file, plugin.hash);
+      if (std::find(plugins.begin(), plugins.end(), text) == plugins.end())
+        plugins.push_back(std::move(text));
+    }
+  return plugins.empty() ? "" : fmt::format("Plug-ins: {}.\n", fmt::join(plugins, ", "));
+}
+
 std::string ties_text(const std::vector<CaseSummary>& cases) {
   std::vector<std::string> groups;
   for (const Tie& tie : ties(cases))
@@ -52,7 +63,7 @@ std::string simulated_text(const std::vector<CaseSummary>& cases) {
 
 /// The limits of this comparison in particular, with their reasons.
 std::string remarks_text(const std::vector<CaseSummary>& cases) {
-  std::string out = ties_text(cases);
+  std::string out = plugins_text(cases) + ties_text(cases);
   const auto with_speed_up = [](const CaseSummary& one) { return one.speed_up.median >= 0; };
   if (std::none_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(), [](const CaseSummary& one) {
