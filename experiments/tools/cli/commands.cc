@@ -16,6 +16,7 @@ Execute trace_command(CommandOptions& options);
 Execute explain_command(CommandOptions& options);
 Execute bench_comm_command(CommandOptions& options);
 Execute bench_ps_command(CommandOptions& options);
+Execute bench_compressors_command(CommandOptions& options);
 Execute calibrate_command(CommandOptions& options);
 Execute keys_command(CommandOptions& options);
 Execute list_command(CommandOptions& options);
@@ -55,6 +56,7 @@ constexpr CommandInfo all_commands[] = {
     // parts of the program by themselves
     {"comm", "bench", bench_comm_command},
     {"ps", "bench", bench_ps_command},
+    {"compressors", "bench", bench_compressors_command},
     // this machine and this build
     {"calibrate", "", calibrate_command},
     {"keys", "", keys_command},
