@@ -91,6 +91,7 @@ Fields row_fields_of(RankRecord& r) {
           {"bytes_sent_per_step", &r.bytes_sent_per_step},
           {"bytes_received_per_step", &r.bytes_received_per_step},
           {"bytes_computed", &r.bytes_computed},
+          {"bytes_known", &r.bytes_known},
           {"evaluation", Fields{{"seconds", &r.evaluation_s},
                                 {"bytes_sent", &r.evaluation_bytes.sent},
                                 {"bytes_received", &r.evaluation_bytes.received}}},

@@ -86,6 +86,7 @@ struct RankRecord {
   double bytes_sent_per_step = 0;
   double bytes_received_per_step = 0;
   bool bytes_computed = false;  // computed by a closed form, not counted (Traffic::computed)
+  bool bytes_known = true;      // otherwise the bytes are 0: another program's, not counted
   /// Time and bytes of all evaluations of a worker together; evaluations lie outside of steps.
   double evaluation_s = 0;
   Traffic evaluation_bytes;

@@ -203,6 +203,11 @@ bool bytes_computed(const RunRecord& row) {
                      [](const RankRecord& rank) { return rank.bytes_computed; });
 }
 
+bool bytes_known(const RunRecord& row) {
+  return std::all_of(row.ranks.begin(), row.ranks.end(),
+                     [](const RankRecord& rank) { return rank.bytes_known; });
+}
+
 std::optional<double> perplexity(const RunRecord& row, const Evaluation& evaluation) {
   if (row.tokens_per_s == 0) return {};
   return std::exp(evaluation.first_term);

@@ -85,6 +85,8 @@ std::int64_t memory_peak(const RunRecord& row);
 /// Whether the bytes of any rank were computed by a closed form instead of counted
 /// (Traffic::computed).
 bool bytes_computed(const RunRecord& row);
+/// Whether the bytes of every rank are known.
+bool bytes_known(const RunRecord& row);
 
 /// The perplexity of the loss's first term, which is over tokens; none for images.
 std::optional<double> perplexity(const RunRecord& row, const Evaluation& evaluation);

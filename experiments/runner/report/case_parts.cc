@@ -118,6 +118,7 @@ std::optional<double> overlap_of(const CaseRecords& finished) {
 Fields fields_of(CaseBytes& bytes) {
   return {{"bytes_sent_per_step", &bytes.sent},
           {"bytes_computed", &bytes.computed},
+          {"bytes_known", &bytes.known},
           {"bytes_minimum_per_step", &bytes.minimum}};
 }
 
@@ -125,6 +126,8 @@ CaseBytes bytes_of(const CaseRecords& finished) {
   return {.sent = median_of(finished, most_bytes_sent),
           .computed = std::any_of(finished.begin(), finished.end(),
                                   [](const RunRecord* row) { return bytes_computed(*row); }),
+          .known = std::all_of(finished.begin(), finished.end(),
+                               [](const RunRecord* row) { return bytes_known(*row); }),
           .minimum = finished[0]->bytes_minimum_per_step};
 }
 

@@ -57,6 +57,7 @@ std::optional<double> overlap_of(const CaseRecords& finished);
 struct CaseBytes {
   double sent = 0;        // by the busiest rank
   bool computed = false;  // not counted (Traffic::computed)
+  bool known = true;      // otherwise `sent` is 0
   double minimum = 0;     // the fewest that the scheme has to send
 };
 

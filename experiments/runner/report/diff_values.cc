@@ -101,6 +101,7 @@ void add_values(const ComparedLine& a, const ComparedLine& b, const DiffRule& ru
   values.add(
       "bytes sent", true,
       [](const RunRecord& row) {
+        if (!bytes_known(row)) return Figure();
         double most = 0;
         for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
         return Figure(most);

@@ -65,13 +65,14 @@ std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases)
   for (const CaseSummary& one : cases) {
     if (!one.time_to_loss) continue;
     const TimeToLoss& time = *one.time_to_loss;
-    lines.push_back(
-        {one.label(), std::to_string(one.plan.world),
-         time.target ? spread_cell(time.target, 1, "{:.4f}") : "no `single`",
-         fmt::format("{} of {}", time.reached, time.runs),
-         time.seconds ? spread_cell(time.seconds, 1, "{:.3g}") : "not reached",
-         spread_cell(time.speed_up, 1, "{:.2f}"), spread_cell(time.final_difference, 1, "{:+.4f}"),
-         spread_cell(time.samples, 1, "{:.0f}"), spread_cell(time.bytes, 1e-6, "{:.1f}")});
+    lines.push_back({one.label(), std::to_string(one.plan.world),
+                     time.target ? spread_cell(time.target, 1, "{:.4f}") : "no `single`",
+                     fmt::format("{} of {}", time.reached, time.runs),
+                     time.seconds ? spread_cell(time.seconds, 1, "{:.3g}") : "not reached",
+                     spread_cell(time.speed_up, 1, "{:.2f}"),
+                     spread_cell(time.final_difference, 1, "{:+.4f}"),
+                     spread_cell(time.samples, 1, "{:.0f}"),
+                     one.bytes.known ? spread_cell(time.bytes, 1e-6, "{:.1f}") : "-"});
   }
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }

@@ -66,9 +66,11 @@ std::string row_text(const RunRecord& row) {
       milliseconds(row.time_ms.compute), milliseconds(row.time_ms.exposed),
       milliseconds(row.time_ms.optimizer), milliseconds(row.time_ms.data),
       milliseconds(row.time_ms.encoding), milliseconds(row.time_ms.idle));
-  out += fmt::format("sent           {} MB a step by the busiest rank{}; least possible {} MB\n",
-                     megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
-                     megabytes(row.bytes_minimum_per_step));
+  out += bytes_known(row)
+             ? fmt::format("sent           {} MB a step by the busiest rank{}", megabytes(sent),
+                           bytes_computed(row) ? " (computed, not counted)" : "")
+             : "sent           not known";
+  out += fmt::format("; least possible {} MB\n", megabytes(row.bytes_minimum_per_step));
   if (all_ranks > 0)
     out += fmt::format("peak memory    {} MB on rank {}{}; all ranks {} MB\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,

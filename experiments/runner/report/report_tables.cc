@@ -97,6 +97,12 @@ std::string ratio(const Ratio& ratio) {
   return low == high ? median : fmt::format("{} [{}, {}]", median, low, high);
 }
 
+/// "3.50"; "~3.50" for bytes that were computed.
+std::string sent_cell(const CaseBytes& bytes) {
+  if (!bytes.known) return "-";
+  return fmt::format("{}{}", bytes.computed ? "~" : "", megabytes(bytes.sent));
+}
+
 std::string cores_cell(const CaseSummary& one) {
   if (const int used = gpus(one.plan); used > 0) return std::to_string(used);
   return one.cores ? fmt::format("{:.1f}", *one.cores) : "-";
@@ -178,8 +184,7 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
       if (encoding) line.push_back(milliseconds(one.time_ms.encoding));
       line.insert(line.end(),
                   {milliseconds(one.time_ms.other - (encoding ? one.time_ms.encoding : 0)),
-                   fmt::format("{}{}", one.bytes.computed ? "~" : "", megabytes(one.bytes.sent)),
-                   megabytes(one.bytes.minimum), peak_cell(one.memory.peak()),
+                   sent_cell(one.bytes), megabytes(one.bytes.minimum), peak_cell(one.memory.peak()),
                    computes(one.plan) ? fmt::format("{:.4f}", one.losses.final_loss) : "-"});
     }
     line.push_back(verdict_cell(one, some_measured));

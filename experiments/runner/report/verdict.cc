@@ -147,7 +147,7 @@ std::string nothing_to_show(const RunRecord& row) {
   const bool silent = std::all_of(row.ranks.begin(), row.ranks.end(), [](const RankRecord& rank) {
     return rank.bytes_sent_per_step == 0;
   });
-  if (silent && row.bytes_minimum_per_step > 0)
+  if (silent && bytes_known(row) && row.bytes_minimum_per_step > 0)
     return fmt::format(
         "no rank sent a byte in the measured steps, though the busiest has to send {} MB a step",
         megabytes(row.bytes_minimum_per_step));
