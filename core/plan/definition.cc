@@ -19,7 +19,7 @@ RunPlan definition_of(const RunPlan& run) {
   plan.homes.resize(std::min<std::size_t>(plan.homes.size(), 1));
   plan.ranks[0].server = -1;
   plan.servers = plan.expendable = 0;
-  plan.program.reset();  // a definition is always our own
+  if (plan.program && plan.program->definition != DefinedBy::program) plan.program.reset();
   plan.device.slow.clear();
   plan.device.jitter = 0;
   if (plan.cluster)

@@ -56,6 +56,11 @@ bool same_cluster(const RunPlan& a, const RunPlan& b) {
   return *a.cluster == other;
 }
 
+/// Whether both runs are of the same versions of the user's files, as far as they read any.
+bool same_files(const RunPlan& a, const RunPlan& b) {
+  return !a.program || !b.program || a.program->files == b.program->files;
+}
+
 }  // namespace
 
 bool same_case(const RunPlan& a, const RunPlan& b) {
@@ -76,7 +81,7 @@ bool must_equal(const RunPlan& run, const RunPlan& definition) {
     return false;
   if (!has_own_definition(run)) return definition.scheme == reference_scheme;
   return definition.defines == run.world && definition.scheme == run.scheme &&
-         definition.options == run.options &&
+         definition.options == run.options && same_files(run, definition) &&
          (!run.sums.own_order || same_cluster(run, definition));
 }
 

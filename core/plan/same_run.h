@@ -18,9 +18,16 @@ bool same_case(const RunPlan& a, const RunPlan& b);
 /// Runs with the same training and equal sums must end with equal bits.
 bool same_training(const RunPlan& a, const RunPlan& b);
 
-/// Whether the plan's scheme brings its own definition, so that `single` is not the definition.
+/// Whether `single` is not the definition of the plan's scheme: the scheme brings its own, or has
+/// none (lacks_definition()).
 inline bool has_own_definition(const RunPlan& plan) {
   return plan.promise != Promise::same_run || plan.sums.own_order;
+}
+
+/// Whether nobody says what the run has to compute: the user's code in another program comes
+/// without a definition.
+inline bool lacks_definition(const RunPlan& plan) {
+  return plan.program && plan.program->definition == DefinedBy::nobody;
 }
 
 /// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,
@@ -28,7 +35,8 @@ inline bool has_own_definition(const RunPlan& plan) {
 /// the world of `run`, on the same hosts; for all others it is a run of `single` that adds up the
 /// same micro-batches in the same order. (Schemes with servers have no definition of their own for
 /// train.reduce = "every" and several micro-batches: there the runs agree to rounding only.) A run
-/// with an unknown order of sums (SumTree::unknown_order) must equal none.
+/// with an unknown order of sums (SumTree::unknown_order) must equal none. Where another program
+/// runs both, they are of the same files of the user's.
 bool must_equal(const RunPlan& run, const RunPlan& definition);
 
 /// Whether `run`, which promises the same run as `single`, must agree with `single` to rounding

@@ -207,6 +207,24 @@ TEST(FeedTest, OneProcessOfAllRanksGetsTheMicroBatchesOfAll) {
   }
 }
 
+TEST(FeedTest, ADefinitionGetsTheMicroBatchesOfAllWorkersOneAfterTheOther) {
+  ExperimentConfig config = fed_experiment();
+  config.optimizer.lr_scaling = LrScaling::linear;
+  RunPlan plan = plan_training(config, "torch-ddp", 2);
+  plan.promise = Promise::own_algorithm;
+  plan.program->definition = DefinedBy::program;
+  const auto of_0 = messages_of(plan, 0), of_1 = messages_of(plan, 1);
+  const auto all = messages_of(plan_definition(plan), 0);
+  ASSERT_EQ(all.size(), of_0.size() + of_1.size() - 1);
+  EXPECT_EQ(all[0].bytes, of_0[0].bytes);
+  for (std::size_t i = 1, step = 0; i < of_0.size(); i += 2, ++step)
+    for (std::size_t m = 0; m < 2; ++m) {
+      EXPECT_EQ(all[4 * step + 1 + m].bytes, of_0[i + m].bytes);
+      EXPECT_EQ(all[4 * step + 3 + m].bytes, of_1[i + m].bytes);
+      EXPECT_EQ(all[4 * step + 1 + m].line, of_0[i + m].line) << "learning rates are scaled";
+    }
+}
+
 TEST(FeedTest, SamplesOfDifferentLengthsAreRefused) {
   ExperimentConfig config = fed_experiment();
   config.data.kind = "synthetic-lengths";

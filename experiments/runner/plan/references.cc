@@ -35,7 +35,7 @@ void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& oth
 
 RunPlan plan_definition(const RunPlan& run) {
   RunPlan plan = definition_of(run);
-  if (run.program)  // the program needs the environment of its ranks
+  if (run.program && !plan.program)  // the program needs the environment of its ranks
     plan.ranks[0].environment = find_device(plan.device.kind).environment(plan, 0);
   plan.listing.published.clear();
   plan.listing.swept.clear();  // runs at other points of the sweep may have the same definition
@@ -90,6 +90,7 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
   for (const AskedRun& run : asked) {
     // A run that is replayed is its own definition's source: the replay comes after it.
     if (!computes(run.plan) || run.plan.promise == Promise::replayed) continue;
+    if (lacks_definition(run.plan)) continue;
     if (run.plan.sums.unknown_order) {
       add(run, equals_to_rounding, plan_single_for);
       continue;

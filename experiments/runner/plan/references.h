@@ -26,7 +26,7 @@ RunPlan plan_single_for(const AskedRun& asked);
 /// run the one that it must equal; and for a run with an order of sums of its own also one of
 /// `single`, which its definition must equal to rounding. Runs share references. A reference's
 /// settings are those that all its runs have in common, without options of schemes; its label shows
-/// them. Runs that compute nothing need no reference.
+/// them. Runs that compute nothing need no reference, and runs without a definition have none.
 std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked);
 
 }  // namespace ringside::runner

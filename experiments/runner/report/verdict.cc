@@ -178,6 +178,7 @@ Verdict verdict(const RunRecord& row, const Reference& reference) {
     return {Proof::different, 0,
             fmt::format("the parameters of {} at the end differ from those of rank 0",
                         ranks_text(ranks))};
+  if (lacks_definition(plan)) return {Proof::not_shown, 0, "no definition"};
   if (plan.promise == Promise::replayed) return replay_verdict(row);
   if (plan.defines > 0 && plan.promise != Promise::same_run) return {Proof::reference};
   if (!reference.row)

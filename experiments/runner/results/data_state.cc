@@ -28,6 +28,8 @@ std::string source_of(const DataConfig& data) {
 std::string source_of_weights(const RunPlan& plan) {
   return "weights: " + plan.train.initial_weights;
 }
+/// The source of the user's own code in another program, by name.
+std::string source_of_code(const ProgramFile& file) { return "code: " + file.path; }
 
 /// Adds files of a source. Returns the number of their bytes.
 std::int64_t add(DataState& state, const std::string& source, const Files& files, Digests digests) {
@@ -102,6 +104,10 @@ DataState data_state(const std::vector<RunPlan>& plans, Digests digests) {
   for (const RunPlan& plan : plans) {
     if (const std::string source = source_of(plan.data); looked_at.insert(source).second)
       add_data(state, source, find_dataset(plan.data.kind).files(plan.data), digests);
+    if (plan.program)
+      for (const ProgramFile& code : plan.program->files)
+        if (looked_at.insert(source_of_code(code)).second)
+          add(state, source_of_code(code), {code.path}, digests);
     const std::string& weights = plan.train.initial_weights;
     if (weights.empty() || !looked_at.insert(source_of_weights(plan)).second) continue;
     const auto files = safetensors_files(weights);
@@ -111,10 +117,12 @@ DataState data_state(const std::vector<RunPlan>& plans, Digests digests) {
 }
 
 DataState part_of(const DataState& all, const RunPlan& plan) {
-  const std::string data = source_of(plan.data), weights = source_of_weights(plan);
+  std::set<std::string> sources = {source_of(plan.data), source_of_weights(plan)};
+  if (plan.program)
+    for (const ProgramFile& code : plan.program->files) sources.insert(source_of_code(code));
   DataState out;
   for (const DataState::File& file : all.files)
-    if (file.source == data || file.source == weights) out.files.push_back(file);
+    if (sources.contains(file.source)) out.files.push_back(file);
   return out;
 }
 

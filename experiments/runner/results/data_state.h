@@ -1,4 +1,4 @@
-// The data and weights that a comparison reads, and how they have changed since.
+// The data, weights and code that a comparison reads, and how they have changed since.
 #pragma once
 
 #include <filesystem>
@@ -11,12 +11,13 @@
 
 namespace ringside::runner {
 
-/// The files that runs read (data sets and initial weights), in their state at one moment. If a
-/// file is edited while a comparison runs, its later runs are not comparable with its earlier ones.
+/// The files that runs read (data sets, initial weights, and code of the user's own in another
+/// program), in their state at one moment. If a file is edited while a comparison runs, its later
+/// runs are not comparable with its earlier ones.
 struct DataState {
   struct File {
     std::string path;    // as utf8_text() returns it
-    std::string source;  // the data set or the weights that it belongs to
+    std::string source;  // the data set, the weights or the code that it belongs to
     std::int64_t bytes = 0;
     std::int64_t modified_ns = 0;
     std::string digest{};  // of its content (content_digest.h); empty: not taken
@@ -43,7 +44,7 @@ DataState data_state(const RunPlan& plan);
 /// The files of all the runs; those of data that several runs read stand there once.
 DataState data_state(const std::vector<RunPlan>& plans, Digests digests = Digests::none);
 
-/// The files in `all` that belong to the data and the weights of this run.
+/// The files in `all` that belong to the data, the weights and the code of this run.
 DataState part_of(const DataState& all, const RunPlan& plan);
 
 /// Throws Error if the data includes the files that a comparison writes into `results`: every run

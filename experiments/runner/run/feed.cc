@@ -113,11 +113,12 @@ void feed(const RunPlan& plan, int rank, const Write& write) {
   };
   for (std::int64_t batch = 0; batch < evaluated; ++batch)
     write_batch(*held_out, batch, {{"kind", "held-out"}});
+  const int replicas = std::max(plan.world, plan.defines);
   for (std::int64_t step = 0; step < train.steps; ++step)
     write_batch(training, step,
                 {{"kind", "training"},
                  {"lr", learning_rate(plan.optimizer, step,
-                                      {.steps = train.steps, .replicas = plan.world})}});
+                                      {.steps = train.steps, .replicas = replicas})}});
 }
 
 }  // namespace ringside::runner

@@ -23,7 +23,8 @@ namespace ringside::runner {
 ///   "training"  those of a micro-batch of a step; the line has the step's learning rate, "lr"
 ///
 /// Held-out micro-batches come once, batch by batch; then come those of training, step by step. If
-/// one process runs all ranks, every micro-batch comes as one message for each worker. Throws Error
+/// one process runs all ranks, every micro-batch comes as one message for each worker. The rank of
+/// a definition (RunPlan::defines) gets those of a step one worker after the other. Throws Error
 /// for data that such a program cannot use, and every exception of `write`. Blocks until all is
 /// written.
 void feed(const RunPlan& plan, int rank,
