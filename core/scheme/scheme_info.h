@@ -104,9 +104,13 @@ struct SchemeInfo {
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
   /// Of a scheme whose ranks another program runs: that program, and how the environment of each
   /// rank's process differs from the launcher's (RankPlan::environment). Such a scheme has no
-  /// `make`. Null for schemes of our own.
+  /// `make`. `program` throws Error for files of the user's that are missing or unfit. Null for
+  /// schemes of our own.
   std::function<OtherProgram(const Options&)> program;
   std::function<std::vector<std::string>(const RunPlan&)> environment;
+  /// The options that are paths with these values. An experiment gives them relative to its folder,
+  /// and tables show the last part alone. Null for schemes without such options.
+  std::function<std::vector<std::string*>(Options&)> paths;
   /// The order in which a run of the plan that promises the same run as `single` adds gradients up:
   /// if that is an order of its own, `define` adds them up in the same order. Called for plans that
   /// are complete but for their ranks.

@@ -1,9 +1,10 @@
 """A rank that no PyTorch runs: it reads its data from `ringside feed` as ranks of experiments/python do,
 computes little, and reports what shows that it had the right data.
 
-    other_program.py WHAT SCRIPT RINGSIDE SOCKET     # WHAT: report, fail or hang
+    other_program.py WHAT SCRIPT RINGSIDE SOCKET     # WHAT: report, fail, hang or wrong
 
-Its loss of a micro-batch is the mean of the targets.
+Its loss of a micro-batch is the mean of the targets. It defines its runs in the same way; with `wrong` they differ
+from their definition.
 """
 import array
 import json
@@ -44,8 +45,11 @@ def main():
         begin, loss = time.perf_counter(), 0.0
         for _ in range(train["accumulation"]):
             line, targets = feed.next("training")
-            loss += sum(targets) / len(targets)
-            record["losses"].append(sum(targets) / len(targets))
+            share = sum(targets) / len(targets)
+            if what == "wrong" and launcher.plan["defines"] == 0:
+                share *= 1.01
+            loss += share
+            record["losses"].append(share)
         rates.append(line["lr"])
         seconds = time.perf_counter() - begin
         launcher.progress(step + 1, loss, seconds)

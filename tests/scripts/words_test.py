@@ -42,6 +42,7 @@ PLACEHOLDERS = {"data.path=tinyshakespeare.txt": "data.path=text.txt", "data.pat
 NOT_RUN = {"doctor": "says what is missing", "DMLC_ROLE": "waits for processes on other hosts",
            "device.kind=cuda": "needs a GPU", "experiments/gpu/resnet-50.toml": "needs a GPU",
            "./driver": "the reader's own program", "experiments/measured/peers.toml": "needs PyTorch",
+           "experiments/measured/own-pytorch.toml": "needs PyTorch",
            "mpich": "needs other libraries", "installed": "takes a minute", "openmpi": "needs other libraries",
            "results/dgx-a100-fitted.toml": "made by another command", "reproduce all": "takes minutes",
            "experiments/published/validate/*.toml": "takes minutes", "--world 1024": "takes a minute, and 4 GB",

@@ -22,15 +22,20 @@ def run(launcher, ringside):
     device = device_of(plan, launcher.rank)
     feed = Feed(ringside, launcher.told, data.convert)
     line, initial = feed.next("start")
-    alone = plan["program"]["all_ranks"]
-    if not alone:
-        connect(launcher, "nccl" if device.type == "cuda" else "gloo")
     timeline = Timeline(whole=device.type == "cuda")
     model = data.make_model(plan["model"], initial)
-    scheme = SCHEMES[plan["scheme"]](plan, model, device, timeline)
-    trainer = Trainer(launcher, scheme, feed, timeline, device, plan["world"] if alone else 1)
+    alone = plan["program"]["all_ranks"]
+    if plan["defines"] > 0:
+        from ringside_peers.definitions import make_trainer
+
+        trainer = make_trainer(launcher, model, feed, timeline, device)
+    else:
+        if not alone:
+            connect(launcher, "nccl" if device.type == "cuda" else "gloo")
+        scheme = SCHEMES[plan["scheme"]](plan, launcher.rank, model, device, timeline)
+        trainer = Trainer(launcher, scheme, feed, timeline, device, plan["world"] if alone else 1)
     records = trainer.train(line)
-    if not alone:
+    if dist.is_initialized():
         dist.destroy_process_group()
     return records if alone else records[0]
 
@@ -60,18 +65,22 @@ class Statistics:
         for norm, (mean, var) in zip(self.norms, self.sets[micro_batch]):
             norm.running_mean, norm.running_var = mean, var
 
-    def average(self, ranks):
-        if not self.norms:
-            return
-        flat = [torch.cat([t.double() for pair in one for t in pair]) for one in self.sets]
-        mean = torch.stack(flat).sum(0)
-        if ranks > 1:
-            dist.all_reduce(mean)
-        mean /= len(self.sets) * ranks
-        for one in self.sets:
-            tensors = [tensor for pair in one for tensor in pair]
-            for tensor, values in zip(tensors, mean.split([t.numel() for t in tensors])):
-                tensor.copy_(values)
+
+
+def average_statistics(of_replicas, ranks):
+    """Gives all sets of all replicas, here and in the other ranks, their mean."""
+    sets = [one for statistics in of_replicas for one in statistics.sets]
+    if not of_replicas[0].norms:
+        return
+    flat = [torch.cat([t.double() for pair in one for t in pair]) for one in sets]
+    mean = torch.stack(flat).sum(0)
+    if ranks > 1:
+        dist.all_reduce(mean)
+    mean /= len(sets) * ranks
+    for one in sets:
+        tensors = [tensor for pair in one for tensor in pair]
+        for tensor, values in zip(tensors, mean.split([t.numel() for t in tensors])):
+            tensor.copy_(values)
 
 
 class Trainer:
@@ -117,8 +126,7 @@ class Trainer:
                 )
         record["steps"] = self.timeline.steps(started["step"])
         record["slices"] = self.timeline.slices(started["slice"])
-        record.update(bytes_sent_per_step=self.scheme.bytes_sent_per_step(), bytes_computed=True)
-        record["bytes_received_per_step"] = record["bytes_sent_per_step"]
+        record.update(self.traffic())
         # FSDP2 gathers what its root unit has itself once, of which the feed knows nothing.
         record["minimum_bytes_per_step"] = min(
             record["minimum_bytes_per_step"], record["bytes_sent_per_step"]
@@ -147,37 +155,53 @@ class Trainer:
         messages = [self.feed.next(kind) for _ in range(self.workers)]
         return messages[0][0], [batch for _, batch in messages]
 
+    def read_training(self):
+        with self.timeline.span("data", "read"):
+            return self.read("training")
+
     def train_step(self, step):
         """Returns the losses of the step's micro-batches, worker by worker, and the step's seconds."""
-        self.scheme.model.train()
+        scheme, sent = self.scheme, self.scheme.sent if step >= self.train_config["warmup"] else None
+        scheme.model.train()
         self.timeline.begin_step()
+        if sent:
+            sent.begin()
+        scheme.begin_step(step)
         shares = []
         for m in range(self.micro_batches):
-            with self.timeline.span("data", "read"):
-                line, batches = self.read("training")
+            line, batches = self.read_training()
             self.statistics.use(m)
-            with self.scheme.micro_batch(last=m + 1 == self.micro_batches):
-                with self.timeline.span("compute", "forward model"):
-                    of_workers = self.losses(batches)
-                    loss = sum(of_workers) * self.scheme.scale
-                self.scheme.backward(loss)
-            shares.append([share.detach() for share in of_workers])
-        self.scheme.update(line["lr"])
-        self.scheme.end_step(step)
+            shares.append(self.compute(scheme, batches, last=m + 1 == self.micro_batches))
+        scheme.update(line["lr"])
+        scheme.end_step(step)
+        if sent:
+            sent.end()
+        return self.end_step(shares, step)
+
+    def compute(self, scheme, batches, last):
+        """Forward and backward of a micro-batch. Returns each worker's share of the loss."""
+        with scheme.micro_batch(last):
+            with self.timeline.span("compute", "forward model"):
+                of_workers = self.losses(scheme, batches)
+                loss = sum(of_workers) * scheme.scale
+            scheme.backward(loss)
+        return [share.detach() for share in of_workers]
+
+    def end_step(self, shares, step):
         values = [share.item() for of_worker in zip(*shares) for share in of_worker]
         seconds = self.timeline.end_step()
         if not all(map(is_finite, values)):
             raise Error(f"the loss is {sum(values)} at step {step + 1}; lower optimizer.lr")
         return values, seconds
 
-    def losses(self, batches):
+    def losses(self, scheme, batches):
         """What each worker's samples add to the loss of the global batch."""
         if self.workers == 1:
             inputs, targets = batches[0]
             inputs, targets = inputs.to(self.device), targets.to(self.device)
-            return [self.share(self.scheme.compute(inputs), targets, inputs.shape[0])]
+            return [self.share(scheme.compute(inputs), targets, inputs.shape[0])]
         inputs = torch.cat([inputs for inputs, _ in batches]).to(self.device)
-        logits = self.scheme.compute(inputs)
+        logits = scheme.compute(inputs)
         samples = inputs.shape[0] // self.workers
         parts = zip(*(term.chunk(self.workers) for term in logits))
         return [
@@ -191,15 +215,15 @@ class Trainer:
 
     def evaluate(self, held_out):
         """What the samples of each worker's micro-batches contribute to the held-out loss."""
-        self.statistics.average(1 if self.workers > 1 else self.plan["world"])
-        self.scheme.model.eval()
+        self.average_statistics()
         global_batch = self.train_config["global_batch"]
         sums = {}
         with torch.no_grad():
             for batch in held_out:
                 for m, of_workers in enumerate(batch):
+                    model = self.model_of(m).eval()
                     for worker, (inputs, targets) in enumerate(of_workers):
-                        logits = self.scheme.model(inputs.to(self.device))
+                        logits = model(inputs.to(self.device))
                         share = data.share_of_evaluation(
                             logits, targets.to(self.device), inputs.shape[0], global_batch
                         )
@@ -208,6 +232,16 @@ class Trainer:
             {name: value / len(held_out) for name, value in sum_of(sums[place]).items()}
             for place in sorted(sums)
         ]
+
+    def model_of(self, micro_batch):
+        """The replica that is evaluated on a micro-batch of this process's workers."""
+        return self.scheme.model
+
+    def average_statistics(self):
+        average_statistics([self.statistics], 1 if self.workers > 1 else self.plan["world"])
+
+    def traffic(self):
+        return self.scheme.traffic()
 
     def note_memory(self, memory):
         """The process's largest resident set. PyTorch does not say what on a CPU is of which kind."""

@@ -7,7 +7,10 @@ from torch import nn
 
 from ringside_peers import models
 from ringside_peers.error import Error
+from ringside_peers.hooks import Hook
 from ringside_peers.timeline import now
+from ringside_peers.traffic import SentBytes
+from ringside_peers.user_code import Code, Context
 
 # What FSDP2 gathers and frees together; the rest of a model is one more such unit. Blocks of T5 are none:
 # a table of the first one is read by the others.
@@ -47,8 +50,9 @@ class Scheme:
     update uses the gradient of the mean over the global batch."""
 
     scale = 1.0
+    sent = None  # counts the bytes of measured steps where no closed form is known (traffic.py)
 
-    def __init__(self, plan, model, device, timeline):
+    def __init__(self, plan, rank, model, device, timeline):
         self.plan, self.timeline, self.world = plan, timeline, plan["world"]
         self.options = plan["options"]
         self.model = self.compute = self.place(model, device)
@@ -70,15 +74,28 @@ class Scheme:
         with self.timeline.span("compute", "backward model"):
             loss.backward()
 
+    def set_lr(self, lr):
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+
     def update(self, lr):
         with self.timeline.span("optimizer", "update"):
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
+            self.set_lr(lr)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
 
+    def begin_step(self, step):
+        """Before the first micro-batch of a step, counted from 0."""
+
     def end_step(self, step):
         """After each update, counted from 0."""
+
+    def traffic(self):
+        """What a rank's record says of bytes."""
+        if self.sent:
+            return self.sent.figures()
+        each = self.bytes_sent_per_step()
+        return {"bytes_sent_per_step": each, "bytes_received_per_step": each, "bytes_computed": True}
 
     def bytes_sent_per_step(self):
         """What a rank sends, by the closed form of the library's algorithms: gloo and NCCL move arrays
@@ -87,8 +104,14 @@ class Scheme:
 
 
 class Ddp(Scheme):
-    def __init__(self, plan, model, device, timeline):
-        super().__init__(plan, model, device, timeline)
+    """DistributedDataParallel, with a hook of the user's if there is one. As everywhere in PyTorch a
+    hook gets gradients of the mean loss over its own worker's samples, and makes the mean of them."""
+
+    def __init__(self, plan, rank, model, device, timeline):
+        super().__init__(plan, rank, model, device, timeline)
+        self.hook = self.make_hook(plan, rank, device, timeline)
+        if self.hook:
+            self.scale, self.sent = float(self.world), SentBytes(device.type)
         self.last_ready = self.last_bucket = None
         self.compute = nn.parallel.DistributedDataParallel(
             self.model,
@@ -100,17 +123,30 @@ class Ddp(Scheme):
         )
         self.compute.register_comm_hook(None, self.reduce)
 
-    def reduce(self, _, bucket):
-        """Sums a bucket over ranks as DistributedDataParallel itself does, and notes how long it is
-        under way. The mean is in the loss already, so nothing is divided."""
-        begin = self.last_ready = now()
-        what = {"track": "gradients", "operation": "all_reduce", "bytes": bucket.buffer().nbytes}
-        name = self.last_bucket = f"all-reduce bucket {bucket.index()}"  # the bucket itself ends with this call
-        future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    def make_hook(self, plan, rank, device, timeline):
+        return Hook(plan, rank, device, timeline) if self.options["hook"] else None
 
-        def done(summed):
+    def begin_step(self, step):
+        if self.hook:
+            self.hook.context.step = step
+
+    def reduce(self, _, bucket):
+        """Sums a bucket over ranks as DistributedDataParallel itself does, or as the hook does it, and
+        notes how long it is under way. Without a hook the mean is in the loss already, so nothing is
+        divided."""
+        begin = self.last_ready = now()
+        what = {"track": "gradients", "bytes": bucket.buffer().nbytes}
+        verb = "hook of" if self.hook else "all-reduce"
+        name = self.last_bucket = f"{verb} bucket {bucket.index()}"  # the bucket itself ends with this call
+        if self.hook:
+            future, value = self.hook(bucket), lambda done: done.value()
+        else:
+            what["operation"] = "all_reduce"
+            future, value = all_reduced(bucket.buffer()), lambda done: done.value()[0]
+
+        def done(reduced):
             self.timeline.add("communication", name, begin, now(), **what)
-            return summed.value()[0]
+            return value(reduced)
 
         return future.then(done)
 
@@ -120,7 +156,12 @@ class Ddp(Scheme):
     def backward(self, loss):
         """The last bucket is ready when nothing is left to compute; after that the rank waits."""
         begin, self.last_ready = now(), None
-        loss.backward()
+        try:
+            loss.backward()
+        except Exception:
+            if self.hook and self.hook.error:
+                raise self.hook.error from None
+            raise
         end = now()
         ready = self.last_ready or end
         self.timeline.add("compute", "backward model", begin, ready)
@@ -128,6 +169,10 @@ class Ddp(Scheme):
 
     def bytes_sent_per_step(self):
         return 2 * (self.world - 1) / self.world * self.parameter_bytes
+
+
+def all_reduced(tensor):
+    return dist.all_reduce(tensor, async_op=True).get_future()
 
 
 class Timed:
@@ -200,12 +245,12 @@ class LocalSgd(Scheme):
     """DistributedDataParallel whose hook leaves gradients alone from the first step on, and PyTorch's
     optimizer that averages the model now and then: after every `sync_every` steps, and at the end."""
 
-    def __init__(self, plan, model, device, timeline):
+    def __init__(self, plan, rank, model, device, timeline):
         from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as local_sgd
         from torch.distributed.algorithms.model_averaging import averagers
         from torch.distributed.optim import PostLocalSGDOptimizer
 
-        super().__init__(plan, model, device, timeline)
+        super().__init__(plan, rank, model, device, timeline)
         self.scale = float(self.world)  # the mean over this rank's own samples
         self.compute = nn.parallel.DistributedDataParallel(
             self.model, broadcast_buffers=False, gradient_as_bucket_view=True
@@ -232,8 +277,7 @@ class LocalSgd(Scheme):
         self.timeline.add("communication", "average", self.updated, now())
 
     def update(self, lr):
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        self.set_lr(lr)
         begin = now()
         self.optimizer.step()
         self.timeline.add("optimizer", "update", begin, self.updated)
@@ -254,8 +298,8 @@ class LocalSgd(Scheme):
 class DataParallel(Scheme):
     """One process that drives the devices of all workers."""
 
-    def __init__(self, plan, model, device, timeline):
-        super().__init__(plan, model, device, timeline)
+    def __init__(self, plan, rank, model, device, timeline):
+        super().__init__(plan, rank, model, device, timeline)
         ordinals = [rank["ordinal"] for rank in plan["ranks"]]
         if len(set(ordinals)) < len(ordinals):
             raise Error(
@@ -270,9 +314,43 @@ class DataParallel(Scheme):
         return (self.world - 1) * self.parameter_bytes * self.plan["train"]["accumulation"]
 
 
+class FromFile(Scheme):
+    """A worker of a class of the user's (worker.py)."""
+
+    def __init__(self, plan, rank, model, device, timeline):
+        super().__init__(plan, rank, model, device, timeline)
+        self.scale, self.sent = float(self.world), SentBytes(device.type)
+        self.context = Context(plan, rank, device, timeline)
+        self.code = Code("scheme.torch.file", self.options["file"])
+        self.worker = self.code.call(self.code.object, self.context, self.model, self.optimizer)
+        self.compute = getattr(self.worker, "compute", self.model)
+
+    def begin_step(self, step):
+        self.context.step = step
+
+    def micro_batch(self, last):
+        own = getattr(self.worker, "micro_batch", None)
+        return self.code.call(own, last) if own else contextlib.nullcontext()
+
+    def update(self, lr):
+        """What of step() is not spent in context.waits() counts as the optimizer's."""
+        self.set_lr(lr)
+        at, self.context.waited = now(), []
+        self.code.call(self.worker.step, self.context.step)
+        for begin, end in [*self.context.waited, (now(), 0.0)]:
+            self.timeline.add("optimizer", "step", at, begin)
+            at = end
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def end_step(self, step):
+        if step + 1 == self.context.steps and hasattr(self.worker, "finish"):
+            self.code.call(self.worker.finish)
+
+
 SCHEMES = {
     "torch-ddp": Ddp,
     "torch-fsdp": Fsdp,
     "torch-local-sgd": LocalSgd,
     "torch-dp": DataParallel,
+    "torch": FromFile,
 }

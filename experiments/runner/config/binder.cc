@@ -75,7 +75,7 @@ void Binder::assign_one(const Assignment& one) {
   const Path& path = one.path;
   place_ = one.place;
   if (path[0] == "name" && path.size() == 1) return one.data.put(&config_.name, place_, "name");
-  if (path[0] == "scheme") return assign_option(path, one.data);
+  if (path[0] == "scheme") return assign_option(one);
   bool known = false;
   for (const auto& [table, fields] : tables_of(config_)) {
     if (path[0] != table) continue;
@@ -89,21 +89,22 @@ void Binder::assign_one(const Assignment& one) {
   make_paths_absolute(one);
 }
 
+void Binder::make_absolute(std::string& file, const std::filesystem::path& folder) const {
+  if (file.empty()) return;
+  file = std::filesystem::absolute(folder / file).lexically_normal().string();
+  if (!is_utf8(file))
+    throw Error("{}: the path {} is not UTF-8, as paths in plans must be; rename it, or link to it",
+                place_, utf8_text(file));
+}
+
 void Binder::make_paths_absolute(const Assignment& one) {
-  const auto make_absolute = [&](std::string& file) {
-    if (file.empty()) return;
-    file = std::filesystem::absolute(one.folder / file).lexically_normal().string();
-    if (!is_utf8(file))
-      throw Error(
-          "{}: the path {} is not UTF-8, as paths in plans must be; rename it, or link to it",
-          place_, utf8_text(file));
-  };
   if (one.path == Path{"data", "path"})
-    for (std::string& file : config_.data.path) make_absolute(file);
+    for (std::string& file : config_.data.path) make_absolute(file, one.folder);
   if (one.path == Path{"plugins", "files"})
-    for (std::string& file : config_.plugins.files) make_absolute(file);
-  if (one.path == Path{"device", "cluster"}) make_absolute(config_.device.cluster);
-  if (one.path == Path{"train", "initial_weights"}) make_absolute(config_.train.initial_weights);
+    for (std::string& file : config_.plugins.files) make_absolute(file, one.folder);
+  if (one.path == Path{"device", "cluster"}) make_absolute(config_.device.cluster, one.folder);
+  if (one.path == Path{"train", "initial_weights"})
+    make_absolute(config_.train.initial_weights, one.folder);
 }
 
 /// A global batch is given for all ranks together or for each rank; the one that is given last
@@ -177,12 +178,16 @@ void Binder::assign_field(const Fields& fields, const Path& path, std::size_t de
   refuse_key(path, depth, known);
 }
 
-void Binder::assign_option(const Path& path, const TomlData& value) {
+/// Paths that were given before are absolute already.
+void Binder::assign_option(const Assignment& one) {
+  const Path& path = one.path;
   if (path.size() < 3)
     throw Error("{}: write a scheme's option in [scheme.NAME], or as scheme.NAME.KEY", place_);
   const SchemeInfo& row = at_place([&]() -> const SchemeInfo& { return find_scheme(path[1]); });
   Options& options = config_.scheme_options.try_emplace(path[1], row.defaults).first->second;
-  assign_field(options.fields(), path, 2, value);
+  assign_field(options.fields(), path, 2, one.data);
+  if (!row.paths) return;
+  for (std::string* file : row.paths(options)) make_absolute(*file, one.folder);
 }
 
 /// `depth` says how many names at the beginning of `path` belong to a table that exists.

@@ -45,7 +45,8 @@ class Binder {
   void assign_from(const Assignment& one);
   void assign_field(const Fields& fields, const Path& path, std::size_t depth,
                     const TomlData& value);
-  void assign_option(const Path& path, const TomlData& value);
+  void assign_option(const Assignment& one);
+  void make_absolute(std::string& file, const std::filesystem::path& folder) const;
   void make_paths_absolute(const Assignment& one);
   void settle_batches(const std::map<std::string, std::string>& places);
   void hold_model(const std::map<std::string, std::string>& places);

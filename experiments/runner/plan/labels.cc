@@ -10,6 +10,23 @@ namespace {
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
+/// Whether the setting is an option of a scheme that is a path.
+bool is_option_path(const Setting& setting) {
+  const std::vector<std::string> path = path_of(setting.key);
+  if (path.size() != 3 || path[0] != "scheme") return false;
+  const SchemeInfo& row = find_scheme(path[1]);
+  if (!row.paths) return false;
+  Options options = row.defaults;
+  for (const Field& field : options.fields()) {
+    auto* const text = std::get_if<std::string*>(&field.value);
+    if (!text || field.name != path[2]) continue;
+    **text = setting.value;
+    const std::vector<std::string*> paths = row.paths(options);
+    return std::find(paths.begin(), paths.end(), *text) != paths.end();
+  }
+  return false;
+}
+
 std::string value_in_label(const Setting& setting) {
   const std::string& key = setting.key;
   const std::filesystem::path path(setting.value);
@@ -17,6 +34,7 @@ std::string value_in_label(const Setting& setting) {
     const bool folder = path.has_filename() && path.filename() != "config.json";
     return (folder ? path : path.parent_path()).filename().string();
   }
+  if (is_option_path(setting)) return path.filename().string();
   const bool file = key == "device.cluster" || key == "data.path" || key == "train.initial_weights";
   return file ? path.stem().string() : setting.value;
 }

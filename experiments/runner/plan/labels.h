@@ -16,7 +16,7 @@ std::vector<Setting> settings_of(const std::vector<Assignment>& assignments);
 
 /// "ddp (bucket_mb=25, threads=2)", or `name` alone without settings. A key is shown by its last
 /// part, unless two of the settings share it; a file is shown by its name without folder and
-/// ending.
+/// ending, and code of a scheme in a file as "file.py:NAME".
 std::string label_with(const std::string& name, const std::vector<Setting>& settings);
 
 /// Makes names of files out of labels: "ddp (bucket_mb=25)" becomes "ddp-bucket_mb-25". Different

@@ -1,10 +1,15 @@
 // Schemes that PyTorch runs: their ranks are programs of experiments/python.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/models/model_defaults.h"
 #include "experiments/runner/registry/registry.h"
+#include "experiments/runner/registry/user_code.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/ddp.h"
 #include "peer/schemes/local_sgd.h"
@@ -35,16 +40,47 @@ Fields with(TorchOptions& options, Fields more) {
   return fields;
 }
 
+/// Code of the user's own (experiments/runner/registry/user_code.h).
+struct OwnCode {
+  std::string code, definition, settings;
+};
+
+/// The fields of all members but `code`.
+Fields fields_of(OwnCode& own) {
+  return {
+      {"definition", &own.definition,
+       "what the row is held against: \"file.py:NAME\"; \"none\"; or empty: what the same file "
+       "defines"},
+      {"settings", &own.settings, "\"NAME=VALUE, NAME=VALUE\", for the code and its definition"}};
+}
+
 struct TorchDdpOptions : TorchOptions {
   double bucket_mb = 25;
   bool static_graph = true;
+  OwnCode hook;
 };
 
 Fields fields_of(TorchDdpOptions& options) {
-  return with(options,
-              {{"bucket_mb", &options.bucket_mb, "bucket_cap_mb of DistributedDataParallel",
-                Range::positive},
-               {"static_graph", &options.static_graph, "static_graph of DistributedDataParallel"}});
+  Fields fields = with(
+      options, {{"bucket_mb", &options.bucket_mb, "bucket_cap_mb of DistributedDataParallel",
+                 Range::positive},
+                {"static_graph", &options.static_graph, "static_graph of DistributedDataParallel"},
+                {"hook", &options.hook.code,
+                 "communication hook: \"file.py:function\", or one of PyTorch's, as "
+                 "\"torch:powerSGD_hook\""}});
+  for (Field& field : fields_of(options.hook)) fields.push_back(std::move(field));
+  return fields;
+}
+
+struct TorchFileOptions : TorchOptions {
+  OwnCode file;
+};
+
+Fields fields_of(TorchFileOptions& options) {
+  Fields fields =
+      with(options, {{"file", &options.file.code, "the class of a worker: \"file.py:Class\""}});
+  for (Field& field : fields_of(options.file)) fields.push_back(std::move(field));
+  return fields;
 }
 
 struct TorchFsdpOptions : TorchOptions {
@@ -118,6 +154,41 @@ void check_reduced_once(std::string_view scheme, const RunPlan& plan) {
         scheme);
 }
 
+/// PyTorch's own hooks (torch.distributed.algorithms.ddp_comm_hooks).
+constexpr std::string_view of_torch = "torch:";
+constexpr std::string_view torch_hooks[] = {"allreduce_hook", "bf16_compress_hook",
+                                            "fp16_compress_hook", "powerSGD_hook",
+                                            "batched_powerSGD_hook"};
+
+bool is_torch_hook(std::string_view hook) {
+  return hook.starts_with(of_torch) && std::count(std::begin(torch_hooks), std::end(torch_hooks),
+                                                  hook.substr(of_torch.size())) > 0;
+}
+
+void check_hook(const OwnCode& hook) {
+  if (hook.code.empty() && !(hook.definition.empty() && hook.settings.empty()))
+    throw Error(
+        "scheme.torch-ddp.definition and scheme.torch-ddp.settings are those of a hook; name it "
+        "with "
+        "scheme.torch-ddp.hook, or leave them out");
+  if (!hook.code.empty() && !names_file(hook.code) && !is_torch_hook(hook.code))
+    throw Error(
+        "scheme.torch-ddp.hook = '{}': write \"file.py:function\", or torch: and one of PyTorch's, "
+        "which are {}",
+        hook.code, fmt::join(torch_hooks, ", "));
+  check_settings("scheme.torch-ddp.settings", hook.settings);
+}
+
+/// SchemeInfo::paths of a scheme with code of the user's own.
+template <class Own>
+std::vector<std::string*> paths_of(Options& options, OwnCode Own::*member) {
+  std::vector<std::string*> out;
+  if (Own* own = options.get_if<Own>())
+    for (std::string* text : {&(own->*member).code, &(own->*member).definition})
+      if (names_file(*text)) out.push_back(text);
+  return out;
+}
+
 /// Ranks find each other over the loopback, compute with as many threads as ours, and leave no
 /// files of Python's.
 std::vector<std::string> torch_environment(const RunPlan& plan) {
@@ -148,9 +219,59 @@ SchemeInfo torch_row(std::string_view name, std::string_view summary) {
 }
 
 SchemeInfo torch_ddp_row() {
-  auto r = torch_row<TorchDdpOptions>("torch-ddp", "PyTorch's DistributedDataParallel");
-  r.minimum_bytes = [](const Options&, const StepShape& shape) {
-    return peer::ddp_minimum_bytes(shape);
+  using Own = TorchDdpOptions;
+  const auto hooked = [](const Options& options) { return !options.as<Own>().hook.code.empty(); };
+  auto r = torch_row<Own>("torch-ddp", "PyTorch's DistributedDataParallel");
+  r.promise = [=](const Options& options) {
+    return hooked(options) ? Promise::own_algorithm : Promise::same_run;
+  };
+  r.check = [](const Options& options, const RunPlan& plan) {
+    check_torch("torch-ddp", plan);
+    check_reduced_once("torch-ddp", plan);
+    check_hook(options.as<Own>().hook);
+  };
+  r.paths = [](Options& options) { return paths_of(options, &Own::hook); };
+  r.program = [=, plain = r.program](const Options& options) {
+    OtherProgram program = plain(options);
+    const OwnCode& hook = options.as<Own>().hook;
+    if (hooked(options))
+      add_user_code(program, {.key = "scheme.torch-ddp.hook",
+                              .code = hook.code,
+                              .definition = hook.definition,
+                              .brings = "def definition("});
+    return program;
+  };
+  // What a hook has to send is not known.
+  r.minimum_bytes = [=](const Options& options, const StepShape& shape) {
+    return hooked(options) ? 0.0 : peer::ddp_minimum_bytes(shape);
+  };
+  return r;
+}
+
+SchemeInfo torch_file_row() {
+  using Own = TorchFileOptions;
+  auto r = torch_row<Own>("torch", "a scheme of your own in PyTorch, from a file");
+  r.promise = [](const Options&) { return Promise::own_algorithm; };
+  r.own_replicas = true;
+  r.check = [](const Options& options, const RunPlan& plan) {
+    check_torch("torch", plan);
+    check_reduced_once("torch", plan);
+    const OwnCode& file = options.as<Own>().file;
+    if (file.code.empty())
+      throw Error(
+          "scheme torch runs a class of yours: name it with scheme.torch.file = "
+          "\"file.py:Class\"");
+    check_settings("scheme.torch.settings", file.settings);
+  };
+  r.paths = [](Options& options) { return paths_of(options, &Own::file); };
+  r.program = [plain = r.program](const Options& options) {
+    OtherProgram program = plain(options);
+    const OwnCode& file = options.as<Own>().file;
+    add_user_code(program, {.key = "scheme.torch.file",
+                            .code = file.code,
+                            .definition = file.definition,
+                            .brings = "class Definition"});
+    return program;
   };
   return r;
 }
@@ -214,7 +335,8 @@ SchemeInfo torch_local_sgd_row() {
 }  // namespace
 
 std::vector<SchemeInfo> torch_rows() {
-  return {torch_ddp_row(), torch_fsdp_row(), torch_dp_row(), torch_local_sgd_row()};
+  return {torch_ddp_row(), torch_fsdp_row(), torch_dp_row(), torch_local_sgd_row(),
+          torch_file_row()};
 }
 
 }  // namespace ringside::runner
