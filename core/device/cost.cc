@@ -81,6 +81,10 @@ OpCost cost(const Blend& op) {
           bytes(op.in, op.out) + (op.out_scale == 0 ? 0 : bytes(op.out)), op.out.dtype()};
 }
 
+OpCost cost(const Divide& op) {
+  return {OpClass::elementwise, count(op.out), bytes(op.in, op.by, op.out), op.out.dtype()};
+}
+
 OpCost cost(const CompensateDelay& op) {
   return {OpClass::elementwise, 5 * count(op.out), bytes(op.gradients, op.now, op.read, op.out),
           op.out.dtype()};

@@ -62,6 +62,7 @@ OpCost cost(const Fill&);
 OpCost cost(const Copy&);
 OpCost cost(const Add&);
 OpCost cost(const Blend&);
+OpCost cost(const Divide&);
 OpCost cost(const CompensateDelay&);
 OpCost cost(const Cast&);
 OpCost cost(const SumOfSquares&);

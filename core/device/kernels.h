@@ -15,6 +15,7 @@ namespace ringside {
   KERNEL(Copy, copy)                                        \
   KERNEL(Add, add)                                          \
   KERNEL(Blend, blend)                                      \
+  KERNEL(Divide, divide)                                    \
   KERNEL(CompensateDelay, compensate_delay)                 \
   KERNEL(Cast, cast)                                        \
   KERNEL(SumOfSquares, sum_of_squares)                      \

@@ -34,6 +34,7 @@ TEST(Cost, FlatOperations) {
   expect_cost(cost(Fill{.out = a}), OpClass::elementwise, 0, 1000);
   expect_cost(cost(Copy{.in = a, .out = b}), OpClass::elementwise, 0, 2000);
   expect_cost(cost(Add{.in = a, .out = b}), OpClass::elementwise, 1000, 3000);
+  expect_cost(cost(Divide{.in = a, .by = made({1}), .out = b}), OpClass::elementwise, 1000, 2001);
   expect_cost(cost(CompensateDelay{.gradients = a, .now = b, .read = c, .out = d}),
               OpClass::elementwise, 5000, 4000);
   expect_cost(cost(AdamW{.parameters = a, .gradients = b, .first_moment = c, .second_moment = d}),

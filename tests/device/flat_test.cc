@@ -201,6 +201,32 @@ TEST_P(FlatKernels, BlendIsIndependentOfPosition) {
         });
 }
 
+/// A quotient is rounded once, by IEEE 754, so its bits are known.
+TEST_P(FlatKernels, DivideHasTheBitsOfTheQuotient) {
+  for (const auto count : flat_sizes)
+    for (const float by : {1.0f, 0.75f, -3.0f}) {
+      const Values in = normal(count);
+      const Tensor from = upload({count}, in);
+      const Tensor divisor = upload({1}, Values{by}, DType::f32);
+      const Tensor out = output({count});
+      kernels().divide({.in = from, .by = divisor, .out = out});
+      Values expected(in.size());
+      for (std::size_t i = 0; i < in.size(); ++i) expected[i] = static_cast<float>(in[i]) / by;
+      const Values rounded = held(expected);
+      EXPECT_EQ(download(out), std::vector<float>(rounded.begin(), rounded.end())) << by;
+      kernels().divide({.in = from, .by = divisor, .out = from});
+      EXPECT_EQ(download(from), download(out)) << "in place";
+    }
+}
+
+TEST_P(FlatKernels, DivideIsIndependentOfPosition) {
+  const Tensor divisor = upload({1}, Values{0.3}, DType::f32);
+  expect_position_independent({{normal(5003), dtype()}, {Values(5003, 0.0), dtype()}},
+                              [&](const std::vector<Tensor>& t) {
+                                kernels().divide({.in = t[0], .by = divisor, .out = t[1]});
+                              });
+}
+
 TEST_P(FlatKernels, CompensateDelayAgreesWithReference) {
   for (const auto count : flat_sizes)
     for (const float scale : {0.0f, 0.04f, 2.0f}) {

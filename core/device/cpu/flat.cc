@@ -38,6 +38,11 @@ void blend_range(const T* in, T* out, std::int64_t begin, std::int64_t end, floa
 }
 
 template <class T>
+void divide_range(const T* in, T* out, std::int64_t begin, std::int64_t end, float by) {
+  for (std::int64_t i = begin; i < end; ++i) store(out[i], load(in[i]) / by);
+}
+
+template <class T>
 void compensate_range(const T* gradients, const T* now, const T* read, T* out, std::int64_t begin,
                       std::int64_t end, float scale) {
   for (std::int64_t i = begin; i < end; ++i) {
@@ -113,6 +118,16 @@ void blend(const Context& context, const Blend& op) {
           blend_range(op.in.data<T>(), op.out.data<T>(), begin, end, op.in_scale, op.out_scale);
         });
       });
+}
+
+void divide(const Context& context, const Divide& op) {
+  const float by = *op.by.data<float>();
+  parallel_for(context.threads, op.out.count(), grain,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 with_float_type(op.out.dtype(), [&]<class T>(T) {
+                   divide_range(op.in.data<T>(), op.out.data<T>(), begin, end, by);
+                 });
+               });
 }
 
 void compensate_delay(const Context& context, const CompensateDelay& op) {

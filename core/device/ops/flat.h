@@ -25,6 +25,12 @@ struct Blend {
   Tensor in{}, out{};
   float in_scale = 1, out_scale = 0;
 };
+/// out = in / by. `out` may be `in`.
+struct Divide {
+  Tensor in{};
+  Tensor by{};  // [1] fp32
+  Tensor out{};
+};
 /// Corrects a gradient g that was computed from the values `read`, while the values are `now`
 /// meanwhile (Zheng et al., ICML 2017): out = g + scale * g * g * (now - read), in this order, each
 /// operation rounded to fp32, and the result to the dtype of all. `out` may be `gradients`.

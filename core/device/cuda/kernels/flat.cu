@@ -107,6 +107,26 @@ struct Compensating {
   }
 };
 
+template <class T>
+struct Dividing {
+  const T* in;
+  const float* by;
+  T* out;
+
+  template <int n>
+  __device__ Pack<T, n> read(std::int64_t i) const {
+    return load<n>(in + i);
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Pack<T, n>& dividends) const {
+    Floats<n> values = unpack(dividends);
+    const float divisor = *by;
+#pragma unroll
+    for (int e = 0; e < n; ++e) values.at[e] /= divisor;
+    store_floats<n>(out + i, values);
+  }
+};
+
 template <class In, class Out>
 struct Casting {
   const In* in;
@@ -141,6 +161,14 @@ void blend_range(const Context& context, const Blend& op) {
   T* out = data<T>(op.out);
   const Blending<T, keeps> body{in, out, op.in_scale, op.out_scale};
   elementwise<in_16_bytes<T>, 2>(context, "blend", op.out.count(), body, in, out);
+}
+
+template <class T>
+void divide_range(const Context& context, const Divide& op) {
+  const T* in = data<T>(op.in);
+  T* out = data<T>(op.out);
+  elementwise<in_16_bytes<T>, 4>(context, "divide", op.out.count(),
+                                 Dividing<T>{in, data<float>(op.by), out}, in, out);
 }
 
 template <class T>
@@ -262,6 +290,10 @@ void blend(const Context& context, const Blend& op) {
   with_type(op.out.dtype(), [&]<class T>(std::type_identity<T>) {
     op.out_scale == 0 ? blend_range<T, false>(context, op) : blend_range<T, true>(context, op);
   });
+}
+
+void divide(const Context& context, const Divide& op) {
+  with_type(op.out.dtype(), [&]<class T>(std::type_identity<T>) { divide_range<T>(context, op); });
 }
 
 void compensate_delay(const Context& context, const CompensateDelay& op) {
