@@ -84,7 +84,7 @@ def several_gpus(job, gpu):
     """Every scheme with a GPU for each rank, in parts small enough that several are on their way."""
     if not (worlds := worlds_of(gpu)):
         return Check("several GPUs", None, "this machine has one GPU; it takes 2, 4 or 8 of them")
-    names = ["dp", "ps", "ddp", "zero1", "zero2", "fsdp", "averaging"]
+    names = ["dp", "ps", "ddp", "zero1", "zero2", "fsdp", "local_sgd"]
     checks = []
     for world in worlds:  # one at a time: what went well stays if a larger world hangs
         name = f"several-gpus-{world}"

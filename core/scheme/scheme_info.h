@@ -70,7 +70,7 @@ struct TriedOptions {
 /// A run of the scheme that must equal a run of another scheme. What a scheme shares with its
 /// definition, such as a base class, the two can have wrong alike; other schemes do not share it.
 struct Identity {
-  /// The settings of both runs, as `--set` takes them: "scheme.averaging.sync_every=1".
+  /// The settings of both runs, as `--set` takes them: "scheme.local_sgd.sync_every=1".
   std::vector<std::string> settings;
   std::string_view other;  // the other scheme, at the same world, or "single" over all samples
   /// Whether the losses and the final parameters are equal to the bit; otherwise the losses are, up
@@ -80,6 +80,7 @@ struct Identity {
 
 struct SchemeInfo {
   std::string_view name;
+  std::string_view former_name{};  // under which older results have the scheme; empty: none
   std::string_view summary;
   /// The scheme's own options with their defaults. `check`, and the functions below, take options
   /// of this type; `check` throws Error for a bad value.

@@ -150,7 +150,7 @@ SchemeInfo diloco_info() {
   const std::string plain = "scheme.diloco.outer_lr=1", still = "scheme.diloco.outer_momentum=0";
   r.identities = {
       {{"scheme.diloco.sync_every=1", plain, still, "optimizer.kind=sgd"}, "single"},
-      {{"scheme.diloco.sync_every=2", plain, still, "scheme.averaging.sync_every=2"}, "averaging"}};
+      {{"scheme.diloco.sync_every=2", plain, still, "scheme.local_sgd.sync_every=2"}, "local_sgd"}};
   r.check = with_own<Own>(check);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     const Own& own = options.as<Own>();

@@ -92,8 +92,8 @@ SchemeInfo dpsgd_info() {
              {"one_peer", Own{.graph = Graph::one_peer}},
              {"complete_without_overlap", Own{.graph = Graph::complete, .overlap = false}}};
   r.identities = {{{"scheme.dpsgd.graph=complete", "scheme.dpsgd.overlap=false",
-                    "scheme.averaging.sync_every=1"},
-                   "averaging"}};
+                    "scheme.local_sgd.sync_every=1"},
+                   "local_sgd"}};
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     const auto neighbours = sources_in(options.as<Own>().graph, 0, shape.world, 0).size();
     return 4.0 * static_cast<double>(shape.parameters) * static_cast<double>(neighbours);

@@ -59,11 +59,12 @@ Fields fields_of(LocalSgdOptions& options) {
 SchemeInfo local_sgd_info() {
   using Own = LocalSgdOptions;
   auto r = local_scheme<LocalSgd>(
-      "averaging", "local SGD: peers average their replicas every few steps", "average", Own{});
+      "local_sgd", "local SGD: peers average their replicas every few steps", "average", Own{});
+  r.former_name = "averaging";
   r.tried = {{"every_step", Own{.sync_every = 1}},
              {"with_distance", Own{.distance = true}},
              {"post_local", Own{.start_step = 2}}};
-  r.identities = {{{"scheme.averaging.sync_every=1", "optimizer.kind=sgd"}, "single"}};
+  r.identities = {{{"scheme.local_sgd.sync_every=1", "optimizer.kind=sgd"}, "single"}};
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return sum_bytes(shape.world, shape.parameters, options.as<Own>().sync_every);
   };

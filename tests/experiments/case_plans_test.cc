@@ -240,8 +240,8 @@ TEST(CasePlans, CasesOfSingleAreReferences) {
 
 TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
   Experiment asked = experiment_with_cases();
-  add_case(asked, "averaging: train.steps=9");
-  add_case(asked, "averaging: train.steps=9, train.timeout_s=99");
+  add_case(asked, "local_sgd: train.steps=9");
+  add_case(asked, "local_sgd: train.steps=9, train.timeout_s=99");
   add_sweep(asked, "train.recompute=[\"none\", \"full\"]");
   const auto definitions = of_purpose(plan_comparison(asked), Purpose::reference);
   ASSERT_EQ(definitions.size(), 1u);

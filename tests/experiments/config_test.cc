@@ -183,11 +183,20 @@ TEST_F(Config, RefusesWrongTypesAndSaysWhatIsWanted) {
   EXPECT_THAT(complaint("[train]\nsteps = {a = 1}\n"), HasSubstr("unknown key 'steps.a'"));
 }
 
+TEST_F(Config, RefusesFormerNamesOfSchemesWithThePresentOnes) {
+  const std::string present = "scheme 'averaging' is now called 'local_sgd'";
+  EXPECT_THAT(complaint("[scheme.averaging]\nsync_every = 2\n"),
+              HasSubstr("trial.toml:2: " + present));
+  EXPECT_THAT(complaint("scheme.averaging.sync_every = 2\n"),
+              HasSubstr("trial.toml:1: " + present));
+  EXPECT_THAT(complaint("[[compare.case]]\nscheme = \"averaging\"\n"), HasSubstr(present));
+}
+
 TEST_F(Config, RefusesNumbersOutOfTheirRangesWithTheirPlace) {
   EXPECT_THAT(complaint("[device]\npeak_tflops = -1\n"),
               HasSubstr("trial.toml:2: device.peak_tflops = -1 must not be negative"));
-  EXPECT_THAT(complaint("[scheme.averaging]\nsync_every = 0\n"),
-              HasSubstr("trial.toml:2: scheme.averaging.sync_every = 0 must be more than 0"));
+  EXPECT_THAT(complaint("[scheme.local_sgd]\nsync_every = 0\n"),
+              HasSubstr("trial.toml:2: scheme.local_sgd.sync_every = 0 must be more than 0"));
   EXPECT_THAT(complaint("[train]\nshares = [3, 0]\n"),
               HasSubstr("trial.toml:2: train.shares = 0 must be more than 0"));
 }

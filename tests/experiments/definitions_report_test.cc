@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 class DefinitionsInReports : public ::testing::Test {
  protected:
   DefinitionsInReports() {
-    row_ = made_up_row("averaging", 2, 0, 180, "x", {2, 1.5});
+    row_ = made_up_row("local_sgd", 2, 0, 180, "x", {2, 1.5});
     row_.parameter_hashes = {"x", "y"};
     definition_ = row_;
     set_plan(definition_, plan_definition(row_.plan));
@@ -59,11 +59,27 @@ TEST_F(DefinitionsInReports, SingleIsNoDefinitionOfAnotherAlgorithm) {
   EXPECT_EQ(verdict({&row_}, {single, row_}).proof, Proof::not_shown);
 }
 
+TEST_F(DefinitionsInReports, RowsWithTheFormerNameOfASchemeAreRead) {
+  row_.plan.options = peer::LocalSgdOptions{.sync_every = 1};
+  row_.plan.optimizer.kind = "sgd";
+  auto json = nlohmann::json::parse(to_json(row_).dump());
+  json["scheme"] = "averaging";
+  const RunRecord old = row_from_json(json, default_options);
+  EXPECT_EQ(old.plan.options.fields().size(), row_.plan.options.fields().size());
+  EXPECT_EQ(old.plan.options.as<peer::LocalSgdOptions>().sync_every, 1);
+  set_plan(definition_, plan_definition(row_.plan));
+  RunRecord defined = definition_;
+  defined.plan.scheme = "averaging";
+  EXPECT_THAT(
+      summary_text(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), old, defined})),
+      HasSubstr("bit-identical to its definition; tested against single"));
+}
+
 TEST_F(DefinitionsInReports, AllOfThemStandInTheTable) {
   const std::string text =
       summary_text(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), row_, definition_}));
-  EXPECT_THAT(text, HasSubstr("| averaging                 |"));
-  EXPECT_THAT(text, HasSubstr("| averaging x2 (definition) |"));
+  EXPECT_THAT(text, HasSubstr("| local_sgd                 |"));
+  EXPECT_THAT(text, HasSubstr("| local_sgd x2 (definition) |"));
   EXPECT_THAT(text, HasSubstr("bit-identical to its definition"));
 }
 

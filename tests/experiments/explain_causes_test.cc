@@ -122,10 +122,10 @@ TEST(ExplainCauses, NothingStandsOutWhereNothingDoes) {
                     HasSubstr("the least that its scheme needs")));
 }
 
-/// As of averaging, whose workers exchange replicas in few steps.
+/// As of local_sgd, whose workers exchange replicas in few steps.
 TEST(ExplainCauses, AreSharesOfTheMeanStepWhereFewStepsAreLong) {
   const Staged uneven =
-      row_evidence("averaging", 2, {.step = 10, .compute = 9, .communication = 24, .exposed = 23});
+      row_evidence("local_sgd", 2, {.step = 10, .compute = 9, .communication = 24, .exposed = 23});
   const tools::explain::Explanation explanation =
       tools::explain::explanation_of(uneven.evidence, {}, {}, tools::explain::Detail::full);
   EXPECT_THAT(tools::explain::explanation_text(explanation, {}, tools::explain::Detail::full),

@@ -118,10 +118,10 @@ TEST_P(Failures, RanksDieWithTheirLauncher) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, Failures,
-                         ::testing::Values("dp", "ps", "ddp", "fsdp", "averaging", "independent"),
+                         ::testing::Values("dp", "ps", "ddp", "fsdp", "local_sgd", "independent"),
                          [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Schemes, FailuresOfWaiting,
-                         ::testing::Values("dp", "ps", "ddp", "fsdp", "averaging"),
+                         ::testing::Values("dp", "ps", "ddp", "fsdp", "local_sgd"),
                          [](const auto& info) { return info.param; });
 
 class StandingStill : public ProgramTest {};

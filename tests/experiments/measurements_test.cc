@@ -231,7 +231,7 @@ TEST(RunsWithSharesBySpeed, HaveReferencesWithAsManyMicroBatches) {
 }
 
 TEST(RunsWithSharesBySpeed, AreRefusedBeforeAnythingIsMeasured) {
-  for (const char* scheme : {"averaging", "independent"})
+  for (const char* scheme : {"local_sgd", "independent"})
     EXPECT_THAT(complaint([&] { plan_training(by_speed(), scheme, 2); }),
                 AllOf(HasSubstr("replicas of their own"), HasSubstr("leave it at 'equal'")));
   EXPECT_THAT(complaint([&] { plan_training(by_speed(2), "ddp", 3); }),

@@ -628,7 +628,7 @@ TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
 TEST(Report, HasTheFiguresOfSchemesInATableOfTheirOwn) {
   std::vector<RunRecord> rows;
   for (int repeat = 0; repeat < 3; ++repeat) {
-    rows.push_back(made_up_row("averaging", 2, repeat, 180, "a", {2, 1}));
+    rows.push_back(made_up_row("local_sgd", 2, repeat, 180, "a", {2, 1}));
     const double mean = repeat == 0 ? 0.25 : 0.125;
     rows.back().figures = {{"consensus distance", "relative", mean, 2 * mean}};
   }
@@ -645,7 +645,7 @@ TEST(Report, HasTheFiguresOfSchemesInATableOfTheirOwn) {
                 "|"));
   EXPECT_THAT(
       summary_text(cases),
-      HasSubstr("| averaging          |     2 | consensus distance | relative | 0.125 | 0.5 "
+      HasSubstr("| local_sgd          |     2 | consensus distance | relative | 0.125 | 0.5 "
                 "|"));
   EXPECT_THAT(row_text(rows[0]),
               HasSubstr("\nfigure         consensus distance 0.25 relative (mean "

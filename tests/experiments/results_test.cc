@@ -447,7 +447,7 @@ TEST_F(Results, ResumingWithAnotherSweepOrSeedsKeepsWhatIsThere) {
 TEST_F(Results, ResumingWithAnotherFirstPointKeepsTheReferencesOfAll) {
   Experiment asked(made_up_experiment());
   asked.common.compare.repeats = 1;
-  asked.common.compare.schemes = {"averaging", "ddp"};
+  asked.common.compare.schemes = {"local_sgd", "ddp"};
   asked.common.train.micro_batch = 2;
   const auto swept = [&](const char* steps) {
     add_to_sweep(asked, parse_assignment(steps, "test"));

@@ -141,7 +141,7 @@ TEST_F(SpeedRuns, LeaveNothingIfTheirMeasurementIsInterrupted) {
 }
 
 TEST_F(SpeedRuns, ThatCannotBeMadeAreRefusedBeforeSpeedsAreMeasured) {
-  const Ended ended = run({"compare", "trial.toml", "--schemes", "averaging"});
+  const Ended ended = run({"compare", "trial.toml", "--schemes", "local_sgd"});
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.err, HasSubstr("replicas of their own"));
   EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;

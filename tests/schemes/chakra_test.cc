@@ -143,7 +143,7 @@ TEST_P(ChakraFiles, HaveEveryCollectiveOfTheRun) {
 
 INSTANTIATE_TEST_SUITE_P(Schemes, ChakraFiles,
                          ::testing::Values(std::pair("ddp", false), std::pair("ddp", true),
-                                           std::pair("fsdp", true), std::pair("averaging", false)),
+                                           std::pair("fsdp", true), std::pair("local_sgd", false)),
                          [](const auto& info) {
                            return info.param.first +
                                   std::string(info.param.second ? "_simulated" : "");

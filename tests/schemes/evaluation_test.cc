@@ -136,7 +136,7 @@ TEST_P(EvaluationsOfOwnReplicas, WaitForNoOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, EvaluationsOfOwnReplicas,
-                         ::testing::Values("averaging", "independent"),
+                         ::testing::Values("local_sgd", "independent"),
                          [](const auto& info) { return info.param; });
 
 class EvaluationsOfShards : public EvaluationsBesideASlowWorker {};

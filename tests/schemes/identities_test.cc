@@ -17,7 +17,7 @@ using testing::run;
 using tools::check::broken;
 
 TEST(Identities, ShowAWorkerThatIsForgotten) {
-  const SchemeInfo wrong = testing::forgetting_last_worker("averaging");
+  const SchemeInfo wrong = testing::forgetting_last_worker("local_sgd");
   EXPECT_THAT(broken(wrong.identities[0], wrong, 3, testing::text_path()), Not(IsEmpty()));
 }
 

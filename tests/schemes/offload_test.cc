@@ -157,7 +157,7 @@ TEST(OffloadOfAPlan, IsRefusedWhereItMeansNothing) {
     return testing::complaint([&] { plan_training(config, scheme, 1); });
   };
 
-  for (const char* scheme : {"ps", "dp", "averaging", "independent"})
+  for (const char* scheme : {"ps", "dp", "local_sgd", "independent"})
     EXPECT_THAT(refused(Offload::optimizer, scheme), ::testing::HasSubstr("leave it out"));
   EXPECT_THAT(refused(Offload::parameters, "ddp"),
               ::testing::HasSubstr("train.offload = 'parameters'"));

@@ -31,8 +31,8 @@ ExperimentConfig plain_sgd() {
 }
 
 RunPlan averaging(ExperimentConfig config, std::int64_t sync_every, int world) {
-  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = sync_every};
-  return plan_training(config, "averaging", world);
+  config.scheme_options["local_sgd"] = peer::LocalSgdOptions{.sync_every = sync_every};
+  return plan_training(config, "local_sgd", world);
 }
 RunRecord averaged(const ExperimentConfig& config, std::int64_t sync_every, int world) {
   return run(averaging(config, sync_every, world));
@@ -85,8 +85,8 @@ TEST(Averaging, SixteenBitsAverageTheMasterValues) {
   auto config = plain_sgd();
   config.train.precision = Precision::bf16;
   config.train.steps = 8;
-  const RunRecord row = run(plan_training(config, "averaging", 3));
-  const RunRecord definition = definition_of(config, "averaging", 3);
+  const RunRecord row = run(plan_training(config, "local_sgd", 3));
+  const RunRecord definition = definition_of(config, "local_sgd", 3);
   EXPECT_EQ(row.parameter_hashes, definition.parameter_hashes);
   EXPECT_EQ(row.loss, definition.loss);
 }
@@ -125,8 +125,8 @@ TEST(Averaging, CopyAndBlendAreEncoding) {
 }
 
 RunPlan measured(ExperimentConfig config, int world) {
-  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = 4, .distance = true};
-  return plan_training(config, "averaging", world);
+  config.scheme_options["local_sgd"] = peer::LocalSgdOptions{.sync_every = 4, .distance = true};
+  return plan_training(config, "local_sgd", world);
 }
 
 TEST(AveragingWithDistance, ReportsTheFigureOfItsDefinition) {
@@ -151,7 +151,7 @@ TEST(AveragingWithDistance, ReportsTheFigureOfItsDefinition) {
 
 TEST(AveragingWithDistance, ReportsItsFigureThroughAWrapperToo) {
   const RunPlan plan = measured(plain_sgd(), 2);
-  const SchemeInfo wrapped = testing::wrapping<testing::Wrapped>("averaging");
+  const SchemeInfo wrapped = testing::wrapping<testing::Wrapped>("local_sgd");
   EXPECT_THAT(run(plan, &wrapped).figures, SizeIs(1));
 }
 
@@ -203,9 +203,9 @@ TEST(OwnReplicas, RefuseWhatTheirDefinitionsDoNotSay) {
                 HasSubstr("model.batch_norm_group = 2: replicas of scheme " + scheme));
   }
   auto config = tiny("mlp");
-  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = 0};
-  EXPECT_THAT(complaint([&] { plan_training(config, "averaging", 2); }),
-              HasSubstr("scheme.averaging.sync_every = 0 must be more than 0"));
+  config.scheme_options["local_sgd"] = peer::LocalSgdOptions{.sync_every = 0};
+  EXPECT_THAT(complaint([&] { plan_training(config, "local_sgd", 2); }),
+              HasSubstr("scheme.local_sgd.sync_every = 0 must be more than 0"));
 }
 
 }  // namespace

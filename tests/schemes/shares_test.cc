@@ -227,7 +227,7 @@ TEST(Shares, ThatCannotBeAreRefused) {
   accumulating.train.accumulation = 4;
   EXPECT_THAT(complaint(accumulating, "ddp", 2),
               HasSubstr("multiples of 6 samples, which 4 micro-batches do not divide evenly"));
-  for (const char* scheme : {"averaging", "independent"})
+  for (const char* scheme : {"local_sgd", "independent"})
     EXPECT_THAT(complaint(with_shares(config, {3, 1}), scheme, 2),
                 AllOf(HasSubstr("replicas of their own"), HasSubstr("leave it at 'equal'")));
   auto joined = with_shares(tiny_resnet(), {3, 1});

@@ -108,7 +108,7 @@ TEST_P(Traces, LeadFromWhatIsReadyToWhatFollows) {
 
 INSTANTIATE_TEST_SUITE_P(Schemes, Traces,
                          ::testing::Combine(::testing::Values("single", "dp", "ddp", "fsdp", "ps",
-                                                              "easgd", "averaging"),
+                                                              "easgd", "local_sgd"),
                                             ::testing::Bool()),
                          [](const auto& info) {
                            return std::get<0>(info.param) +

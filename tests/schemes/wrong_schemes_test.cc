@@ -58,7 +58,7 @@ Findings find_at(int world, const ExperimentConfig& config, const SchemeInfo& sc
   return {violations(row, definition), found.proof, found.cause};
 }
 Findings find(ExperimentConfig config, const SchemeInfo& scheme, std::int64_t sync_every = 1) {
-  config.scheme_options["averaging"] = peer::LocalSgdOptions{.sync_every = sync_every};
+  config.scheme_options["local_sgd"] = peer::LocalSgdOptions{.sync_every = sync_every};
   return find_at(2, config, scheme);
 }
 
@@ -122,11 +122,11 @@ TEST_P(WrongSchemes, NeverExchangeAnything) {
   EXPECT_EQ(found.proof, Proof::different);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, WrongSchemes, ::testing::Values("ddp", "averaging"),
+INSTANTIATE_TEST_SUITE_P(Kinds, WrongSchemes, ::testing::Values("ddp", "local_sgd"),
                          [](const auto& info) { return info.param; });
 
 TEST(WrongReplicas, MustAllBeShown) {
-  const Findings found = find(tiny("mlp"), wrapping<testing::HidesReplicas>("averaging"));
+  const Findings found = find(tiny("mlp"), wrapping<testing::HidesReplicas>("local_sgd"));
   EXPECT_THAT(found.violations, ElementsAre("the run reports 1 replica, but the definition has 2"));
   EXPECT_EQ(found.proof, Proof::different);
 }
@@ -198,7 +198,7 @@ TEST(Proofs, OverNothingAreNone) {
 
 /// The parameters after the last step have no loss unless they are evaluated.
 TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
-  const SchemeInfo scheme = forgetting_last_worker("averaging");
+  const SchemeInfo scheme = forgetting_last_worker("local_sgd");
   Findings found = find(tiny("gpt"), scheme, 5);
   EXPECT_THAT(found.violations, ElementsAre(parameters_of(0), parameters_of(1)));
   EXPECT_EQ(found.proof, Proof::different);

@@ -181,7 +181,7 @@ class Steps(Machine):
             world = int(name.rsplit("-", 1)[1])
             cases = [{"scheme": s, "label": s, "world": world, "failed": 0, "error": "",
                       "proof": "to rounding", "largest_difference": 1e-8, "shared_device": False}
-                     for s in ("dp", "ps", "ddp", "zero1", "zero2", "fsdp", "averaging")]
+                     for s in ("dp", "ps", "ddp", "zero1", "zero2", "fsdp", "local_sgd")]
             return {"cases": cases}
 
         with mock.patch.object(gpu_steps, "compare", compare), \

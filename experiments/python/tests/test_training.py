@@ -112,7 +112,7 @@ class TrainingTest(unittest.TestCase):
         train = 'global_batch = 8\nmicro_batch = 2\nreduce = "last"'
         self.check(["torch-fsdp"], GPT, train, "--worlds", "2")
 
-    def test_local_sgd_does_what_our_averaging_defines(self):
+    def test_local_sgd_does_what_ours_defines(self):
         settings = {**GPT, "optimizer": 'kind = "sgd"\nlr = 0.1\nmomentum = 0'}
         train = "global_batch = 8"
         cases, _ = self.compare(["torch-local-sgd"], settings, train, "--worlds", "2", "--set",

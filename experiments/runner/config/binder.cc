@@ -128,7 +128,7 @@ void Binder::check_table(const Path& path, const std::string& place) {
   if (path.size() == 1) return;
   if (path[0] != "scheme" || path.size() > 2)
     throw Error("{}: unknown table '{}'", place_, key_of(path));
-  at_place([&] { find_scheme(path[1]); });
+  at_place([&] { scheme_to_run(path[1]); });
 }
 
 void Binder::assign_preset(const TomlData& value) {
@@ -183,7 +183,7 @@ void Binder::assign_option(const Assignment& one) {
   const Path& path = one.path;
   if (path.size() < 3)
     throw Error("{}: write a scheme's option in [scheme.NAME], or as scheme.NAME.KEY", place_);
-  const SchemeInfo& row = at_place([&]() -> const SchemeInfo& { return find_scheme(path[1]); });
+  const SchemeInfo& row = at_place([&]() -> const SchemeInfo& { return scheme_to_run(path[1]); });
   Options& options = config_.scheme_options.try_emplace(path[1], row.defaults).first->second;
   assign_field(options.fields(), path, 2, one.data);
   if (!row.paths) return;

@@ -58,7 +58,7 @@ void check_case(const CaseConfig& one) {
         "list`)",
         one.place);
   try {
-    find_scheme(one.scheme);
+    scheme_to_run(one.scheme);
   } catch (const Error& error) {
     throw Error("{}: {}", one.place, error.what());
   }

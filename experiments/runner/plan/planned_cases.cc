@@ -131,11 +131,11 @@ std::vector<Start> starts_of(const Experiment& experiment) {
     return start;
   };
   for (const std::string& scheme : compare.schemes) {
-    const SchemeInfo& row = find_scheme(scheme);
+    const SchemeInfo& row = scheme_to_run(scheme);
     add(row, worlds_of(row, compare.worlds));
   }
   for (const CaseConfig& one : experiment.cases) {
-    const SchemeInfo& row = find_scheme(one.scheme);
+    const SchemeInfo& row = scheme_to_run(one.scheme);
     Start& start =
         add(row, one.worlds.empty() ? worlds_of(row, compare.worlds) : worlds_of_case(row, one));
     start.line.label = one.label;

@@ -239,7 +239,7 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world,
                       const std::vector<MeasuredSpeeds>& measured) {
   check_config(config);
-  const SchemeInfo& row = find_scheme(scheme);
+  const SchemeInfo& row = scheme_to_run(scheme);
   check_world("world", world);
   if (row.max_world > 0 && world > row.max_world)
     throw Error("scheme {} runs at world {} at most, not at {}", scheme, row.max_world, world);

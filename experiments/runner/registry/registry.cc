@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/row_list.h"
 #include "core/scheme/independent.h"
 #include "core/scheme/single.h"
@@ -54,7 +55,17 @@ const std::vector<SchemeInfo>& scheme_rows() { return scheme_list().rows(); }
 const std::vector<DatasetInfo>& dataset_rows() { return dataset_list().rows(); }
 void add_scheme(SchemeInfo row) { scheme_list().add(std::move(row)); }
 void add_dataset(DatasetInfo row) { dataset_list().add(std::move(row)); }
-const SchemeInfo& find_scheme(std::string_view name) { return scheme_list().find(name); }
+const SchemeInfo& find_scheme(std::string_view name) {
+  for (const SchemeInfo& row : scheme_rows())
+    if (!name.empty() && row.former_name == name) return row;
+  return scheme_list().find(name);
+}
+const SchemeInfo& scheme_to_run(std::string_view name) {
+  const SchemeInfo& row = find_scheme(name);
+  if (row.name != name)
+    throw Error("scheme '{}' is now called '{}'; write that name", name, row.name);
+  return row;
+}
 const DatasetInfo& find_dataset(std::string_view name) { return dataset_list().find(name); }
 const DeviceRow& find_device(std::string_view name) {
   return find_row(device_rows(), "device", name);

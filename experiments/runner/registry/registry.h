@@ -78,13 +78,16 @@ const std::vector<MessageRow>& message_rows();
 void add_scheme(SchemeInfo row);
 void add_dataset(DatasetInfo row);
 
-/// Returns the row of that name. If there is none, throws Error that tells the most similar name
-/// and all names.
+/// Returns the row of that name; a scheme's also for its former name, which older results have. If
+/// there is none, throws Error that tells the most similar name and all names.
 const SchemeInfo& find_scheme(std::string_view name);
 const DatasetInfo& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
 const FrameworkRow& find_framework(std::string_view name);
 const MessageRow& find_messages(std::string_view name);
+
+/// As find_scheme(), for experiments: a former name is refused with the present one.
+const SchemeInfo& scheme_to_run(std::string_view name);
 
 /// The default options of the scheme of that name, for reading plans and rows. Throws Error as
 /// find_scheme() does.

@@ -316,7 +316,7 @@ SchemeInfo torch_local_sgd_row() {
     return peer::LocalSgdOptions{.sync_every = options.as<Own>().sync_every};
   };
   const SchemeInfo same = peer::local_sgd_info();
-  auto r = torch_row<Own>("torch-local-sgd", "PyTorch's post-local SGD: see averaging");
+  auto r = torch_row<Own>("torch-local-sgd", "PyTorch's post-local SGD: see local_sgd");
   r.promise = same.promise;
   r.own_replicas = same.own_replicas;
   r.check = [](const Options&, const RunPlan& plan) {

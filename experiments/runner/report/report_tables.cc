@@ -46,11 +46,11 @@ bool concerns(const Identity& identity, const SchemeInfo& scheme, const Options&
 }
 
 /// The schemes against which the test suite holds such runs of this scheme: "; tested against
-/// single, averaging".
+/// single, local_sgd".
 std::string identities_text(const RunPlan& plan) {
   std::vector<std::string_view> others;
   for (const SchemeInfo& row : scheme_rows()) {
-    if (row.name != plan.scheme) continue;
+    if (row.name != plan.scheme && row.former_name != plan.scheme) continue;
     for (const Identity& one : row.identities)
       if (concerns(one, row, plan.options) &&
           std::find(others.begin(), others.end(), one.other) == others.end())

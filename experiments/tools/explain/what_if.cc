@@ -8,6 +8,7 @@
 #include "core/plan/device_traits.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/plan/planner.h"
+#include "experiments/runner/registry/registry.h"
 
 namespace ringside::tools::explain {
 namespace {
@@ -27,7 +28,7 @@ runner::ExperimentConfig config_of(const RunPlan& plan) {
   config.device = plan.device;
   config.sim = plan.sim;
   config.compare.target_kind = TargetKind::none;
-  config.scheme_options[plan.scheme] = plan.options;
+  config.scheme_options[std::string(runner::find_scheme(plan.scheme).name)] = plan.options;
   config.cluster = plan.cluster;
   if (config.cluster) {
     // Its efficiencies have these factors already.
@@ -84,7 +85,8 @@ bool take(const runner::RunOutcome& outcome, double& step_ms, double& rate, std:
 
 RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetup& ground) {
   if (const std::string why = not_simulated(plan, ground); !why.empty()) throw Error("{}", why);
-  const std::string scheme = remedy.scheme.empty() ? plan.scheme : remedy.scheme;
+  const std::string scheme(remedy.scheme.empty() ? runner::find_scheme(plan.scheme).name
+                                                 : remedy.scheme);
   const int world = remedy.world == 0 ? plan.world : remedy.world;
   runner::ExperimentConfig config = config_of(plan);
   std::vector<runner::Assignment> settings;
