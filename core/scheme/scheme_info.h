@@ -20,6 +20,7 @@ struct StepShape {
   std::int64_t micro_batches = 1;  // micro-batches of a rank
   std::int64_t reductions = 1;  // how often gradients are reduced: for every micro-batch, or once
   std::int64_t parameters = 0;
+  int moments = 0;  // fp32 values that the optimizer keeps of each parameter besides its master
   std::int64_t parameter_bytes = 0;
   std::int64_t gradient_bytes = 0;  // as gradients are reduced over ranks
   std::int64_t lent_bytes = 0;      // parameters that a second unit reads as well (Unit::lender)

@@ -4,10 +4,26 @@
 #include <span>
 
 #include "core/num/exact_sum.h"
+#include "peer/schemes/local_scheme.h"
 
 namespace ringside::peer {
 
 constexpr auto digits = static_cast<std::int64_t>(ExactSum::digits);
+
+Fields with_distance(DistanceOptions& options, Fields own) {
+  own.push_back({"distance", &options.distance,
+                 "also measure how far replicas are from their mean before they exchange anything "
+                 "after the last step, by an all-reduce that is a part of the step"});
+  own.push_back({"distance_every", &options.distance_every,
+                 "with distance: also after every so many steps; 0: after the last step alone",
+                 Range::not_negative});
+  return own;
+}
+
+double distance_bytes(const DistanceOptions& options, const StepShape& shape) {
+  if (!options.distance || options.distance_every == 0) return 0;
+  return sum_bytes(shape.world, shape.parameters, options.distance_every);
+}
 
 ConsensusDistance::ConsensusDistance(Device& device, std::int64_t elements,
                                      std::int64_t measurements)

@@ -1,12 +1,34 @@
 // The distance of replicas from their mean.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/device/device.h"
 #include "core/observe/rank_record.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside::peer {
+
+/// The options of a scheme whose workers need a sum of their own to measure their distance. They
+/// measure it after their updates of a step, before the replicas exchange anything: all-reduce and
+/// bytes are a part of that step.
+struct DistanceOptions {
+  bool distance = false;
+  std::int64_t distance_every = 0;
+
+  /// Whether the distance is measured after `done` of so many steps.
+  bool measures(std::int64_t done, std::int64_t steps) const {
+    return distance && (done == steps || (distance_every > 0 && done % distance_every == 0));
+  }
+};
+
+/// Adds the fields of these options to a scheme's own.
+Fields with_distance(DistanceOptions& options, Fields own);
+
+/// The bytes that a worker sends in a step to measure the distance, without the last step's.
+double distance_bytes(const DistanceOptions& options, const StepShape& shape);
 
 /// Measures the consensus distance |x - mean| / |mean| of replicas x, with the Euclidean norm of
 /// all parameters of the model.

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/compress/compressor.h"
 #include "peer/schemes/compressed.h"
+#include "peer/schemes/local_scheme.h"
 
 namespace ringside::peer {
 namespace {
@@ -45,6 +46,9 @@ class Diloco final : public LocalRule {
   }
   std::int64_t delay() const override { return options_.fragment_sync_delay; }
   CompressionOptions compression() const override { return options_.compression; }
+  bool measures(std::int64_t done) const override {
+    return options_.distance.measures(done, context().steps);
+  }
 
   void attach(const Tensor& values) override {
     Device& device = context().device;
@@ -87,7 +91,7 @@ void check(const DilocoOptions& options, const RunPlan& plan) {
         "scheme.diloco.compressor = '{}' gives signs in place of a sum of differences; use "
         "'onebit'",
         options.compression.compressor);
-  const auto& [sync_every, lr, momentum, fragments, delay, alpha, compression] = options;
+  const auto& [sync_every, lr, momentum, fragments, delay, alpha, compression, distance] = options;
   if (sync_every % fragments != 0)
     throw Error(
         "scheme.diloco.num_fragments = {} does not divide scheme.diloco.sync_every = {}; choose a "
@@ -106,24 +110,29 @@ void check(const DilocoOptions& options, const RunPlan& plan) {
 }  // namespace
 
 Fields fields_of(DilocoOptions& options) {
-  return with_compression(
-      options.compression,
-      {{"sync_every", &options.sync_every,
-        "number of local steps from one exchange of a fragment to its next", Range::positive},
-       {"outer_lr", &options.outer_lr, "learning rate of the outer optimizer", Range::positive},
-       {"outer_momentum", &options.outer_momentum,
-        "Nesterov's momentum of the outer optimizer; 0: none", Range::not_negative},
-       {"num_fragments", &options.num_fragments,
-        "fragments of the model, which are exchanged in turn, each of whole units (so there are at "
-        "most "
-        "as many as units); it must divide sync_every",
-        Range::positive},
-       {"fragment_sync_delay", &options.fragment_sync_delay,
-        "steps that a worker trains on while a fragment is exchanged; less than sync_every divided "
-        "by num_fragments",
-        Range::not_negative},
-       {"fragment_update_alpha", &options.fragment_update_alpha,
-        "share of a worker's own values that it keeps after an exchange", Range::not_negative}});
+  return with_distance(
+      options.distance,
+      with_compression(
+          options.compression,
+          {{"sync_every", &options.sync_every,
+            "number of local steps from one exchange of a fragment to its next", Range::positive},
+           {"outer_lr", &options.outer_lr, "learning rate of the outer optimizer", Range::positive},
+           {"outer_momentum", &options.outer_momentum,
+            "Nesterov's momentum of the outer optimizer; 0: none", Range::not_negative},
+           {"num_fragments", &options.num_fragments,
+            "fragments of the model, which are exchanged in turn, each of whole units (so there "
+            "are at "
+            "most "
+            "as many as units); it must divide sync_every",
+            Range::positive},
+           {"fragment_sync_delay", &options.fragment_sync_delay,
+            "steps that a worker trains on while a fragment is exchanged; less than sync_every "
+            "divided "
+            "by num_fragments",
+            Range::not_negative},
+           {"fragment_update_alpha", &options.fragment_update_alpha,
+            "share of a worker's own values that it keeps after an exchange",
+            Range::not_negative}}));
 }
 
 std::unique_ptr<LocalRule> make_diloco_rule(const RuleContext& context,
@@ -137,7 +146,7 @@ SchemeInfo diloco_info() {
       local_scheme<Diloco>("diloco", "local steps, and an outer optimizer with Nesterov's momentum",
                            "outer step", Own{});
   r.tried = {
-      {"every_two", Own{.sync_every = 2}},
+      {"every_two", Own{.sync_every = 2, .distance = {.distance = true}}},
       {"streaming", Own{.sync_every = 4,
                         .num_fragments = 2,
                         .fragment_sync_delay = 1,
@@ -154,10 +163,11 @@ SchemeInfo diloco_info() {
   r.check = with_own<Own>(check);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     const Own& own = options.as<Own>();
-    return compresses(own.compression)
-               ? compressed_bytes(own.compression, shape.tensors, shape.world) /
-                     static_cast<double>(own.sync_every)
-               : sum_bytes(shape.world, shape.parameters, own.sync_every);
+    const double exchange = compresses(own.compression)
+                                ? compressed_bytes(own.compression, shape.tensors, shape.world) /
+                                      static_cast<double>(own.sync_every)
+                                : sum_bytes(shape.world, shape.parameters, own.sync_every);
+    return exchange + distance_bytes(own.distance, shape);
   };
   return r;
 }

@@ -6,6 +6,7 @@
 #include "core/base/fields.h"
 #include "core/compress/compression.h"
 #include "core/scheme/scheme_info.h"
+#include "peer/schemes/consensus_distance.h"
 #include "peer/schemes/local_rule.h"
 
 namespace ringside::peer {
@@ -18,6 +19,7 @@ struct DilocoOptions {
   std::int64_t fragment_sync_delay = 0;
   double fragment_update_alpha = 0;
   CompressionOptions compression{};
+  DistanceOptions distance{};
 };
 
 Fields fields_of(DilocoOptions& options);
@@ -40,6 +42,8 @@ Fields fields_of(DilocoOptions& options);
 /// fragments are strided layers; here they are neighbours.)
 ///
 /// A compressor (core/compress) compresses the differences d, with a memory of its own.
+///
+/// The consensus distance is that of the replicas, not of the differences as they were compressed.
 SchemeInfo diloco_info();
 
 /// The rule alone, as a test holds it against the paper.

@@ -1,20 +1,10 @@
 #include "peer/schemes/dpsgd.h"
 
-#include <algorithm>
-#include <bit>
-#include <set>
-
-#include "peer/schemes/local_rule.h"
+#include "core/base/error.h"
+#include "peer/schemes/local_scheme.h"
 
 namespace ringside::peer {
 namespace {
-
-/// The larger of the two extents of a torus: the smallest divisor that is at least the root.
-int torus_width(int workers) {
-  int width = 1;
-  while (width * width < workers || workers % width != 0) ++width;
-  return width;
-}
 
 class Dpsgd final : public LocalRule {
  public:
@@ -29,6 +19,9 @@ class Dpsgd final : public LocalRule {
     return !options_.overlap || done < context().steps;  // else after the last step too
   }
   std::int64_t delay() const override { return options_.overlap ? 1 : 0; }
+  bool measures(std::int64_t done) const override {
+    return options_.distance.measures(done, context().steps);
+  }
 
   void give(const Fragment&, const Tensor& values, const Tensor& message) override {
     kernels().copy({.in = values, .out = message});
@@ -46,41 +39,37 @@ class Dpsgd final : public LocalRule {
   DpsgdOptions options_;
 };
 
-}  // namespace
-
-std::vector<int> sources_in(Graph graph, int worker, int workers, std::int64_t done) {
-  std::set<int> out;
-  const auto add = [&](int other) { out.insert((other % workers + workers) % workers); };
-  if (graph == Graph::ring) {
-    add(worker - 1);
-    add(worker + 1);
-  } else if (graph == Graph::torus) {
-    const int width = torus_width(workers), height = workers / width;
-    const int row = worker / width, column = worker % width;
-    for (const int step : {width - 1, 1}) out.insert(row * width + (column + step) % width);
-    for (const int step : {height - 1, 1}) out.insert((row + step) % height * width + column);
-  } else if (graph == Graph::exponential) {
-    for (int distance = 1; distance < workers; distance *= 2) add(worker - distance);
-  } else if (graph == Graph::one_peer) {
-    const int distances =
-        std::max(1, static_cast<int>(std::bit_width(static_cast<unsigned>(workers - 1))));
-    add(worker - (1 << done % distances));
-  } else {
-    for (int other = 0; other < workers; ++other) add(other);
-  }
-  out.erase(worker);
-  return {out.begin(), out.end()};
+void check(const DpsgdOptions& options, const RunPlan&) {
+  if (options.graph == Graph::star)
+    throw Error(
+        "scheme.dpsgd.graph = 'star': workers with unequal numbers of neighbours keep no average "
+        "by "
+        "means with equal weights; choose another graph, or scheme sgp");
 }
 
+double minimum_bytes(const DpsgdOptions& options, const StepShape& shape) {
+  return 4.0 * static_cast<double>(shape.parameters) *
+             largest_out_degree(options.graph, shape.world) +
+         distance_bytes(options.distance, shape);
+}
+
+}  // namespace
+
 Fields fields_of(DpsgdOptions& options) {
-  return {{"graph", &options.graph,
-           "the neighbours of a worker: ring (the one before and the one after), torus (in two "
-           "dimensions), exponential (those 1, 2, 4, ... before), one_peer (one of these in each "
-           "step, in "
-           "turn) or complete (all)"},
-          {"overlap", &options.overlap,
-           "messages move while the next step is computed, as in the paper; false: replicas are "
-           "mixed after the update"}};
+  return with_distance(
+      options.distance,
+      {{"graph", &options.graph,
+        "the neighbours of a worker: ring (the one before and the one after), torus (in two "
+        "dimensions), exponential (those 1, 2, 4, ... before), one_peer (one of these in each "
+        "step, in turn) or complete (all); star is for sgp"},
+       {"overlap", &options.overlap,
+        "messages move while the next step is computed, as in the paper; false: replicas are "
+        "mixed after the update"}});
+}
+
+std::unique_ptr<LocalRule> make_dpsgd_rule(const RuleContext& context,
+                                           const DpsgdOptions& options) {
+  return std::make_unique<Dpsgd>(context, options);
 }
 
 SchemeInfo dpsgd_info() {
@@ -90,13 +79,14 @@ SchemeInfo dpsgd_info() {
   r.tried = {{"torus", Own{.graph = Graph::torus}},
              {"exponential", Own{.graph = Graph::exponential}},
              {"one_peer", Own{.graph = Graph::one_peer}},
-             {"complete_without_overlap", Own{.graph = Graph::complete, .overlap = false}}};
+             {"complete_without_overlap", Own{.graph = Graph::complete, .overlap = false}},
+             {"with_distance", Own{.distance = {.distance = true, .distance_every = 2}}}};
   r.identities = {{{"scheme.dpsgd.graph=complete", "scheme.dpsgd.overlap=false",
                     "scheme.local_sgd.sync_every=1"},
                    "local_sgd"}};
+  r.check = with_own<Own>(check);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
-    const auto neighbours = sources_in(options.as<Own>().graph, 0, shape.world, 0).size();
-    return 4.0 * static_cast<double>(shape.parameters) * static_cast<double>(neighbours);
+    return minimum_bytes(options.as<Own>(), shape);
   };
   return r;
 }

@@ -64,9 +64,12 @@ TEST_F(DefinitionsInReports, RowsWithTheFormerNameOfASchemeAreRead) {
   row_.plan.optimizer.kind = "sgd";
   auto json = nlohmann::json::parse(to_json(row_).dump());
   json["scheme"] = "averaging";
+  for (const char* option : {"group", "group_every", "average_moments"})
+    json["options"].erase(option);
   const RunRecord old = row_from_json(json, default_options);
   EXPECT_EQ(old.plan.options.fields().size(), row_.plan.options.fields().size());
   EXPECT_EQ(old.plan.options.as<peer::LocalSgdOptions>().sync_every, 1);
+  EXPECT_EQ(old.plan.options.as<peer::LocalSgdOptions>().group, 1);
   set_plan(definition_, plan_definition(row_.plan));
   RunRecord defined = definition_;
   defined.plan.scheme = "averaging";

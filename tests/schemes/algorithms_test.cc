@@ -2,61 +2,23 @@
 // its definition is held against them.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "core/compress/compressed_bucket.h"
-#include "core/device/cpu/cpu_device.h"
-#include "core/device/write_values.h"
 #include "core/models/models.h"
 #include "peer/schemes/diloco.h"
+#include "peer/schemes/local_sgd.h"
+#include "tests/schemes/algorithms_fixture.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside::runner {
 namespace {
 
-constexpr int algorithm_steps = 20, algorithm_workers = 3;
+using testing::algorithm_steps;
+using testing::algorithm_workers;
+using testing::phase_of;
+using testing::sines;
 
-std::vector<float> sines(std::int64_t count, double phase, float scale = 1) {
-  std::vector<float> out;
-  for (std::int64_t i = 0; i < count; ++i)
-    out.push_back(scale * static_cast<float>(std::sin(phase + 0.37 * static_cast<double>(i))));
-  return out;
-}
-
-double phase_of(int worker, int step) { return 1.3 * worker + 0.61 * step; }
-
-class Algorithms : public ::testing::Test {
+class Algorithms : public testing::AlgorithmsTest {
  protected:
-  static nlohmann::json golden(const char* name) {
-    std::ifstream in(RINGSIDE_GOLDEN "/algorithms.json");
-    return nlohmann::json::parse(in).at(name);
-  }
-  Tensor made(const std::vector<float>& values) const {
-    const Tensor out =
-        device_->tensor({static_cast<std::int64_t>(values.size())}, MemoryKind::gradient);
-    write_values(*device_, out, values);
-    return out;
-  }
-  Tensor zeros(std::int64_t count) const {
-    return made(std::vector<float>(static_cast<std::size_t>(count)));
-  }
-  Tensor sum_of(const std::vector<Tensor>& messages) const {
-    const Tensor sum = zeros(messages[0].count());
-    for (const Tensor& message : messages) device_->kernels().add({.in = message, .out = sum});
-    return sum;
-  }
-  /// The norm of the difference divided by the norm of `expected`.
-  static double distance(const Tensor& actual, const std::vector<double>& expected) {
-    double difference = 0, norm = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      difference += std::pow(double{actual.data<float>()[i]} - expected[i], 2);
-      norm += expected[i] * expected[i];
-    }
-    return std::sqrt(difference / norm);
-  }
-
   /// The compressed sums of all steps, with a bucket of these pieces for each worker, must be those
   /// of the fixture.
   void expect_sums(const std::vector<Piece>& pieces, const CompressionOptions& options,
@@ -88,8 +50,6 @@ class Algorithms : public ::testing::Test {
       EXPECT_LT(distance(total, expected[static_cast<std::size_t>(step)]), 1e-5) << step;
     }
   }
-
-  const std::unique_ptr<Device> device_ = make_cpu_device(1);
 };
 
 TEST_F(Algorithms, PowerSgdIsThatOfThePaper) {
@@ -126,10 +86,63 @@ TEST_F(Algorithms, DilocoIsThatOfThePaper) {
     }
     const Tensor sum = sum_of(messages);
     for (std::size_t w = 0; w < rules.size(); ++w)
-      rules[w]->take(all, {std::span(&sum, 1), {}, step + 1 == algorithm_steps}, replicas[w]);
+      rules[w]->take(all,
+                     {.messages = std::span(&sum, 1),
+                      .summed = algorithm_workers,
+                      .last = step + 1 == algorithm_steps},
+                     replicas[w]);
   }
   for (const Tensor& replica : replicas)
     EXPECT_LT(distance(replica, golden("diloco").get<std::vector<double>>()), 1e-5);
+}
+
+/// Every worker descends to a point of its own, with momentum.
+TEST_F(Algorithms, LocalSgdAveragesMoments) {
+  const Model model = make_model(testing::tiny("mlp").model, *device_);
+  const std::int64_t count = model.parameter_count();
+  std::vector<std::unique_ptr<peer::LocalRule>> rules;
+  std::vector<std::vector<Tensor>> states;  // of each worker: replica and velocity
+  for (int w = 0; w < algorithm_workers; ++w) {
+    rules.push_back(peer::make_local_sgd_rule({.device = *device_,
+                                               .model = model,
+                                               .worker = w,
+                                               .workers = algorithm_workers,
+                                               .steps = algorithm_steps,
+                                               .moments = 1},
+                                              {.sync_every = 4, .average_moments = true}));
+    states.push_back({made(sines(count, 2)), zeros(count)});
+    rules.back()->attach(states.back()[0]);
+  }
+  for (int step = 0; step < algorithm_steps; ++step) {
+    for (int w = 0; w < algorithm_workers; ++w) {
+      const std::vector<Tensor>& own = states[static_cast<std::size_t>(w)];
+      const Tensor gradient = made(sines(count, phase_of(w, 0)));
+      device_->kernels().blend({.in = own[0], .out = gradient, .in_scale = 1, .out_scale = -1});
+      device_->kernels().sgd({.parameters = own[0],
+                              .gradients = gradient,
+                              .velocity = own[1],
+                              .lr = 0.1F,
+                              .momentum = 0.9F,
+                              .step = step + 1});
+    }
+    const std::vector<peer::Fragment> fragments = rules[0]->fragments();
+    ASSERT_EQ(fragments.size(), 2u);
+    for (std::size_t f = 0; f < fragments.size(); ++f) {
+      if (!rules[0]->gives(f, step + 1)) continue;
+      std::vector<Tensor> messages;
+      for (std::size_t w = 0; w < rules.size(); ++w) {
+        messages.push_back(zeros(count));
+        rules[w]->give(fragments[f], states[w][fragments[f].moment], messages.back());
+      }
+      const Tensor sum = sum_of(messages);
+      for (std::size_t w = 0; w < rules.size(); ++w)
+        rules[w]->take(fragments[f], {.messages = std::span(&sum, 1), .summed = algorithm_workers},
+                       states[w][fragments[f].moment]);
+    }
+  }
+  const auto expected = golden("local_sgd").get<std::vector<std::vector<double>>>();
+  for (const std::vector<Tensor>& own : states)
+    for (std::size_t i = 0; i < own.size(); ++i) EXPECT_LT(distance(own[i], expected[i]), 1e-5);
 }
 
 }  // namespace

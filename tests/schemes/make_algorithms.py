@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes golden/algorithms.json: PowerSGD, DGC and DiLoCo as their papers write them, in float64.
+"""Makes golden/algorithms.json: algorithms of several workers as their papers write them, in float64.
 
     python3 tests/schemes/make_algorithms.py   # wants numpy
 
@@ -109,5 +109,57 @@ def diloco():
     return outer.tolist()
 
 
+def local_sgd():
+    """Algorithm 1 of Stich 2019 with heavy-ball SGD whose velocities are averaged too; 12 elements, every 4 steps."""
+    count, every, lr, momentum = 12, 4, 0.1, 0.9
+    replicas, velocity = np.tile(sines(count, 2.0), (WORKERS, 1)), np.zeros((WORKERS, count))
+    targets = np.array([sines(count, 1.3 * w, 0.0) for w in range(WORKERS)])
+    for step in range(STEPS):
+        velocity = momentum * velocity + (replicas - targets)
+        replicas = replicas - lr * velocity
+        if (step + 1) % every == 0:
+            replicas = np.tile(replicas.mean(axis=0), (WORKERS, 1))
+            velocity = np.tile(velocity.mean(axis=0), (WORKERS, 1))
+    return [replicas[0].tolist(), velocity[0].tolist()]
+
+
+def sgp(overlap):
+    """Algorithms 1 and 2 of Assran et al. 2019 on a star around worker 0; 12 elements.
+
+    Returns z and the weight of every worker.
+    """
+    count, lr = 12, 0.1
+    x, weight = np.array([sines(count, 2.0 + w) for w in range(WORKERS)]), np.ones(WORKERS)
+    degree = np.array([WORKERS - 1] + [1] * (WORKERS - 1))
+    sends = np.zeros((WORKERS, WORKERS))  # [to, from]; what a worker keeps is not sent
+    sends[0, 1:] = 1 / (degree[1:] + 1)
+    sends[1:, 0] = 1 / (degree[0] + 1)
+    keeps = 1 / (degree + 1)
+    targets = np.array([sines(count, 1.3 * w, 0.0) for w in range(WORKERS)])
+
+    def push():
+        nonlocal x, weight
+        under_way = (sends @ x, sends @ weight)
+        x, weight = keeps[:, None] * x, keeps * weight
+        return under_way
+
+    def descend():
+        nonlocal x
+        x = x - lr * (x / weight[:, None] - targets)
+
+    under_way = None
+    for step in range(STEPS):
+        if overlap > 0 and step % overlap == 0:
+            under_way = push()
+        descend()
+        if overlap == 0:
+            under_way = push()
+        if overlap == 0 or (step + 1) % overlap == 0:
+            x, weight = x + under_way[0], weight + under_way[1]
+    return [(x / weight[:, None]).tolist(), weight.tolist()]
+
+
 golden = pathlib.Path(__file__).parent / "golden/algorithms.json"
-golden.write_text(json.dumps({"powersgd": powersgd(), "dgc": dgc(), "diloco": diloco()}) + "\n")
+golden.write_text(json.dumps({
+    "powersgd": powersgd(), "dgc": dgc(), "diloco": diloco(), "local_sgd": local_sgd(),
+    "sgp": sgp(0), "overlap_sgp": sgp(2)}) + "\n")

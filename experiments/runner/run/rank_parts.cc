@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/interchange/weights.h"
+#include "core/optim/optimizers.h"
 #include "core/plan/slices.h"
 #include "experiments/runner/registry/model_work.h"
 
@@ -60,6 +61,7 @@ StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
           .micro_batches = plan.train.accumulation,
           .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,
           .parameters = model.parameter_count(),
+          .moments = values_of_each(plan.optimizer),
           .parameter_bytes = element * model.parameter_count(),
           .gradient_bytes = reduced * model.parameter_count(),
           .lent_bytes = element * lent,
