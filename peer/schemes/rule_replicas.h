@@ -44,7 +44,7 @@ class RuleReplicas : public LocalReplicas {
   bool gives_any(std::int64_t done) const;
   /// The steps after which the fragment was given that is on its way.
   std::int64_t given_after(std::size_t fragment) const { return *given_after_[fragment]; }
-  bool compresses() const { return rule(0).compression().compressor != Compression::none; }
+  bool compresses() const { return ringside::compresses(rule(0).compression()); }
   /// Whether sum_of_replicas() is called after some step.
   bool measures() const { return !distances_.empty(); }
 

@@ -148,6 +148,15 @@ class MistakesSenders : public WrappedCommunicator {
   };
 };
 
+/// Groups of every second worker in place of consecutive ones, where a group splits in two.
+class SplitsByTurns : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+  std::unique_ptr<Communicator> split(int, int key) override {
+    return WrappedCommunicator::split(rank() % 2, key);
+  }
+};
+
 /// The row of a scheme whose workers, and with `alike` the definition too, take other options than
 /// the plan says.
 template <class Own, class Change>

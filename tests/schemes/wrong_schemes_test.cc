@@ -8,8 +8,10 @@
 #include "peer/schemes/ddp.h"
 #include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
+#include "peer/schemes/sgp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/wrong_rules.h"
 #include "tests/schemes/wrong_schemes.h"
 
 namespace ringside::runner {
@@ -237,6 +239,55 @@ TEST(WrongMixing, OfAnotherGraph) {
   const SchemeInfo scheme = testing::misled<peer::DpsgdOptions>(
       "dpsgd", [](peer::DpsgdOptions& own) { own.graph = peer::Graph::complete; });
   const Findings found = find_at(4, tiny("mlp"), scheme);
+  EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+  EXPECT_EQ(found.proof, Proof::different);
+}
+
+/// The graph of one_peer is another one in every step.
+TEST(WrongMixing, ByTheGraphOfTheStepBefore) {
+  auto config = tiny("mlp");
+  for (const bool overlap : {false, true}) {
+    config.scheme_options["dpsgd"] =
+        peer::DpsgdOptions{.graph = peer::Graph::one_peer, .overlap = overlap};
+    const Findings found = find_at(
+        4, config,
+        testing::ruled_by<testing::MixesByTheGraphOfTheStepBefore>("dpsgd", peer::make_dpsgd_rule));
+    EXPECT_THAT(found.violations, Contains(parameters_of(0))) << overlap;
+    EXPECT_EQ(found.proof, Proof::different);
+    const Findings right =
+        find_at(4, config, testing::ruled_by<testing::WrappedRule>("dpsgd", peer::make_dpsgd_rule));
+    EXPECT_THAT(right.violations, IsEmpty());
+  }
+}
+
+TEST(WrongMixing, WithAForgottenWeight) {
+  auto config = tiny("mlp");
+  for (const auto& own : {peer::SgpOptions{}, peer::SgpOptions{.graph = peer::Graph::star},
+                          peer::SgpOptions{.overlap = 1}}) {
+    config.scheme_options["sgp"] = own;
+    const Findings found = find_at(
+        3, config, testing::ruled_by<testing::ForgetsTheWeight>("sgp", peer::make_sgp_rule));
+    EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+    EXPECT_EQ(found.proof, Proof::different);
+  }
+}
+
+TEST(WrongReplicas, ThatKeepTheirMomentsAreNamed) {
+  auto config = tiny("mlp");
+  config.scheme_options["local_sgd"] =
+      peer::LocalSgdOptions{.sync_every = 2, .average_moments = true};
+  const Findings found =
+      find_at(2, config,
+              testing::ruled_by<testing::KeepsItsMoments>("local_sgd", peer::make_local_sgd_rule));
+  EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+  EXPECT_EQ(found.proof, Proof::different);
+}
+
+TEST(WrongReplicas, ThatAverageInTheWrongGroupAreNamed) {
+  auto config = tiny("mlp");
+  config.scheme_options["local_sgd"] = peer::LocalSgdOptions{.group = 2};
+  const Findings found =
+      find_at(4, config, testing::communicating_by<testing::SplitsByTurns>("local_sgd"));
   EXPECT_THAT(found.violations, Contains(parameters_of(0)));
   EXPECT_EQ(found.proof, Proof::different);
 }

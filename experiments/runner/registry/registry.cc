@@ -11,6 +11,7 @@
 #include "peer/schemes/diloco.h"
 #include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
+#include "peer/schemes/sgp.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 
@@ -39,6 +40,7 @@ RowList<SchemeInfo>& scheme_list() {
                     peer::local_sgd_info(),
                     peer::diloco_info(),
                     peer::dpsgd_info(),
+          peer::sgp_info(),
                     independent_info(),
                 }));
   return list;
