@@ -28,7 +28,8 @@
 #include "core/scheme/single.h"          // define_sum: definitions for common parameters
 #include "core/scheme/whole_update.h"    // WholeUpdate
 #include "peer/schemes/ddp.h"            // ddp_minimum_bytes
-#include "peer/schemes/local_rule.h"     // LocalRule, local_scheme
+#include "peer/schemes/local_rule.h"     // LocalRule
+#include "peer/schemes/local_scheme.h"   // local_scheme, sum_bytes
 #include "peer/schemes/scalar_sum.h"     // sum_over_ranks
 
 /// Defines what the program looks for in a plug-in, once in the whole library. The arguments are

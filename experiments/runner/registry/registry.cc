@@ -40,7 +40,7 @@ RowList<SchemeInfo>& scheme_list() {
                     peer::local_sgd_info(),
                     peer::diloco_info(),
                     peer::dpsgd_info(),
-          peer::sgp_info(),
+                    peer::sgp_info(),
                     independent_info(),
                 }));
   return list;
