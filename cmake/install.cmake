@@ -38,11 +38,13 @@ install(DIRECTORY experiments/python/ringside_peers DESTINATION ${private_folder
 # Paths in these files are relative to the files.
 install(DIRECTORY experiments/ DESTINATION ${share_folder}/experiments COMPONENT runtime
         FILES_MATCHING PATTERN *.toml PATTERN runner EXCLUDE PATTERN tools EXCLUDE PATTERN python EXCLUDE)
+install(DIRECTORY experiments/plugins DESTINATION ${share_folder}/experiments COMPONENT runtime
+        FILES_MATCHING PATTERN *.cc)
 # Pages name experiments by paths, and the quickstart reads the text of the folder.
 install(DIRECTORY docs DESTINATION ${share_folder} COMPONENT runtime)
-install(FILES README.md DESTINATION ${share_folder} COMPONENT runtime)
+install(FILES README.md CONTRIBUTING.md SECURITY.md DESTINATION ${share_folder} COMPONENT runtime)
 install(FILES experiments/README.md DESTINATION ${share_folder}/experiments COMPONENT runtime)
-install(FILES LICENSE SECURITY.md CITATION.cff cmake/debian/copyright DESTINATION ${page_folder} COMPONENT runtime)
+install(FILES LICENSE CITATION.cff cmake/debian/copyright DESTINATION ${page_folder} COMPONENT runtime)
 
 # Headers, by the paths that sources include. Those of modules need headers of other projects that nothing else needs.
 install(DIRECTORY core peer ps DESTINATION include/ringside COMPONENT development

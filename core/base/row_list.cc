@@ -8,9 +8,10 @@
 namespace ringside {
 
 void no_such_row(std::string_view what, std::string_view name,
-                 const std::vector<std::string>& known) {
-  throw Error("unknown {} '{}'; did you mean '{}'? There are: {}", what, name, nearest(name, known),
-              fmt::join(known, ", "));
+                 const std::vector<std::string>& known, bool takes_plugins) {
+  throw Error("unknown {} '{}'; did you mean '{}'? There are: {}{}", what, name,
+              nearest(name, known), fmt::join(known, ", "),
+              takes_plugins ? "; those of a plug-in with --plugin FILE" : "");
 }
 
 void row_too_late(std::string_view what, std::string_view name) {

@@ -10,20 +10,22 @@ namespace ringside {
 
 // Errors of lists of rows; defined in row_list.cc.
 [[noreturn]] void no_such_row(std::string_view what, std::string_view name,
-                              const std::vector<std::string>& known);
+                              const std::vector<std::string>& known, bool takes_plugins);
 [[noreturn]] void row_too_late(std::string_view what, std::string_view name);
 [[noreturn]] void row_twice(std::string_view what, std::string_view name);
 
 /// The row of that name. Throws Error that tells the most similar name and all names if there is
-/// none; `what` names one of them: "scheme".
+/// none, and with `takes_plugins` also that plug-ins have others. `what` names one of them:
+/// "scheme".
 template <class Row>
-const Row& find_row(const std::vector<Row>& rows, std::string_view what, std::string_view name) {
+const Row& find_row(const std::vector<Row>& rows, std::string_view what, std::string_view name,
+                    bool takes_plugins = false) {
   std::vector<std::string> known;
   for (const Row& row : rows) {
     if (row.name == name) return row;
     known.emplace_back(row.name);
   }
-  no_such_row(what, name, known);
+  no_such_row(what, name, known, takes_plugins);
 }
 
 /// Rows that have a member `name`: those of the program, and those that plug-ins add while the
@@ -47,7 +49,7 @@ class RowList {
     return rows_;
   }
   /// Throws Error as find_row() does.
-  const Row& find(std::string_view name) { return find_row(rows(), what_, name); }
+  const Row& find(std::string_view name) { return find_row(rows(), what_, name, true); }
 
  private:
   std::string_view what_;

@@ -27,7 +27,7 @@ struct CompressorContext {
   CompressionOptions options;
   std::vector<Piece> pieces;  // they cover the bucket
   int worker = 0, workers = 1;
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  // of the run: the same on all workers
 
   std::int64_t count() const;  // elements of the bucket
 };

@@ -1,6 +1,7 @@
 // The list of compressors, and what follows from it.
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/row_list.h"
 #include "core/compress/codes.h"
 #include "core/compress/compressor.h"
@@ -85,7 +86,15 @@ Fields with_compression(CompressionOptions& options, Fields fields) {
        Range::not_negative}};
   for (Options& own : options.own_options)
     for (Field& field : own.fields()) more.push_back(std::move(field));
-  for (Field& field : more) fields.push_back(std::move(field));
+  for (Field& field : more) {
+    for (const Field& one : fields)
+      if (one.name == field.name)
+        throw Error(
+            "two options of schemes that compress are called '{}'; give that of the plug-in's "
+            "compressor another name",
+            field.name);
+    fields.push_back(std::move(field));
+  }
   return fields;
 }
 

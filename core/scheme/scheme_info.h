@@ -77,6 +77,8 @@ struct Identity {
   /// Whether the losses and the final parameters are equal to the bit; otherwise the losses are, up
   /// to rounding.
   bool to_the_bit = false;
+  /// Settings of the other run alone: "optimizer.momentum=0.9".
+  std::vector<std::string> other_settings{};
 };
 
 struct SchemeInfo {
@@ -126,6 +128,8 @@ struct SchemeInfo {
   bool own_replicas = false;
   std::vector<TriedOptions> tried;
   std::vector<Identity> identities;
+  /// Whether a plug-in brought the scheme, which no test of this program has tried.
+  bool of_plugin = false;
   /// The number of workers that a run can lose and still go on.
   std::function<int(const Options&, int world)> expendable;
   /// Runs a server rank; blocks until its workers are done. Null for schemes without servers.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/runner/plan/references.h"
+#include "experiments/runner/registry/registry.h"
 #include "experiments/runner/report/report.h"
 #include "peer/schemes/local_sgd.h"
 #include "tests/experiments/made_up_rows.h"

@@ -245,7 +245,8 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
     return "no error";
   };
   EXPECT_EQ(message(settings("adam")),
-            "unknown optimizer 'adam'; did you mean 'adamw'? There are: adamw, sgd, lamb");
+            "unknown optimizer 'adam'; did you mean 'adamw'? There are: adamw, sgd, lamb; "
+            "those of a plug-in with --plugin FILE");
   OptimizerConfig config;
   config.beta2 = 1;
   EXPECT_EQ(message(config),

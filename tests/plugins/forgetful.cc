@@ -45,6 +45,23 @@ SchemeInfo shrinks() {
   return r;
 }
 
+/// Touches memory that nobody has.
+class Crashes final : public LocalRule {
+ public:
+  Crashes(const RuleContext& context, const Own&) : LocalRule(context) {}
+  bool gives(std::size_t, std::int64_t) const override { return true; }
+  void give(const Fragment&, const Tensor&, const Tensor&) override {
+    *static_cast<volatile int*>(nullptr) = 1;
+  }
+  void take(const Fragment&, const Received&, const Tensor&) override {}
+};
+
+SchemeInfo crashes() {
+  SchemeInfo r = local_scheme<Crashes>("crashes", "a crash", "exchange", Own{});
+  r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  return r;
+}
+
 }  // namespace
 
-RINGSIDE_PLUGIN(lazy(), shrinks())
+RINGSIDE_PLUGIN(lazy(), shrinks(), crashes())

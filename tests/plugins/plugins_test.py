@@ -16,6 +16,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "experiments/plugins"
 PROGRAM = os.environ["RINGSIDE_PROGRAM"]
 CMAKE = os.environ.get("RINGSIDE_CMAKE", "cmake")
 CXX = os.environ.get("RINGSIDE_CXX", "c++")
@@ -33,7 +34,8 @@ class Plugins(unittest.TestCase):
         cls.folder = pathlib.Path(temporary.name)
         (cls.folder / "text.txt").write_text("ring tree shard bucket rank " * 400)
         (cls.folder / "trial.toml").write_text('[data]\npath = "text.txt"\n')
-        sources = [HERE / f"{name}.cc" for name in ("my_topk", "my_onebit", "my_diloco", "forgetful", "others")]
+        sources = [EXAMPLES / f"{name}.cc" for name in ("my_topk", "my_onebit", "my_diloco")]
+        sources += [HERE / f"{name}.cc" for name in ("forgetful", "others")]
         cls.built = cls.build(sources)
 
     @classmethod
@@ -101,7 +103,7 @@ class Plugins(unittest.TestCase):
         said = self.compare("my_diloco", "my_diloco", "--worlds", "2",
                             "--case", "my_diloco: label=own, scheme.my_diloco.sync_every=2",
                             "--case", "diloco: label=theirs, scheme.diloco.sync_every=2")
-        self.assertRegex(said, r"\| own .*bit-identical to its definition; tested against single")
+        self.assertRegex(said, r"\| own .*bit-identical to its definition; claims to equal single")
         self.assert_equal_runs("my_diloco", "own", "theirs")
 
     def test_the_suite_as_a_command_finds_nothing_wrong_with_them(self):
@@ -110,8 +112,9 @@ class Plugins(unittest.TestCase):
                             ("my_onebit", ["ddp", "--set", "scheme.ddp.compressor=my_onebit"])):
             said = self.ok([PROGRAM, "check-scheme", *words, "--worlds", "1,2", "--plugin", self.built[mine]])
             self.assertRegex(said, r": \d\d checks, 0 wrong")
+            self.assertRegex(said, r" at world 2: 1\d checks, all right\n")
             self.assertNotIn("WRONG", said)
-            self.assertEqual("simulated_bits" in said, SIMULATES, said)
+            self.assertEqual("Left out: simulated runs" in said, not SIMULATES, said)
 
     # ---- what is wrong is found, by name
 
@@ -119,17 +122,21 @@ class Plugins(unittest.TestCase):
         ended = self.run_in_folder([PROGRAM, "check-scheme", "lazy", "--worlds", "2", "--plugin",
                                     self.built["forgetful"]])
         self.assertEqual(ended.returncode, 1)
-        self.assertRegex(ended.stdout, r"gpt +WRONG: ends with the bits of its definition\n"
+        self.assertRegex(ended.stdout, r"gpt: a scheme ends with the bits of its definition, but\n"
                                        r" +the parameters of replica 0 differ from the definition's")
 
     def test_a_mistake_that_the_definition_shares_is_found_by_an_identity(self):
         ended = self.run_in_folder([PROGRAM, "check-scheme", "shrinks", "--worlds", "2", "--plugin",
                                     self.built["forgetful"]])
         self.assertEqual(ended.returncode, 1)
-        self.assertRegex(ended.stdout, r"gpt +ends with the bits")
-        self.assertRegex(ended.stdout, r"identities +WRONG: .*\n +it must equal single \(with optimizer.kind=sgd\): "
-                                       r"the loss of step 2 is")
-        self.assertRegex(ended.stdout, r"shrinks: \d+ checks, 1 wrong")
+        self.assertRegex(ended.stdout, r"shrinks at world 2: 15 checks, 1 WRONG\n  identities: .*\n"
+                                       r" +it must equal single \(with optimizer.kind=sgd\): the loss of step 2 is")
+
+    def test_a_scheme_that_crashes_is_named(self):
+        ended = self.run_in_folder([PROGRAM, "check-scheme", "crashes", "--worlds", "1", "--plugin",
+                                    self.built["forgetful"]])
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stdout, r"gpt: .*\n +its process was killed by signal 11")
 
     # ---- what a run keeps of its plug-ins
 
@@ -155,7 +162,13 @@ class Plugins(unittest.TestCase):
         self.ok([PROGRAM, "report", "read/trial", "--plugin", self.built["my_diloco"]])
         without = self.run_in_folder([PROGRAM, "report", "read/trial"])
         self.assertEqual(without.returncode, 2)
-        self.assertIn(f"the run was made with --plugin {self.built['my_diloco']}", without.stderr)
+        self.assertIn(f"give --plugin {self.built['my_diloco']}", without.stderr)
+
+    def test_the_order_of_plug_ins_does_not_matter(self):
+        listed = [self.ok([PROGRAM, "list", "schemes", "--plugin", self.built[first], "--plugin", self.built[second]])
+                  for first, second in (("my_diloco", "others"), ("others", "my_diloco"))]
+        self.assertEqual(*listed)
+        self.assertIn("digits = 2", listed[0])
 
     def test_an_experiment_names_plug_ins_itself(self):
         (self.folder / "own.toml").write_text(
@@ -244,6 +257,7 @@ class Plugins(unittest.TestCase):
     def test_names_that_cannot_be(self):
         for name, said in (("ddp", "another"), ("topk", "another"), ("My-Scheme", "small letters")):
             self.assertIn(said, self.refused([PROGRAM, "new", "scheme", name]))
+        self.assertIn("--plugin FILE", self.refused([PROGRAM, "compare", "trial.toml", "--schemes", "mine"]))
 
 
 if __name__ == "__main__":

@@ -24,14 +24,31 @@ std::vector<PluginFile>& plugins_of_process() {
   return plugins;
 }
 
-/// Later rows may be made with options of earlier ones, such as those of compressors, which close
-/// the list of these. So rows that others build on come first.
-void add_rows(PluginRows rows) {
-  for (CompressorInfo& row : rows.compressors) add_compressor(std::move(row));
-  for (ModelInfo& row : rows.models) add_model(std::move(row));
-  for (OptimizerInfo& row : rows.optimizers) add_optimizer(std::move(row));
-  for (DatasetInfo& row : rows.datasets) add_dataset(std::move(row));
-  for (SchemeInfo& row : rows.schemes) add_scheme(std::move(row));
+/// A name that keys of experiment files, tests and file names can have.
+void check_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  if (name.empty() || name[0] < 'a' || name[0] > 'z' ||
+      !std::all_of(name.begin(), name.end(), allowed))
+    throw Error(
+        "a row is called '{}'; names of plug-ins have small letters, digits and '_', and begin "
+        "with a letter",
+        name);
+}
+
+/// Adds rows of one kind of all plug-ins.
+template <class Row, class Add>
+void add_rows(std::vector<LoadedPlugin>& plugins, std::vector<Row> PluginRows::*rows,
+              const Add& add) {
+  for (LoadedPlugin& plugin : plugins) try {
+      for (Row& row : plugin.rows.*rows) {
+        check_name(row.name);
+        add(std::move(row));
+      }
+    } catch (const Error& error) {
+      throw Error("--plugin {}: {}", plugin.file.file, error.what());
+    }
 }
 
 const PluginFile* loaded(const std::string& file) {
@@ -44,16 +61,18 @@ const PluginFile* loaded(const std::string& file) {
 }  // namespace
 
 void load_plugins(const std::vector<std::string>& files) {
-  for (const std::string& given : files) {
-    if (loaded(std::filesystem::absolute(given).lexically_normal().string())) continue;
-    LoadedPlugin plugin = load_plugin(given);
-    try {
-      add_rows(std::move(plugin.rows));
-    } catch (const Error& error) {
-      throw Error("--plugin {}: {}", plugin.file.file, error.what());
-    }
-    plugins_of_process().push_back(std::move(plugin.file));
-  }
+  std::vector<LoadedPlugin> plugins;
+  for (const std::string& given : files)
+    if (!loaded(std::filesystem::absolute(given).lexically_normal().string()))
+      plugins.push_back(load_plugin(given));
+  // What rows of other kinds are made of comes first: schemes have options of all compressors, and
+  // adding a scheme looks at the list of those.
+  add_rows(plugins, &PluginRows::compressors, add_compressor);
+  add_rows(plugins, &PluginRows::models, add_model);
+  add_rows(plugins, &PluginRows::optimizers, add_optimizer);
+  add_rows(plugins, &PluginRows::datasets, add_dataset);
+  add_rows(plugins, &PluginRows::schemes, add_scheme);
+  for (LoadedPlugin& plugin : plugins) plugins_of_process().push_back(std::move(plugin.file));
 }
 
 const std::vector<PluginFile>& loaded_plugins() { return plugins_of_process(); }
@@ -67,24 +86,27 @@ DefaultOptions options_in(const nlohmann::json& kept) {
       return default_options(scheme);
     } catch (const Error& error) {
       if (files.empty()) throw;
-      throw Error("{}; the run was made with --plugin {}", error.what(),
-                  fmt::join(files, " --plugin "));
+      throw MissingPlugin("scheme '{}' is that of a plug-in: give --plugin {}", scheme,
+                          fmt::join(files, " --plugin "));
     }
   };
 }
 
 RunPlan read_plan(const nlohmann::json& plan) {
+  std::vector<PluginFile> wanted;
+  std::vector<std::string> files;
   if (const auto named = plan.find("plugins"); named != plan.end())
     for (const nlohmann::json& one : *named) {
-      const auto wanted = read_json<PluginFile>(one, Absent::refused);
-      load_plugins({wanted.file});
-      const PluginFile* there = loaded(wanted.file);
-      if (there->hash != wanted.hash)
-        throw Error(
-            "plug-in {} has other content here (hash {}) than where the run was planned (hash {}); "
-            "copy one file to all hosts, and leave it alone while runs go on",
-            wanted.file, there->hash, wanted.hash);
+      wanted.push_back(read_json<PluginFile>(one, Absent::refused));
+      files.push_back(wanted.back().file);
     }
+  load_plugins(files);
+  for (const PluginFile& one : wanted)
+    if (const PluginFile* there = loaded(one.file); there->hash != one.hash)
+      throw Error(
+          "plug-in {} has other content here (hash {}) than where the run was planned (hash {}); "
+          "copy one file to all hosts, and leave it alone while runs go on",
+          one.file, there->hash, one.hash);
   return run_plan_from_json(plan, default_options);
 }
 

@@ -55,7 +55,10 @@ RowList<DatasetInfo>& dataset_list() {
 
 const std::vector<SchemeInfo>& scheme_rows() { return scheme_list().rows(); }
 const std::vector<DatasetInfo>& dataset_rows() { return dataset_list().rows(); }
-void add_scheme(SchemeInfo row) { scheme_list().add(std::move(row)); }
+void add_scheme(SchemeInfo row) {
+  row.of_plugin = true;
+  scheme_list().add(std::move(row));
+}
 void add_dataset(DatasetInfo row) { dataset_list().add(std::move(row)); }
 const SchemeInfo& find_scheme(std::string_view name) {
   for (const SchemeInfo& row : scheme_rows())

@@ -31,6 +31,7 @@ bool concerns(const Identity& identity, const SchemeInfo& scheme, const Options&
   const auto text = [](const FieldValue& value) -> std::optional<std::string> {
     if (const auto* choice = std::get_if<Choice>(&value)) return std::string(choice->name());
     if (const auto* flag = std::get_if<bool*>(&value)) return **flag ? "true" : "false";
+    if (const auto* name = std::get_if<std::string*>(&value)) return **name;
     return {};
   };
   const Fields own = options.fields(), defaults = scheme.defaults.fields();
@@ -46,17 +47,22 @@ bool concerns(const Identity& identity, const SchemeInfo& scheme, const Options&
 }
 
 /// The schemes against which the test suite holds such runs of this scheme: "; tested against
-/// single, local_sgd".
+/// single, local_sgd". Schemes of plug-ins are held by `ringside check-scheme` alone, so all that
+/// is known here is what they claim.
 std::string identities_text(const RunPlan& plan) {
   std::vector<std::string_view> others;
+  bool tested = true;
   for (const SchemeInfo& row : scheme_rows()) {
     if (row.name != plan.scheme && row.former_name != plan.scheme) continue;
+    tested = !row.of_plugin;
     for (const Identity& one : row.identities)
       if (concerns(one, row, plan.options) &&
           std::find(others.begin(), others.end(), one.other) == others.end())
         others.push_back(one.other);
   }
-  return others.empty() ? "" : fmt::format("; tested against {}", fmt::join(others, ", "));
+  return others.empty() ? ""
+                        : fmt::format("; {} {}", tested ? "tested against" : "claims to equal",
+                                      fmt::join(others, ", "));
 }
 
 /// The verdict on the case, for instance "bit-identical to single; 1 of 2 repeats disturbed". A

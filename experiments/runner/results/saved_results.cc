@@ -48,6 +48,8 @@ void read_rows(SavedResults& results) {
         ++of_other_schemas[schema];
       else
         results.rows.push_back(row_from_json(row, options_in(row)));
+    } catch (const MissingPlugin& error) {
+      throw Error("{}:{}: {}", file.string(), number, error.what());
     } catch (const std::exception& error) {
       if (cut_short && is_held(results.folder)) break;
       results.complaints.push_back(

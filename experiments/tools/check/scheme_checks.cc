@@ -20,7 +20,8 @@ constexpr double allowed_share = 0.1, allowed_bytes = 4096;
 
 Violations gpt(const CheckedScheme& one, const std::string& text) {
   const RunRecord row = one.run_of(tiny("gpt", text));
-  Violations out = violations(row, one.definition(tiny("gpt", text)));
+  Violations out = differences(row, one.definition(tiny("gpt", text)));
+  add(out, lost_parameters(row));
   if (row.parameter_hashes.size() != one.replicas())
     out.push_back(
         fmt::format("the run has {} replicas, but the scheme says that it has {} "
@@ -53,7 +54,7 @@ Violations accumulation(const CheckedScheme& one, const std::string& text) {
   auto config = tiny("mlp", text);
   config.train.accumulation = 2;
   const RunRecord row = one.run_of(config);
-  Violations out = violations(row, one.definition(config));
+  Violations out = differences(row, one.definition(config));
   if (one.world == 1 || !one.exact() || !one.scheme.info->reduces_each_micro_batch) return out;
   // Other sums, other bits; but the same run.
   add(out, wrong_losses(row, reference_of(config, one.world), 1e-5));
@@ -72,7 +73,7 @@ Violations evaluation(const CheckedScheme& one, const std::string& text) {
   config.train.evaluate_every = 2;
   config.train.evaluate_batches = 2;
   const RunRecord row = one.run_of(config);
-  Violations out = violations(row, one.definition(config));
+  Violations out = differences(row, one.definition(config));
   if (row.evaluations.size() != 3)
     out.push_back(fmt::format("the run has {} evaluations in place of 3, after steps 2, 4 and 5",
                               row.evaluations.size()));
@@ -118,7 +119,7 @@ Violations recomputation(const CheckedScheme& one, const std::string& text) {
   config.model.layers = 6;
   const RunRecord kept = one.run_of(config);
   config.train.recompute = Recompute::full;
-  return violations(one.run_of(config), kept);
+  return differences(one.run_of(config), kept);
 }
 
 /// Wide enough that headers of messages are small beside parameters, and so long that a scheme
@@ -137,9 +138,9 @@ Violations bytes(const CheckedScheme& one, const std::string& text) {
   const double last = one.scheme.info->own_replicas ? 8.0 * row.parameters / measured : 0;
   if (busiest(row) > (1 + allowed_share) * least + allowed_bytes + last)
     out.push_back(fmt::format(
-        "the busiest rank sends {} bytes in a step, but the scheme says that {} are the least "
-        "possible (SchemeInfo::minimum_bytes)",
-        busiest(row), least));
+        "the busiest rank sends {:.0f} bytes in a step, more than {:.0f} % above the {:.0f} that "
+        "the scheme says are the least possible (SchemeInfo::minimum_bytes)",
+        busiest(row), 100 * allowed_share, least));
   return out;
 }
 
@@ -148,11 +149,7 @@ Violations simulated_bits(const CheckedScheme& one, const std::string& text) {
   config.train.evaluate_every = 2;
   const RunRecord real = one.run_of(config);
   const RunRecord row = one.run_of(simulated(config, 4));
-  Violations out;
-  for (const Violations& more :
-       {wrong_parameters(row, real), wrong_losses(row, real), wrong_evaluations(row, real)})
-    add(out, more);
-  return out;
+  return differences(row, real);
 }
 
 /// Bytes and memory of every rank, where nothing is computed.
@@ -195,6 +192,16 @@ bool has_something_to_show(const CheckedScheme& one) {
                                 one.scheme.info->topology != SchemeTopology::none));
 }
 
+/// What the settings describe, for a small model.
+ExperimentConfig small_experiment(const std::vector<std::string>& settings,
+                                  const ExperimentConfig& small) {
+  ExperimentConfig config = runner::experiment_of("identity", settings).common;
+  config.model = small.model;
+  config.train = small.train;
+  config.optimizer.lr = small.optimizer.lr;
+  return config;
+}
+
 constexpr std::string_view same_bits = "ends with the bits of its definition";
 
 constexpr SchemeCheck checks[] = {
@@ -233,13 +240,12 @@ Violations broken(const Identity& identity, const SchemeInfo& scheme, int world,
     const ExperimentConfig small = tiny(model, text);
     std::vector<std::string> settings = {fmt::format("data.path='{}'", text)};
     settings.insert(settings.end(), identity.settings.begin(), identity.settings.end());
-    ExperimentConfig config = runner::experiment_of("identity", settings).common;
-    config.model = small.model;
-    config.train = small.train;
-    config.optimizer.lr = small.optimizer.lr;
+    ExperimentConfig config = small_experiment(settings, small);
     const RunRecord row =
         run(runner::plan_training(config, std::string(scheme.name), world), &scheme);
     const std::string other(identity.other);
+    settings.insert(settings.end(), identity.other_settings.begin(), identity.other_settings.end());
+    config = small_experiment(settings, small);
     const RunRecord expected = other == reference_scheme
                                    ? reference_of(config, world)
                                    : run(runner::plan_training(config, other, world));

@@ -96,11 +96,15 @@ RunRecord CheckedScheme::run_of(const ExperimentConfig& config) const {
 }
 
 RunRecord CheckedScheme::definition(const ExperimentConfig& config) const {
-  return definition_of(with_options(config), std::string(scheme.info->name), world);
+  try {
+    return definition_of(with_options(config), std::string(scheme.info->name), world);
+  } catch (const Error& error) {
+    throw Error("its definition: {}", error.what());
+  }
 }
 
 Violations CheckedScheme::against_definition(const ExperimentConfig& config) const {
-  return violations(run_of(config), definition(config));
+  return differences(run_of(config), definition(config));
 }
 
 }  // namespace ringside::tools::check

@@ -26,7 +26,9 @@ Violations wrong_evaluations(const RunRecord& row, const RunRecord& definition);
 Violations missing_traffic(const RunRecord& row);
 /// Ranks that keep shards must keep all parameters between them.
 Violations lost_parameters(const RunRecord& row);
-/// All of these together, bit for bit.
+/// What the run computes: parameters, losses and evaluations, bit for bit.
+Violations differences(const RunRecord& row, const RunRecord& definition);
+/// All of these together.
 Violations violations(const RunRecord& row, const RunRecord& definition);
 
 /// The bytes that the busiest rank sends in a step.

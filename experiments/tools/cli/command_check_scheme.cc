@@ -1,10 +1,18 @@
 // ringside check-scheme
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
 #include <iostream>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/error_text.h"
@@ -29,7 +37,7 @@ std::string text_in_memory() {
   std::string text;
   for (std::size_t i = 0; text.size() < 20'000; ++i) text += words[(i * i + i / 7) % 5];
   const int file = memfd_create("text", MFD_CLOEXEC);
-  if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+  if (file < 0 || ::write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     throw Error("check-scheme: there is no memory for a text of {} bytes", text.size());
   return fmt::format("/proc/self/fd/{}", file);
 }
@@ -42,24 +50,74 @@ std::vector<check::TriedScheme> tried(const SchemeInfo& info, const TriedOptions
   return out;
 }
 
-/// Prints one line, and one more for each of the first violations. Returns whether all is right.
-bool check_one(const check::SchemeCheck& check, const check::CheckedScheme& one,
-               const std::string& text) {
-  constexpr std::size_t most_lines = 5;
-  check::Violations found;
-  try {
-    found = check.run(one, text);
-  } catch (const std::exception& error) {
-    found = {fmt::format("the run failed: {}", error_text(error))};
+/// Makes a check in a process of its own, because code of a plug-in may end it. Blocks.
+check::Violations made_apart(const check::SchemeCheck& check, const check::CheckedScheme& one,
+                             const std::string& text) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error("check-scheme: pipe: {}", std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) throw Error("check-scheme: fork: {}", std::strerror(errno));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::string said;
+    try {
+      for (const std::string& violation : check.run(one, text)) said += violation + '\n';
+    } catch (const std::exception& error) {
+      said = fmt::format("it failed: {}\n", error_text(error));
+    } catch (...) {
+      said = "it failed: something was thrown that is no std::exception\n";
+    }
+    for (std::string_view left = said; !left.empty();) {
+      const ssize_t written = ::write(ends[1], left.data(), left.size());
+      if (written <= 0) break;
+      left.remove_prefix(static_cast<std::size_t>(written));
+    }
+    _exit(0);  // without the destructors of this copy of the program
   }
-  std::cout << fmt::format("  {:<16} {}{}\n", check.name,
-                           found.empty() ? "" : "WRONG: ", check.demand);
-  for (std::size_t i = 0; i < std::min(most_lines, found.size()); ++i)
-    std::cout << fmt::format("                   {}\n", found[i]);
-  if (found.size() > most_lines)
-    std::cout << fmt::format("                   and {} more\n", found.size() - most_lines);
-  std::cout << std::flush;
-  return found.empty();
+  close(ends[1]);
+  std::string said;
+  char part[4096];
+  for (ssize_t count; (count = ::read(ends[0], part, sizeof part)) > 0;)
+    said.append(part, static_cast<std::size_t>(count));
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  check::Violations out;
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) out.push_back(line);
+  if (WIFSIGNALED(status))
+    out.push_back(fmt::format("its process was killed by signal {} ({})", WTERMSIG(status),
+                              strsignal(WTERMSIG(status))));
+  else if (WEXITSTATUS(status) != 0)
+    out.push_back(fmt::format("its process ended with status {}", WEXITSTATUS(status)));
+  return out;
+}
+
+/// Makes all checks that concern the scheme, and prints a line for it, and what is wrong. Returns
+/// the numbers of checks and of wrong ones.
+std::pair<int, int> check_one(const check::CheckedScheme& one, const std::string& text,
+                              bool with_simulations, const Process& process) {
+  constexpr std::size_t most_lines = 5;
+  int checks = 0, wrong = 0;
+  std::string details;
+  for (const check::SchemeCheck& check : check::scheme_checks()) {
+    if (process.interrupted()) break;
+    if (!concerns(check, one) || (check.simulates && !with_simulations)) continue;
+    ++checks;
+    const check::Violations found = made_apart(check, one, text);
+    if (found.empty()) continue;
+    ++wrong;
+    details += fmt::format("  {}: a scheme {}, but\n", check.name, check.demand);
+    for (std::size_t i = 0; i < std::min(most_lines, found.size()); ++i)
+      details += fmt::format("    {}\n", found[i]);
+    if (found.size() > most_lines)
+      details += fmt::format("    and {} more\n", found.size() - most_lines);
+  }
+  std::cout << fmt::format("{} at world {}: {} checks, {}\n", one.scheme.name(), one.world, checks,
+                           wrong == 0 ? "all right" : fmt::format("{} WRONG", wrong))
+            << details << std::flush;
+  return {checks, wrong};
 }
 
 int check_scheme(const CheckArguments& arguments, const Process& process) {
@@ -73,7 +131,7 @@ int check_scheme(const CheckArguments& arguments, const Process& process) {
       if (options == config.scheme_options.end())
         throw Error("--set: set options of the scheme, as in scheme.{}.KEY=VALUE",
                     arguments.scheme);
-      given = TriedOptions{"as set", options->second};
+      given = TriedOptions{"with_what_is_set", options->second};
     }
     if (info->program)
       throw Error(
@@ -88,14 +146,11 @@ int check_scheme(const CheckArguments& arguments, const Process& process) {
   int checks = 0, wrong = 0;
   for (const check::TriedScheme& one : tried(*info, given ? &*given : nullptr))
     for (const std::int64_t world : arguments.worlds) {
-      const check::CheckedScheme checked{one, static_cast<int>(world)};
-      std::cout << fmt::format("{} at world {}\n", one.name(), world);
-      for (const check::SchemeCheck& check : check::scheme_checks()) {
-        if (process.interrupted()) return complain(was_interrupted, "interrupted");
-        if (!concerns(check, checked) || (check.simulates && !with_simulations)) continue;
-        ++checks;
-        wrong += check_one(check, checked, text) ? 0 : 1;
-      }
+      const auto [made, failed] =
+          check_one({one, static_cast<int>(world)}, text, with_simulations, process);
+      if (process.interrupted()) return complain(was_interrupted, "interrupted");
+      checks += made;
+      wrong += failed;
     }
   if (!with_simulations)
     std::cout << "Left out: simulated runs; this build has no device \"sim\".\n";

@@ -79,7 +79,7 @@ std::string replaced(std::string text, const std::map<std::string, std::string>&
   return text;
 }
 
-void write(const NewSchemeArguments& arguments, const Process& process) {
+void write_plugin(const NewSchemeArguments& arguments, const Process& process) {
   check_name(arguments.name);
   const Kind& kind = find_kind(arguments.kind);
   const fs::path folder = arguments.folder.empty() ? arguments.name : arguments.folder;
@@ -128,7 +128,7 @@ Execute new_scheme_command(CommandOptions& options) {
   options.add("--folder", arguments->folder, "the folder to write; NAME if left out").type("DIR");
   return [arguments](const Process& process) {
     try {
-      write(*arguments, process);
+      write_plugin(*arguments, process);
       return ok;
     } catch (const Error& error) {
       return complain(wrong_input, error.what());

@@ -37,6 +37,8 @@ std::vector<RunPlan> runs_of(const runner::SavedResults& results,
       for (const nlohmann::json& run : plan.at("runs"))
         runs.push_back(kept_plan_from_json(run, runner::options_in(run)));
     }
+  } catch (const runner::MissingPlugin&) {
+    throw;
   } catch (const std::exception& error) {
     complaints.push_back(fmt::format("{}: the plans of runs cannot be read: {}",
                                      (results.folder / "plan.json").string(), error.what()));

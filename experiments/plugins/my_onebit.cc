@@ -20,7 +20,7 @@ class MyOneBit final : public compress::TensorCodes {
   std::int64_t bytes(const Piece& piece) const override { return bytes_of(options(), piece.shape); }
   void encode(const Piece&, const Tensor& values, const Tensor& code) override {
     const OpCost cost{.bytes = static_cast<double>(values.bytes() + code.bytes())};
-    on_host(device(), {&values, 1}, {&code, 1}, cost, [](HostValues& in, HostValues& out) {
+    on_host(device(), {values}, {code}, cost, [](HostValues& in, HostValues& out) {
       const auto elements = in.of<float>(0);
       double sum = 0;
       for (const float element : elements) sum += std::abs(element);
@@ -33,8 +33,7 @@ class MyOneBit final : public compress::TensorCodes {
   }
   void add(const Piece&, const Tensor& code, float scale, const Tensor& out) override {
     const OpCost cost{.bytes = static_cast<double>(2 * out.bytes() + code.bytes())};
-    const Tensor given[] = {code, out};
-    on_host(device(), given, {&out, 1}, cost, [scale](HostValues& in, HostValues& sum) {
+    on_host(device(), {code, out}, {out}, cost, [scale](HostValues& in, HostValues& sum) {
       const float magnitude = scale * in.of<float>(0)[0];
       const auto signs = in.of<std::uint8_t>(0).subspan(4);
       for (std::size_t i = 0; i < sum.of<float>(0).size(); ++i)
