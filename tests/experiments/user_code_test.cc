@@ -122,6 +122,8 @@ TEST_F(OwnCodePlans, AClassOfAWorkerToo) {
   const RunPlan run = plan({"file=" + file_ + ":Gossip", "settings=every=4"}, "torch");
   EXPECT_EQ(run.promise, Promise::own_algorithm);
   EXPECT_TRUE(lacks_definition(run));
+  folder_.write("own.py", std::string(own_code) + "class DefinitionOfAnother: ...\n");
+  EXPECT_TRUE(lacks_definition(plan({"file=" + file_ + ":Gossip"}, "torch")));
   folder_.write("own.py", std::string(own_code) + "class Definition: ...\n");
   const RunPlan defined = plan({"file=" + file_ + ":Gossip"}, "torch");
   EXPECT_TRUE(must_equal(defined, plan_definition(defined)));
@@ -132,7 +134,7 @@ TEST_F(OwnCodePlans, WhatCannotBeRightIsRefusedBeforeAnyRun) {
   EXPECT_EQ(refusal({"hook=" + file_ + ":hook"}), "nothing");
   EXPECT_THAT(refusal({"hook=" + file_ + ":hok"}),
               HasSubstr("scheme.torch-ddp.hook: " + file_ +
-                        " has no 'hok'; it defines hook, definition, Gossip"));
+                        " has no 'hok'; it has def hook, def definition, class Gossip"));
   EXPECT_THAT(refusal({"hook=/no/such.py:hook"}),
               HasSubstr("scheme.torch-ddp.hook: /no/such.py cannot be read: No such file"));
   EXPECT_THAT(refusal({"hook=" + file_}), HasSubstr("write \"file.py:function\""));

@@ -116,8 +116,9 @@ class CapturingHook:
 
     def __call__(self, bucket):
         self.buckets.append(GradBucket(bucket, self.names))
-        future = torch.futures.Future()
-        future.set_result(bucket.buffer())
+        buffer = bucket.buffer()
+        future = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+        future.set_result(buffer)
         return future
 
 

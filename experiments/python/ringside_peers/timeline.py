@@ -17,8 +17,6 @@ class Timeline:
         self.lock = threading.Lock()  # communication ends in threads of a library
         self.bounds, self.spans, self.begin = [], [], None
 
-    now = staticmethod(now)
-
     def begin_step(self):
         self.begin = now()
 

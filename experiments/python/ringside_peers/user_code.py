@@ -7,6 +7,7 @@ import sys
 import traceback
 
 from ringside_peers.error import Error
+from ringside_peers.timeline import now
 
 modules = {}  # by file: a hook and its definition share one
 
@@ -100,9 +101,9 @@ class Context:
     @contextlib.contextmanager
     def waits(self, name):
         """The time within is exposed communication: with context.waits("average"): ..."""
-        begin = self._timeline.now()
+        begin = now()
         yield
-        end = self._timeline.now()
+        end = now()
         self.waited.append((begin, end))
         self._timeline.add("exposed", f"wait {name}", begin, end)
         self._timeline.add("communication", name, begin, end, track="worker")

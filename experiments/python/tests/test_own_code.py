@@ -267,12 +267,19 @@ class OwnCodeTest(unittest.TestCase):
             ("returns_a_tensor", rf"{key}own.py:returns_a_tensor returned a Tensor, where .* wants a torch.futures"),
             ("returns_a_list", rf"{key}the future of own.py:returns_a_list has a list, not a tensor"),
             ("too_short", rf"{key}own.py:too_short made \d+ elements of a bucket of \d+"),
-            ("MEANT", "own.py has no 'MEANT'; it defines future_of, right"),
+            ("MEANT", "own.py has no 'MEANT'; it has def future_of, def right"),
         ):
             with self.subTest(name):
                 status = 2 if name == "MEANT" else 1
                 text, _ = self.cases([self.hook(name, ", scheme.torch-ddp.definition=none")], status=status)
                 self.assertRegex(text, what)
+        worker = self.file("class Own:\n    def __init__(self, context, model, optimizer):\n        pass\n"
+                           "    def step(self, step):\n        {}[step]\n", "worker.py")
+        text, _ = self.cases([
+            f"torch: scheme.torch.file={worker}:Own",
+            "torch-ddp: scheme.torch-ddp.hook=torch:powerSGD_hook, scheme.torch-ddp.settings='rank=2'"], status=1)
+        self.assertRegex(text, rf"rank \d \(worker\): scheme.torch.file: {worker}:5: KeyError: 0")
+        self.assertRegex(text, r"hook = 'torch:powerSGD_hook': its settings: TypeError: .*'rank'")
         text, _ = self.cases([self.hook("right", f", scheme.torch-ddp.definition={file}:returns_nothing")], status=1)
         self.assertRegex(text, r"scheme.torch-ddp.definition: returns_nothing returned None, where the bucket")
 

@@ -238,7 +238,7 @@ SchemeInfo torch_ddp_row() {
       add_user_code(program, {.key = "scheme.torch-ddp.hook",
                               .code = hook.code,
                               .definition = hook.definition,
-                              .brings = "def definition("});
+                              .brings = "def definition"});
     return program;
   };
   // What a hook has to send is not known.

@@ -61,26 +61,25 @@ bool has_word(std::string_view content, std::string_view word) {
   return false;
 }
 
-bool has_line(std::string_view content, std::string_view begin) {
-  for (auto at = content.find(begin); at != std::string_view::npos;
-       at = content.find(begin, at + 1))
-    if (at == 0 || content[at - 1] == '\n') return true;
-  return false;
-}
-
-/// The functions and classes that the file defines at its outermost level.
+/// The functions and classes that the file defines at its outermost level, as "def hook" and
+/// "class Gossip".
 std::vector<std::string> defined_in(std::string_view content) {
   std::vector<std::string> out;
   while (!content.empty()) {
     const std::string_view line = content.substr(0, content.find('\n'));
     for (const std::string_view word : {"def ", "class "})
       if (line.starts_with(word)) {
-        const std::string_view rest = line.substr(word.size());
-        out.emplace_back(rest.begin(), std::find_if_not(rest.begin(), rest.end(), in_name));
+        const auto end = std::find_if_not(line.begin() + word.size(), line.end(), in_name);
+        out.emplace_back(line.begin(), end);
       }
     content.remove_prefix(std::min(content.size(), line.size() + 1));
   }
   return out;
+}
+
+bool brings(std::string_view content, std::string_view what) {
+  const std::vector<std::string> defined = defined_in(content);
+  return std::find(defined.begin(), defined.end(), what) != defined.end();
 }
 
 /// Adds the file of the code to those that the program reads; returns the file's content.
@@ -88,7 +87,7 @@ std::string add_file(OtherProgram& program, std::string_view key, const std::str
   const Named code = named(key, text);
   std::string content = content_of(key, code.file);
   if (!has_word(content, code.name) && content.find("import *") == std::string::npos)
-    throw Error("{}: {} has no '{}'; it defines {}", key, code.file, code.name,
+    throw Error("{}: {} has no '{}'; it has {}", key, code.file, code.name,
                 fmt::join(defined_in(content), ", "));
   Hash hash;
   hash.update(std::as_bytes(std::span(content)));
@@ -110,7 +109,7 @@ void add_user_code(OtherProgram& program, const UserCode& user) {
     const auto table = user.key.substr(0, user.key.rfind('.'));
     add_file(program, fmt::format("{}.definition", table), user.definition);
   }
-  const bool defined = given || (user.definition.empty() && has_line(content, user.brings));
+  const bool defined = given || (user.definition.empty() && brings(content, user.brings));
   program.definition = defined ? DefinedBy::program : DefinedBy::nobody;
 }
 

@@ -15,7 +15,7 @@ struct UserCode {
   /// What `code` is held against: "file.py:NAME"; "none"; or empty: the definition that the file of
   /// `code` brings.
   const std::string& definition;
-  /// The beginning of the line that brings it: "def definition(".
+  /// What brings it there: "def definition" or "class Definition".
   std::string_view brings;
 };
 
