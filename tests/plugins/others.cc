@@ -73,12 +73,12 @@ class Rounded final : public Compressor {
   Form form(int) const override { return {context().count(), DType::f32}; }
   void give(int, const Tensor& values, const Tensor& message) override {
     const double unit = std::pow(10.0, -static_cast<double>(options().own<Digits>().digits));
-    on_host(
-        device(), {&values, 1}, {&message, 1}, {.bytes = 2.0 * static_cast<double>(values.bytes())},
-        [unit](HostValues& in, HostValues& out) {
-          for (std::size_t i = 0; i < in.of<float>(0).size(); ++i)
-            out.of<float>(0)[i] = static_cast<float>(std::round(in.of<float>(0)[i] / unit) * unit);
-        });
+    on_host(device(), {values}, {message}, {.bytes = 2.0 * static_cast<double>(values.bytes())},
+            [unit](HostValues& in, HostValues& out) {
+              for (std::size_t i = 0; i < in.of<float>(0).size(); ++i)
+                out.of<float>(0)[i] =
+                    static_cast<float>(std::round(in.of<float>(0)[i] / unit) * unit);
+            });
   }
   void take(int, std::span<const Tensor> messages, const Tensor& total) override {
     kernels().copy({.in = messages[0], .out = total});

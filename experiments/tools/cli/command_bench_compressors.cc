@@ -13,9 +13,11 @@
 namespace ringside::tools::cli {
 namespace {
 
+/// Without options of compressors, which may only be made once plug-ins are loaded.
 struct BenchCompressorsArguments {
   std::vector<std::string> names, settings;
-  bench::CodesBench bench{};
+  std::int64_t rows = 1024, columns = 1024;
+  int workers = 2, rounds = 9;
   std::string json;
 };
 
@@ -23,8 +25,13 @@ constexpr std::int64_t most_elements = std::int64_t{1} << 30;
 
 bench::CodesBench codes_bench_of(const BenchCompressorsArguments& arguments,
                                  const Process& process) {
-  bench::CodesBench bench = arguments.bench;
-  bench.names = arguments.names;
+  bench::CodesBench bench{.names = arguments.names,
+                          .options = {},
+                          .rows = arguments.rows,
+                          .columns = arguments.columns,
+                          .workers = arguments.workers,
+                          .rounds = arguments.rounds,
+                          .interrupted = process.interrupted};
   if (bench.names.empty())
     for (const CompressorInfo& row : compressors()) bench.names.emplace_back(row.name);
   for (const std::string& name : bench.names) find_compressor(name);
@@ -37,7 +44,6 @@ bench::CodesBench codes_bench_of(const BenchCompressorsArguments& arguments,
       throw Error("--set: options of compressors are those of ddp, as in scheme.ddp.ratio=0.1");
     bench.options = options.as<peer::DdpOptions>().compression;
   }
-  bench.interrupted = process.interrupted;
   return bench;
 }
 
@@ -81,14 +87,12 @@ Execute bench_compressors_command(CommandOptions& options) {
            "of `ringside list compressors`, and of plug-ins; default: all")
       .list()
       .type("A,B");
-  options.add("--rows", arguments->bench.rows, "rows of the matrix that is summed")
+  options.add("--rows", arguments->rows, "rows of the matrix that is summed")
       .positive()
       .shows_default();
-  options.add("--columns", arguments->bench.columns, "its columns").positive().shows_default();
-  options.add("--workers", arguments->bench.workers, "number of workers")
-      .between(1, 64)
-      .shows_default();
-  options.add("--rounds", arguments->bench.rounds, "sums that are timed; figures are medians")
+  options.add("--columns", arguments->columns, "its columns").positive().shows_default();
+  options.add("--workers", arguments->workers, "number of workers").between(1, 64).shows_default();
+  options.add("--rounds", arguments->rounds, "sums that are timed; figures are medians")
       .between(1, 1000)
       .shows_default();
   add_settings(options, arguments->settings);
