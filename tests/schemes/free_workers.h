@@ -1,4 +1,4 @@
-// Runs of parameter servers whose workers do not wait for each other.
+// Runs whose workers do not wait for each other.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ class Hindered final : public Wrapped {
 
 /// Runs the plan with ranks as threads, whose workers are hindered as the seed says.
 inline RunRecord run_hindered(const RunPlan& plan, std::uint64_t seed) {
-  SchemeInfo row = runner::find_scheme("ps");
+  SchemeInfo row = runner::find_scheme(plan.scheme);
   const auto make = row.make;
   row.make = [make, seed](const RankContext& context, const Options& options) {
     return std::make_unique<Hindered>(context, make(context, options), seed);

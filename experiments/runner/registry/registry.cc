@@ -12,6 +12,7 @@
 #include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
 #include "peer/schemes/sgp.h"
+#include "ps/schemes/adpsgd.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 
@@ -41,6 +42,7 @@ RowList<SchemeInfo>& scheme_list() {
                     peer::diloco_info(),
                     peer::dpsgd_info(),
                     peer::sgp_info(),
+          ps::adpsgd_info(),
                     independent_info(),
                 }));
   return list;
