@@ -8,6 +8,7 @@ namespace ringside::compress {
 CompressorInfo fp16_info();
 CompressorInfo bf16_info();
 CompressorInfo int8_info();
+CompressorInfo int4_info();
 CompressorInfo onebit_info();
 CompressorInfo signsgd_info();
 CompressorInfo top_k_info();

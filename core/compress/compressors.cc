@@ -16,9 +16,10 @@ namespace {
 
 RowList<CompressorInfo>& compressor_list() {
   static RowList<CompressorInfo> list(
-      "compressor", {compress::fp16_info(), compress::bf16_info(), compress::int8_info(),
-                     compress::onebit_info(), compress::signsgd_info(), compress::top_k_info(),
-                     compress::dgc_info(), compress::random_k_info(), compress::powersgd_info()});
+      "compressor",
+      {compress::fp16_info(), compress::bf16_info(), compress::int8_info(), compress::int4_info(),
+       compress::onebit_info(), compress::signsgd_info(), compress::top_k_info(),
+       compress::dgc_info(), compress::random_k_info(), compress::powersgd_info()});
   return list;
 }
 
@@ -69,7 +70,7 @@ Fields with_compression(CompressionOptions& options, Fields fields) {
       {"dgc_momentum", &options.dgc_momentum,
        "dgc: momentum of each worker's velocity; the optimizer should have no moments of its own",
        Range::not_negative},
-      {"block", &options.block, "int8: number of elements that have a scale of their own",
+      {"block", &options.block, "int8, int4: number of elements that have a scale of their own",
        Range::positive},
       {"matrix_approximation_rank", &options.matrix_approximation_rank,
        "powersgd: rank of the matrices that are sent", Range::positive},

@@ -31,6 +31,7 @@ std::vector<TriedOptions> tried_compressions() {
       {"fp16", with({.compressor = "fp16"})},
       {"bf16_residual", with({.compressor = "bf16", .memory = ErrorMemory::residual})},
       {"int8", with({.compressor = "int8", .block = 100})},
+      {"int4", with({.compressor = "int4", .block = 99})},
       {"onebit", with({.compressor = "onebit"})},
       {"signsgd", with({.compressor = "signsgd"})},
       {"topk", with({.compressor = "topk", .ratio = 0.25})},

@@ -152,6 +152,7 @@ SchemeInfo diloco_info() {
                         .fragment_sync_delay = 1,
                         .fragment_update_alpha = 0.5}},
       {"in_int8", Own{.sync_every = 2, .compression = {.compressor = "int8", .block = 100}}},
+      {"in_int4", Own{.sync_every = 2, .compression = {.compressor = "int4", .block = 99}}},
       {"powersgd", Own{.sync_every = 4,
                        .num_fragments = 2,
                        .fragment_sync_delay = 1,

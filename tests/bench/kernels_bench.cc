@@ -232,6 +232,12 @@ void add_codes(Bench& b) {
   b.memory("add_quantised/16M", 2 * large + large / 4 + large / block, [=, &k] {
     k.add_quantised({.codes = codes, .norms = norms, .out = out, .block = block});
   });
+  b.memory("quantise/16M_to_4_bits", large + large / 8 + large / block, [=, &k] {
+    k.quantise({.in = in, .codes = codes, .norms = norms, .block = block, .bits = 4});
+  });
+  b.memory("add_quantised/16M_of_4_bits", 2 * large + large / 8 + large / block, [=, &k] {
+    k.add_quantised({.codes = codes, .norms = norms, .out = out, .block = block, .bits = 4});
+  });
 }
 
 /// Adds a benchmark of all kernels of one training step. It also measures the products of the step

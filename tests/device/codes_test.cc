@@ -147,6 +147,10 @@ TEST_P(CodeKernels, SignsHaveABitEachAndTheMeanOfMagnitudes) {
     }
     const float mean = download(magnitude)[0];
     EXPECT_NEAR(mean, sum / static_cast<double>(count), 1e-6);
+    const Tensor root = output({1});
+    kernels().pack_signs({.in = in, .signs = signs, .magnitude = root, .root_mean_square = true});
+    const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+    EXPECT_NEAR(download(root)[0], std::sqrt(squares / static_cast<double>(count)), 1e-6);
 
     const Values before = normal(count);
     for (const Tensor& of : {magnitude, Tensor()}) {
@@ -160,18 +164,49 @@ TEST_P(CodeKernels, SignsHaveABitEachAndTheMeanOfMagnitudes) {
   }
 }
 
+/// How elements are quantised.
+struct Rounding {
+  std::int64_t block = 1;
+  int bits = 8;
+  bool random = true;
+
+  /// The code of element i of blocks that begin with bytes of their own.
+  int code(const std::vector<std::uint8_t>& codes, std::int64_t i) const {
+    if (bits == 8) return static_cast<std::int8_t>(codes[static_cast<std::size_t>(i)]);
+    const std::int64_t byte = i / block * ((block + 1) / 2) + i % block / 2;
+    const int half = codes[static_cast<std::size_t>(byte)] >> (i % block % 2 * 4) & 15;
+    return half < 8 ? half : half - 16;
+  }
+};
+
+void PrintTo(const Rounding& one, std::ostream* out) {
+  *out << one.bits << " bits, " << (one.random ? "at random" : "to the nearest") << ", blocks of "
+       << one.block;
+}
+
 TEST_P(CodeKernels, QuantiseRoundsByItsDraws) {
+  std::vector<Rounding> roundings;
+  for (const std::int64_t block : {1, 7, 100, 256, 200'000})
+    for (const int bits : {8, 4})
+      for (const bool random : {true, false}) roundings.push_back({block, bits, random});
   for (const auto count : code_sizes)
-    for (const std::int64_t block : {1, 100, 256, 200'000}) {
+    for (const Rounding& rounding : roundings) {
+      SCOPED_TRACE(::testing::PrintToString(rounding));
+      const std::int64_t block = rounding.block;
+      const float levels = rounding.bits == 8 ? 127 : 7;
       Values values = normal(count);
       if (count > 300)
         for (std::size_t i = 0; i < 256; ++i) values[i] = 0;
       const std::int64_t blocks = (count + block - 1) / block;
-      const Tensor codes = empty(count, DType::u8), norms = output({blocks});
+      const std::int64_t bytes =
+          rounding.bits == 8 ? count : count / block * ((block + 1) / 2) + (count % block + 1) / 2;
+      const Tensor codes = empty(bytes, DType::u8), norms = output({blocks});
       const Quantise op{.in = upload({count}, values),
                         .codes = codes,
                         .norms = norms,
                         .block = block,
+                        .bits = rounding.bits,
+                        .random = rounding.random,
                         .seed = 3,
                         .number = 4,
                         .step = 5};
@@ -185,39 +220,53 @@ TEST_P(CodeKernels, QuantiseRoundsByItsDraws) {
         float norm = 0;
         for (std::size_t i = first; i < last; ++i) norm = std::max(norm, std::abs(in[i]));
         ASSERT_EQ(got_norms[static_cast<std::size_t>(b)], norm);
-        const float factor = norm > 0 ? 127 / norm : 0;
+        const float factor = norm > 0 ? levels / norm : 0;
         for (std::size_t i = first; i < last; ++i) {
           const auto group = static_cast<std::uint32_t>(i / 1024);
           const std::uint32_t key = philox({group, 0, op.number, op.step}, code_key(3))[0];
           const std::uint32_t word = scrambled(key + static_cast<std::uint32_t>(i % 256));
-          const float u = (static_cast<float>(word >> 8 * (i % 1024 / 256) & 255) + 0.5F) / 256;
-          const int code = static_cast<int>(std::min(std::abs(in[i]) * factor + u, 127.0F));
-          ASSERT_EQ(static_cast<std::int8_t>(got[i]), in[i] < 0 ? -code : code)
-              << i << " of " << count << ", blocks of " << block;
-          expected[i] = -2 * double{norm} / 127 * (in[i] < 0 ? -code : code);
+          const float drawn = (static_cast<float>(word >> 8 * (i % 1024 / 256) & 255) + 0.5F) / 256;
+          const float u = rounding.random ? drawn : 0.5F;
+          const int code = static_cast<int>(std::min(std::abs(in[i]) * factor + u, levels));
+          ASSERT_EQ(rounding.code(got, static_cast<std::int64_t>(i)), in[i] < 0 ? -code : code)
+              << i << " of " << count;
+          expected[i] = -2 * double{norm} / levels * (in[i] < 0 ? -code : code);
         }
       }
       const Tensor out = upload({count}, Values(values.size()));
-      kernels().add_quantised(
-          {.codes = codes, .norms = norms, .out = out, .block = block, .scale = -2});
+      kernels().add_quantised({.codes = codes,
+                               .norms = norms,
+                               .out = out,
+                               .block = block,
+                               .bits = rounding.bits,
+                               .scale = -2});
       EXPECT_CLOSE(out, expected);
     }
 }
 
 TEST_P(CodeKernels, QuantiseIsRightInTheMean) {
   constexpr std::int64_t count = 512, draws = 400;
-  const Values values = normal(count);
-  const Tensor in = upload({count}, values), codes = empty(count, DType::u8), norms = output({1}),
-               sum = upload({count}, Values(count));
-  for (std::uint32_t step = 0; step < draws; ++step) {
-    kernels().quantise({.in = in, .codes = codes, .norms = norms, .block = count, .step = step});
-    kernels().add_quantised(
-        {.codes = codes, .norms = norms, .out = sum, .block = count, .scale = 1.0F / draws});
+  for (const int bits : {8, 4}) {
+    const Values values = normal(count);
+    const Tensor in = upload({count}, values), codes = empty(count, DType::u8), norms = output({1}),
+                 sum = upload({count}, Values(count));
+    for (std::uint32_t step = 0; step < draws; ++step) {
+      kernels().quantise(
+          {.in = in, .codes = codes, .norms = norms, .block = count, .bits = bits, .step = step});
+      kernels().add_quantised({.codes = codes,
+                               .norms = norms,
+                               .out = sum,
+                               .block = count,
+                               .bits = bits,
+                               .scale = 1.0F / draws});
+    }
+    // The variance of one draw is at most a quarter of a level's square.
+    const double level = download(norms)[0] / (bits == 8 ? 127 : 7);
+    const double deviation = level / 2 / std::sqrt(draws);
+    const std::vector<float> mean = download(sum);
+    for (std::size_t i = 0; i < mean.size(); ++i)
+      EXPECT_NEAR(mean[i], values[i], 5 * deviation) << bits << " bits";
   }
-  // The variance of one draw is at most a quarter of a level's square.
-  const double level = download(norms)[0] / 127, deviation = level / 2 / std::sqrt(draws);
-  const std::vector<float> mean = download(sum);
-  for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(mean[i], values[i], 5 * deviation);
 }
 
 TEST_P(CodeKernels, ValuesThatAreNotFiniteStayNoticed) {
@@ -226,12 +275,19 @@ TEST_P(CodeKernels, ValuesThatAreNotFiniteStayNoticed) {
     values[5] = bad;
     const Tensor in = upload({300}, values), codes = empty(300, DType::u8), norms = output({1}),
                  out = upload({300}, Values(300));
-    kernels().quantise({.in = in, .codes = codes, .norms = norms, .block = 300});
-    kernels().add_quantised({.codes = codes, .norms = norms, .out = out, .block = 300});
-    EXPECT_FALSE(std::isfinite(download(out)[5])) << bad;
+    for (const int bits : {8, 4}) {
+      kernels().fill({.out = out});
+      kernels().quantise({.in = in, .codes = codes, .norms = norms, .block = 300, .bits = bits});
+      kernels().add_quantised(
+          {.codes = codes, .norms = norms, .out = out, .block = 300, .bits = bits});
+      EXPECT_FALSE(std::isfinite(download(out)[5])) << bad << ", " << bits << " bits";
+    }
     const Tensor signs = empty(38, DType::u8), magnitude = output({1});
-    kernels().pack_signs({.in = in, .signs = signs, .magnitude = magnitude});
-    EXPECT_FALSE(std::isfinite(download(magnitude)[0])) << bad;
+    for (const bool root : {false, true}) {
+      kernels().pack_signs(
+          {.in = in, .signs = signs, .magnitude = magnitude, .root_mean_square = root});
+      EXPECT_FALSE(std::isfinite(download(magnitude)[0])) << bad;
+    }
   }
 }
 

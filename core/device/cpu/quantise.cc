@@ -12,7 +12,6 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr float levels = 127;
 constexpr std::int64_t drawn = 1024, quarter = drawn / 4;  // elements whose u are drawn together
 constexpr std::int64_t cached = 1 << 14;                   // elements that are read again soon
 constexpr std::int64_t grain = 1 << 14;                    // elements that are worth a thread
@@ -42,14 +41,28 @@ void draw(std::int64_t group, const Quantise& op, float* __restrict out) {
     }
 }
 
-/// Codes of elements of one block. A level that is not finite gives the largest code.
+/// Codes of elements of one block, a byte each. A level that is not finite gives the largest code.
 void round_levels(const float* __restrict in, const float* __restrict u, std::int64_t count,
-                  float factor, std::uint8_t* __restrict codes) {
+                  float factor, float levels, std::uint8_t* __restrict codes) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float level = std::abs(in[i]) * factor + u[i];
     const auto code = static_cast<std::int32_t>(level < levels ? level : levels);
     codes[i] = static_cast<std::uint8_t>(in[i] < 0 ? -code : code);
   }
+}
+
+/// Packs codes into halves of bytes, from element `begin` of their block on.
+void pack(const std::uint8_t* __restrict codes, std::int64_t count, std::int64_t begin,
+          std::uint8_t* __restrict out) {
+  std::int64_t i = 0;
+  if (begin % 2 == 1) {
+    out[begin / 2] = static_cast<std::uint8_t>(out[begin / 2] | codes[0] << 4);
+    i = 1;
+  }
+  out += (begin + i) / 2;
+  for (; i + 2 <= count; i += 2)
+    *out++ = static_cast<std::uint8_t>((codes[i] & 15) | codes[i + 1] << 4);
+  if (i < count) *out = codes[i] & 15;
 }
 
 void add_codes(const std::uint8_t* __restrict codes, std::int64_t count, float factor,
@@ -58,17 +71,34 @@ void add_codes(const std::uint8_t* __restrict codes, std::int64_t count, float f
     out[i] += factor * static_cast<float>(static_cast<std::int8_t>(codes[i]));
 }
 
+void add_halves(const std::uint8_t* __restrict codes, std::int64_t count, float factor,
+                float* __restrict out) {
+  const auto lower = [](std::uint32_t code) { return static_cast<std::int32_t>(code << 28) >> 28; };
+  for (std::int64_t i = 0; i < count / 2; ++i) {
+    const std::uint32_t code = codes[i];
+    out[2 * i] += factor * static_cast<float>(lower(code));
+    out[2 * i + 1] += factor * static_cast<float>(lower(code >> 4));
+  }
+  if (count % 2 == 1) out[count - 1] += factor * static_cast<float>(lower(codes[count / 2]));
+}
+
 void quantise_range(const Quantise& op, std::int64_t begin, std::int64_t end) {
   const float* in = op.in.data<float>();
   auto* codes = op.codes.data<std::uint8_t>();
+  const float levels = code_levels(op.bits);
   std::array<float, drawn> u;
+  std::array<std::uint8_t, drawn> bytes;
+  if (!op.random) u.fill(0.5F);
   std::int64_t made = -1;  // the group of `u`
   for (std::int64_t e = begin; e < end;) {
     const std::int64_t block = e / op.block, group = e / drawn;
     const float norm = op.norms.data<float>()[block];
-    if (group != made) draw(made = group, op, u.data());
+    if (op.random && group != made) draw(made = group, op, u.data());
     const std::int64_t stop = std::min({end, (block + 1) * op.block, (group + 1) * drawn});
-    round_levels(in + e, u.data() + e % drawn, stop - e, norm > 0 ? levels / norm : 0, codes + e);
+    round_levels(in + e, u.data() + e % drawn, stop - e, norm > 0 ? levels / norm : 0, levels,
+                 op.bits == 8 ? codes + e : bytes.data());
+    if (op.bits == 4)
+      pack(bytes.data(), stop - e, e % op.block, codes + block * ((op.block + 1) / 2));
     e = stop;
   }
 }
@@ -99,9 +129,14 @@ void add_quantised(const Context& context, const AddQuantised& op) {
   const std::int64_t count = op.out.count();
   parallel_for(context.threads, op.norms.count(), std::max<std::int64_t>(1, grain / op.block),
                [&](std::int64_t first, std::int64_t last, int) {
-                 for (std::int64_t b = first; b < last; ++b)
-                   add_codes(codes + b * op.block, std::min(op.block, count - b * op.block),
-                             op.scale * norms[b] / levels, out + b * op.block);
+                 for (std::int64_t b = first; b < last; ++b) {
+                   const std::int64_t own = std::min(op.block, count - b * op.block);
+                   const float factor = op.scale * norms[b] / code_levels(op.bits);
+                   if (op.bits == 8)
+                     add_codes(codes + b * op.block, own, factor, out + b * op.block);
+                   else
+                     add_halves(codes + b * ((op.block + 1) / 2), own, factor, out + b * op.block);
+                 }
                });
 }
 

@@ -14,13 +14,16 @@ constexpr std::int64_t block = 1024;  // elements whose sum is made in fp32
 constexpr std::int64_t grain = 1 << 5;
 constexpr std::int64_t lanes = 16;
 
-/// The sum of the absolute values of a block, in an order that vector registers of any width keep.
+/// The sum of the absolute values of a block, or of their squares, in an order that vector
+/// registers of any width keep.
+template <bool squares>
 double sum_of_block(const float* in, std::int64_t count) {
+  const auto term = [](float value) { return squares ? value * value : std::abs(value); };
   float sums[lanes] = {};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
-    for (std::int64_t l = 0; l < lanes; ++l) sums[l] += std::abs(in[i + l]);
-  for (std::int64_t l = 0; i < count; ++i, ++l) sums[l] += std::abs(in[i]);
+    for (std::int64_t l = 0; l < lanes; ++l) sums[l] += term(in[i + l]);
+  for (std::int64_t l = 0; i < count; ++i, ++l) sums[l] += term(in[i]);
   double sum = 0;
   for (const float one : sums) sum += one;
   return sum;
@@ -58,13 +61,17 @@ void pack_signs(const Context& context, const PackSigns& op) {
     for (std::int64_t b = first; b < last; ++b) {
       const std::int64_t own = std::min(block, count - b * block);
       pack_block(in + b * block, own, signs + b * block / 8);
-      if (op.magnitude) sums[static_cast<std::size_t>(b)] = sum_of_block(in + b * block, own);
+      if (op.magnitude)
+        sums[static_cast<std::size_t>(b)] = op.root_mean_square
+                                                ? sum_of_block<true>(in + b * block, own)
+                                                : sum_of_block<false>(in + b * block, own);
     }
   });
   if (!op.magnitude) return;
   double sum = 0;
   for (const double one : sums) sum += one;
-  *op.magnitude.data<float>() = static_cast<float>(sum / static_cast<double>(count));
+  const double mean = sum / static_cast<double>(count);
+  *op.magnitude.data<float>() = static_cast<float>(op.root_mean_square ? std::sqrt(mean) : mean);
 }
 
 void add_signs(const Context& context, const AddSigns& op) {

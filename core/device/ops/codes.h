@@ -38,10 +38,12 @@ struct AddElements {
   float scale = 1;
 };
 /// Bit i % 8 of byte i / 8 of `signs` (uint8, one byte for 8 elements) says whether in[i] >= 0; the
-/// last bits of the last byte are 0. `magnitude` [1] is the mean of the absolute values, optional.
+/// last bits of the last byte are 0. `magnitude` [1] is the mean of the absolute values, or with
+/// `root_mean_square` the root of the mean of the squares; optional.
 struct PackSigns {
   Tensor in{};
   Tensor signs{}, magnitude{};
+  bool root_mean_square = false;
 };
 /// out[i] += m where the sign of element i says in[i] >= 0, and -= m elsewhere, where m is scale *
 /// `magnitude`, or `scale` alone if that is empty.
@@ -49,27 +51,41 @@ struct AddSigns {
   Tensor signs{}, magnitude{}, out{};
   float scale = 1;
 };
-/// Rounds blocks of `block` elements (the last may be smaller) to integers from -127 to 127, int8
-/// in two's complement, stored as uint8: QSGD (Alistarh et al., NeurIPS 2017, section 3.1) with the
-/// block's largest absolute value for its norm, which goes into `norms`. With level l = |x| * (127
-/// / norm), the code of x is the integer part of l + u with the sign of x, where u is (h + 1/2) /
-/// 256. So the mean of a code over all draws is l, up to 2^-9. Element e with r = e % 1024 takes
-/// for h byte r / 256 (0: the lowest) of scrambled(k + r % 256), where k is word 0 of philox({lower
-/// half of g, upper half of g, `number`, `step`}, code_key(`seed`)) with g = e / 1024
-/// (core/num/random.h).
+/// Rounds blocks of `block` elements (the last may be smaller) to integers from -L to L in two's
+/// complement, with L = 127 in 8 `bits` and 7 in 4: QSGD (Alistarh et al., NeurIPS 2017, section
+/// 3.1) with the block's largest absolute value for its norm, which goes into `norms`. With level l
+/// = |x| * (L / norm), the code of x is the integer part of l + u with the sign of x, where u is (h
+/// + 1/2) / 256. So the mean of a code over all draws is l, up to 2^-9. Element e with r = e % 1024
+/// takes for h byte r / 256 (0: the lowest) of scrambled(k + r % 256), where k is word 0 of
+/// philox({lower half of g, upper half of g, `number`, `step`}, code_key(`seed`)) with g = e / 1024
+/// (core/num/random.h). If not `random`, u is 1/2 for all: codes are the nearest integers. `codes`
+/// are uint8: one byte for each element; with 4 bits code_bytes(count, block, 4) bytes, where every
+/// block begins with a byte of its own, and the first of two elements is in the lower half.
 struct Quantise {
   Tensor in{};
   Tensor codes{}, norms{};
   std::int64_t block = 1;
+  int bits = 8;
+  bool random = true;
   std::uint64_t seed = 0;
   std::uint32_t number = 0, step = 0;
 };
-/// out[i] += scale * norm / 127 * code, with scale * norm / 127 rounded first.
+/// out[i] += scale * norm / L * code, with scale * norm / L rounded first.
 struct AddQuantised {
   Tensor codes{}, norms{}, out{};
   std::int64_t block = 1;
+  int bits = 8;
   float scale = 1;
 };
+/// The number of blocks, and of bytes, that `count` elements are quantised to.
+constexpr std::int64_t code_blocks(std::int64_t count, std::int64_t block) {
+  return count / block + (count % block == 0 ? 0 : 1);
+}
+constexpr std::int64_t code_bytes(std::int64_t count, std::int64_t block, int bits) {
+  return bits == 8 ? count : count / block * ((block + 1) / 2) + (count % block + 1) / 2;
+}
+/// L of Quantise.
+constexpr float code_levels(int bits) { return bits == 8 ? 127 : 7; }
 /// out [m, n] = op(a) * op(b), where op transposes the matrix if the flag says so.
 struct MatrixProduct {
   Tensor a{}, b{}, out{};

@@ -12,7 +12,6 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int warps = 4, threads = warps * warp;
-constexpr float levels = 127;
 constexpr std::int64_t drawn = 1024, quarter = drawn / 4;  // elements whose u are drawn together
 
 /// The larger of two magnitudes; a NaN is larger than every number.
@@ -20,40 +19,90 @@ __device__ __forceinline__ float larger(float a, float b) {
   return __uint_as_float(max(__float_as_uint(a), __float_as_uint(b)));
 }
 
-/// Each warp rounds one block of elements.
-__global__ __launch_bounds__(threads) void round_blocks(const float* in, std::int64_t count,
-                                                        std::int64_t block, std::uint8_t* codes,
-                                                        float* norms, std::int64_t blocks,
-                                                        uint2 key, std::uint32_t number,
-                                                        std::uint32_t step) {
-  const std::int64_t own = std::int64_t{blockIdx.x} * warps + threadIdx.x / warp;
-  if (own >= blocks) return;
-  const int lane = static_cast<int>(threadIdx.x) % warp;
-  const std::int64_t begin = own * block;
-  const std::int64_t end = begin + block < count ? begin + block : count;
+/// The largest magnitude of elements [begin, end), in all lanes of the warp.
+__device__ __forceinline__ float norm_of(const float* in, std::int64_t begin, std::int64_t end,
+                                         int lane) {
   float norm = 0;
   for (std::int64_t i = begin + lane; i < end; i += warp) norm = larger(norm, fabsf(in[i]));
 #pragma unroll
   for (int lanes = warp / 2; lanes > 0; lanes /= 2)
     norm = larger(norm, __shfl_xor_sync(whole_warp, norm, lanes));
+  return norm;
+}
+
+/// What an element's code is drawn with.
+struct Draw {
+  uint2 key;
+  std::uint32_t number, step;
+  bool random;
+
+  /// Word 0 of the group of `drawn` elements.
+  __device__ std::uint32_t word(std::int64_t group) const {
+    const auto counter = static_cast<std::uint64_t>(group);
+    return philox4x32({static_cast<std::uint32_t>(counter),
+                       static_cast<std::uint32_t>(counter >> 32), number, step},
+                      key)
+        .x;
+  }
+  /// The code of element i of a group with this word.
+  __device__ int code(float value, std::int64_t i, std::uint32_t word, float factor,
+                      float levels) const {
+    const auto place = static_cast<std::uint32_t>(i % drawn);
+    const std::uint32_t h = scrambled(word + place % quarter) >> 8 * (place / quarter) & 255u;
+    const float u = random ? (static_cast<float>(h) + 0.5F) * 0x1p-8F : 0.5F;
+    const float level = fabsf(value) * factor + u;
+    const int code = static_cast<int>(level < levels ? level : levels);
+    return value < 0 ? -code : code;
+  }
+};
+
+/// Each warp rounds one block of elements to bytes.
+__global__ __launch_bounds__(threads) void round_blocks(const float* in, std::int64_t count,
+                                                        std::int64_t block, std::uint8_t* codes,
+                                                        float* norms, std::int64_t blocks,
+                                                        Draw draw) {
+  constexpr float levels = code_levels(8);
+  const std::int64_t own = std::int64_t{blockIdx.x} * warps + threadIdx.x / warp;
+  if (own >= blocks) return;
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const std::int64_t begin = own * block;
+  const std::int64_t end = begin + block < count ? begin + block : count;
+  const float norm = norm_of(in, begin, end, lane);
   if (lane == 0) norms[own] = norm;
   const float factor = norm > 0 ? levels / norm : 0;
   for (std::int64_t group = begin / drawn; group * drawn < end; ++group) {
-    const auto counter = static_cast<std::uint64_t>(group);
-    const uint4 words = philox4x32({static_cast<std::uint32_t>(counter),
-                                    static_cast<std::uint32_t>(counter >> 32), number, step},
-                                   key);
+    const std::uint32_t word = draw.word(group);
     const std::int64_t first = begin > group * drawn ? begin : group * drawn;
     const std::int64_t last = end < (group + 1) * drawn ? end : (group + 1) * drawn;
-    for (std::int64_t i = first + lane; i < last; i += warp) {
-      const auto place = static_cast<std::uint32_t>(i % drawn);
-      const std::uint32_t word = scrambled(words.x + place % quarter);
-      const std::uint32_t h = word >> 8 * (place / quarter) & 255u;
-      const float u = (static_cast<float>(h) + 0.5F) * 0x1p-8F;
-      const float level = fabsf(in[i]) * factor + u;
-      const int code = static_cast<int>(level < levels ? level : levels);
-      codes[i] = static_cast<std::uint8_t>(in[i] < 0 ? -code : code);
-    }
+    for (std::int64_t i = first + lane; i < last; i += warp)
+      codes[i] = static_cast<std::uint8_t>(draw.code(in[i], i, word, factor, levels));
+  }
+}
+
+/// The same with two codes in a byte: each lane rounds two neighbours at a time.
+__global__ __launch_bounds__(threads) void round_to_halves(const float* in, std::int64_t count,
+                                                           std::int64_t block, std::uint8_t* codes,
+                                                           float* norms, std::int64_t blocks,
+                                                           Draw draw) {
+  constexpr float levels = code_levels(4);
+  const std::int64_t own = std::int64_t{blockIdx.x} * warps + threadIdx.x / warp;
+  if (own >= blocks) return;
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const std::int64_t begin = own * block;
+  const std::int64_t end = begin + block < count ? begin + block : count;
+  const float norm = norm_of(in, begin, end, lane);
+  if (lane == 0) norms[own] = norm;
+  const float factor = norm > 0 ? levels / norm : 0;
+  std::uint8_t* out = codes + own * ((block + 1) / 2);
+  std::int64_t made = -1;  // the group of `word`
+  std::uint32_t word = 0;
+  const auto code = [&](std::int64_t i) {
+    if (i / drawn != made) word = draw.word(made = i / drawn);
+    return static_cast<unsigned>(draw.code(in[i], i, word, factor, levels)) & 15u;
+  };
+  for (std::int64_t i = begin + 2 * lane; i < end; i += 2 * warp) {
+    const unsigned first = code(i), second = i + 1 < end ? code(i + 1) : 0;
+    out[(i - begin) / 2] = static_cast<std::uint8_t>(first | second << 4);
   }
 }
 
@@ -62,8 +111,21 @@ __global__ __launch_bounds__(threads) void add_codes(const std::uint8_t* codes, 
                                                      std::int64_t block, float scale) {
   const std::int64_t step = std::int64_t{gridDim.x} * threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
-    const float factor = scale * norms[i / block] / levels;
+    const float factor = scale * norms[i / block] / code_levels(8);
     out[i] += factor * static_cast<float>(static_cast<std::int8_t>(codes[i]));
+  }
+}
+
+__global__ __launch_bounds__(threads) void add_halves(const std::uint8_t* codes, const float* norms,
+                                                      float* out, std::int64_t count,
+                                                      std::int64_t block, float scale) {
+  const std::int64_t step = std::int64_t{gridDim.x} * threads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
+    const std::int64_t own = i / block, place = i % block;
+    const float factor = scale * norms[own] / code_levels(4);
+    const std::uint32_t both = codes[own * ((block + 1) / 2) + place / 2];
+    const int code = static_cast<int>(both << (place % 2 == 0 ? 28 : 24)) >> 28;
+    out[i] += factor * static_cast<float>(code);
   }
 }
 
@@ -72,14 +134,15 @@ __global__ __launch_bounds__(threads) void add_codes(const std::uint8_t* codes, 
 void quantise(const Context& context, const Quantise& op) {
   const auto key = code_key(op.seed);
   const std::int64_t blocks = op.norms.count();
-  launch(context, "quantise", round_blocks, blocks_for(blocks, warps), threads, op.in.data<float>(),
-         op.in.count(), op.block, op.codes.data<std::uint8_t>(), op.norms.data<float>(), blocks,
-         uint2{key[0], key[1]}, op.number, op.step);
+  launch(context, "quantise", op.bits == 8 ? round_blocks : round_to_halves,
+         blocks_for(blocks, warps), threads, op.in.data<float>(), op.in.count(), op.block,
+         op.codes.data<std::uint8_t>(), op.norms.data<float>(), blocks,
+         Draw{{key[0], key[1]}, op.number, op.step, op.random});
 }
 
 void add_quantised(const Context& context, const AddQuantised& op) {
   const std::int64_t count = op.out.count();
-  launch(context, "add_quantised", add_codes,
+  launch(context, "add_quantised", op.bits == 8 ? add_codes : add_halves,
          blocks_for(count, threads, std::int64_t{32} * context.multiprocessors), threads,
          op.codes.data<std::uint8_t>(), op.norms.data<float>(), op.out.data<float>(), count,
          op.block, op.scale);

@@ -11,10 +11,10 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t most_blocks = 1024;
 
-/// Every thread packs the signs of 8 elements at a time. Each block adds up the absolute values of
-/// every gridDim-th stretch of 8 * threads elements, always in the same order.
+/// Every thread packs the signs of 8 elements at a time. Each block adds up the absolute values, or
+/// their squares, of every gridDim-th stretch of 8 * threads elements, always in the same order.
 __global__ __launch_bounds__(threads) void pack(const float* in, std::int64_t count,
-                                                std::uint8_t* signs, double* parts) {
+                                                std::uint8_t* signs, double* parts, bool squares) {
   double sum = 0;
   const std::int64_t bytes = (count + 7) / 8, step = std::int64_t{gridDim.x} * threads;
   for (std::int64_t b = std::int64_t{blockIdx.x} * threads + threadIdx.x; b < bytes; b += step) {
@@ -24,7 +24,7 @@ __global__ __launch_bounds__(threads) void pack(const float* in, std::int64_t co
       const std::int64_t i = b * 8 + bit;
       const float value = i < count ? in[i] : 0;
       byte |= i < count && value >= 0 ? 1u << bit : 0;
-      sum += fabsf(value);
+      sum += squares ? double{value} * double{value} : double{fabsf(value)};
     }
     signs[b] = static_cast<std::uint8_t>(byte);
   }
@@ -33,12 +33,15 @@ __global__ __launch_bounds__(threads) void pack(const float* in, std::int64_t co
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
+/// The mean, or with `root` its root.
 __global__ __launch_bounds__(threads) void mean_of_parts(const double* parts, int blocks,
-                                                         std::int64_t count, float* mean) {
+                                                         std::int64_t count, float* out,
+                                                         bool root) {
   double sum = 0;
   for (int i = static_cast<int>(threadIdx.x); i < blocks; i += threads) sum += parts[i];
   sum = block_sum(sum, 0);
-  if (threadIdx.x == 0) *mean = static_cast<float>(sum / static_cast<double>(count));
+  const double mean = sum / static_cast<double>(count);
+  if (threadIdx.x == 0) *out = static_cast<float>(root ? sqrt(mean) : mean);
 }
 
 __global__ __launch_bounds__(threads) void add_bits(const std::uint8_t* signs,
@@ -58,10 +61,10 @@ void pack_signs(const Context& context, const PackSigns& op) {
   const auto scratch = context.device.allocate(most_blocks * sizeof(double), MemoryKind::workspace);
   auto* parts = op.magnitude ? reinterpret_cast<double*>(scratch->data()) : nullptr;
   launch(context, "pack_signs", pack, blocks, threads, op.in.data<float>(), count,
-         op.signs.data<std::uint8_t>(), parts);
+         op.signs.data<std::uint8_t>(), parts, op.root_mean_square);
   if (op.magnitude)
     launch(context, "pack_signs", mean_of_parts, 1, threads, parts, static_cast<int>(blocks), count,
-           op.magnitude.data<float>());
+           op.magnitude.data<float>(), op.root_mean_square);
 }
 
 void add_signs(const Context& context, const AddSigns& op) {

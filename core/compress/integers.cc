@@ -1,24 +1,22 @@
-#include <algorithm>
-
 #include "core/compress/codes.h"
 
 namespace ringside::compress {
 namespace {
 
-std::int64_t blocks_of(const CompressionOptions& options, std::int64_t count) {
-  return count / options.block + (count % options.block == 0 ? 0 : 1);
-}
-
-/// The code: a norm for each block, fp32, and a byte for each element. Every tensor, worker and
-/// step has random numbers of its own.
-class Int8 final : public TensorCodes {
+/// The code: a norm for each block, fp32, and 8 or 4 bits for each element. Every tensor, worker
+/// and step has random numbers of its own.
+template <int bits>
+class Integers final : public TensorCodes {
  public:
   using TensorCodes::TensorCodes;
 
- private:
-  std::int64_t bytes(const Piece& piece) const override {
-    return 4 * blocks_of(options(), piece.shape.count()) + piece.shape.count();
+  static std::int64_t bytes_of(const CompressionOptions& options, const Shape& tensor) {
+    return 4 * code_blocks(tensor.count(), options.block) +
+           code_bytes(tensor.count(), options.block, bits);
   }
+
+ private:
+  std::int64_t bytes(const Piece& piece) const override { return bytes_of(options(), piece.shape); }
   void encode(const Piece& piece, const Tensor& values, const Tensor& code) override {
     const auto workers = static_cast<std::uint32_t>(context().workers);
     const auto worker = static_cast<std::uint32_t>(context().worker);
@@ -26,6 +24,7 @@ class Int8 final : public TensorCodes {
                         .codes = codes(piece, code),
                         .norms = norms(piece, code),
                         .block = options().block,
+                        .bits = bits,
                         .seed = context().seed,
                         .number = piece.number * workers + worker,
                         .step = step()});
@@ -35,16 +34,27 @@ class Int8 final : public TensorCodes {
                              .norms = norms(piece, code),
                              .out = out,
                              .block = options().block,
+                             .bits = bits,
                              .scale = scale});
   }
+  std::int64_t blocks(const Piece& piece) const {
+    return code_blocks(piece.shape.count(), options().block);
+  }
   Tensor norms(const Piece& piece, const Tensor& code) const {
-    return within(code, 0, {blocks_of(options(), piece.shape.count())}, DType::f32);
+    return within(code, 0, {blocks(piece)}, DType::f32);
   }
   Tensor codes(const Piece& piece, const Tensor& code) const {
-    const std::int64_t count = piece.shape.count();
-    return within(code, 4 * blocks_of(options(), count), {count}, DType::u8);
+    return within(code, 4 * blocks(piece), {code_bytes(piece.shape.count(), options().block, bits)},
+                  DType::u8);
   }
 };
+
+template <int bits>
+CompressorInfo integers_info(std::string_view name, std::string_view summary) {
+  auto info = codes_info<Integers<bits>>(name, summary);
+  info.remembers = false;
+  return info;
+}
 
 }  // namespace
 
@@ -52,13 +62,14 @@ class Int8 final : public TensorCodes {
 /// of its block's largest absolute value, rounded up or down at random so that the mean is right.
 /// Among N workers a worker sends (N - 1) * (n + 4 * n / block) bytes.
 CompressorInfo int8_info() {
-  return {.name = "int8",
-          .summary = "8 bits for each element, rounded at random, and a scale for each block",
-          .bytes =
-              [](const CompressionOptions& options, const Shape& tensor) {
-                return static_cast<double>(tensor.count() + 4 * blocks_of(options, tensor.count()));
-              },
-          .make = make_compressor<Int8>};
+  return integers_info<8>("int8",
+                          "8 bits for each element, rounded at random, and a scale for each block");
+}
+
+/// The same with 7 levels: (N - 1) * (n / 2 + 4 * n / block) bytes.
+CompressorInfo int4_info() {
+  return integers_info<4>("int4",
+                          "4 bits for each element, rounded at random, and a scale for each block");
 }
 
 }  // namespace ringside::compress
