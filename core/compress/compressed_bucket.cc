@@ -34,17 +34,30 @@ void CompressedBucket::give(int round, const Tensor& message) {
 }
 
 void CompressedBucket::take(int round, std::span<const Tensor> messages, const Tensor& total) {
-  const bool last = round + 1 == rounds();
-  const bool direct = total.dtype() == DType::f32;
-  if (!last) return compressor_->take(round, messages, {});
-  const Tensor sum = direct ? total : device_.tensor(total.shape(), MemoryKind::workspace);
-  compressor_->take(round, messages, sum);
+  if (round + 1 != rounds()) return compressor_->take(round, messages, {});
+  finish(messages, total, true);
+}
+
+void CompressedBucket::remember(const Tensor& message) {
   if (memory_)
+    compressor_->keep(move() == Compressor::Move::gather ? message : Tensor(), {}, memory_);
+  values_ = {};
+}
+
+void CompressedBucket::decode(std::span<const Tensor> messages, const Tensor& total) {
+  finish(messages, total, false);
+}
+
+void CompressedBucket::finish(std::span<const Tensor> messages, const Tensor& total, bool keeps) {
+  const bool direct = total.dtype() == DType::f32;
+  const Tensor sum = direct ? total : device_.tensor(total.shape(), MemoryKind::workspace);
+  compressor_->take(rounds() - 1, messages, sum);
+  if (keeps && memory_)
     compressor_->keep(
         move() == Compressor::Move::gather ? messages[static_cast<std::size_t>(worker_)] : Tensor(),
         sum, memory_);
   if (!direct) device_.kernels().cast({.in = sum, .out = total});
-  values_ = {};
+  if (keeps) values_ = {};
 }
 
 }  // namespace ringside

@@ -11,8 +11,9 @@
 namespace ringside {
 
 /// The steps of a compressed sum, which a worker and the definition of its scheme take alike:
-/// begin() with the gradients, then give() and take() for every round. For one thread; blocks
-/// nowhere.
+/// begin() with the gradients, then give() and take() for every round. Where one worker takes the
+/// sum for others (CompressorInfo::in_parts), it calls decode() in place of take(), and every
+/// worker remember(). For one thread; blocks nowhere.
 class CompressedBucket {
  public:
   /// With a memory of errors the bucket has one fp32 value of kind gradient for each element, zero
@@ -24,14 +25,21 @@ class CompressedBucket {
   Compressor::Form form(int round) const { return compressor_->form(round); }
 
   /// The gradients of this step, of any floating-point dtype. They stay as they are until the last
-  /// take().
+  /// take(), or remember().
   void begin(const Tensor& gradients);
   void give(int round, const Tensor& message);
   /// `total`, of any floating-point dtype, gets the sum in the last round. It may be the memory of
   /// the gradients.
   void take(int round, std::span<const Tensor> messages, const Tensor& total);
+  /// Keeps what this worker's `message` lacks of its gradients.
+  void remember(const Tensor& message);
+  /// Writes the sum of all messages to `total`, of any floating-point dtype.
+  void decode(std::span<const Tensor> messages, const Tensor& total);
 
  private:
+  /// As decode(); also forgets the values of this step, or keeps what the sum lacks of them.
+  void finish(std::span<const Tensor> messages, const Tensor& total, bool keeps);
+
   Device& device_;
   int worker_;
   std::unique_ptr<Compressor> compressor_;

@@ -66,7 +66,8 @@ class Compressor {
   /// messages said; before, it is empty. It may be the memory of `values`, if keep() is not called.
   virtual void take(int round, std::span<const Tensor> messages, const Tensor& total) = 0;
   /// Leaves in `values` what `total` lacks of them: the error of this worker, for its memory. `own`
-  /// is this worker's message of the last round where messages are gathered, else empty.
+  /// is this worker's message of the last round where messages are gathered, else empty. `total` is
+  /// empty where another worker takes the sum (CompressorInfo::in_parts).
   virtual void keep(const Tensor& own, const Tensor& total, const Tensor& values) = 0;
 
  protected:
@@ -95,6 +96,10 @@ struct CompressorInfo {
   bool has_own_memory = false;
   /// Whether `total` is an estimate of the sum; if not, it has another scale, as votes have.
   bool estimates_sum = true;
+  /// Whether workers may divide the elements of a bucket among them, so that each takes the sum of
+  /// its part alone: there is one round, take() leaves nothing behind in the compressor, and keep()
+  /// does not look at `total`. If not, all workers need the sum.
+  bool in_parts = false;
   Compressor::Move move = Compressor::Move::gather;
   /// The bytes of a worker's messages for a tensor of this shape, all rounds together.
   double (*bytes)(const CompressionOptions& options, const Shape& tensor) = nullptr;

@@ -70,6 +70,7 @@ CompressorInfo dgc_info() {
   return {.name = "dgc",
           .summary = "top-k of each worker's sum of velocities, with momentum of its own",
           .has_own_memory = true,
+          .in_parts = true,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 8.0 * static_cast<double>(sent_of(options, tensor));

@@ -30,6 +30,7 @@ template <DType half>
 CompressorInfo half_info(std::string_view name, std::string_view summary) {
   return {.name = name,
           .summary = summary,
+          .in_parts = true,
           .move = Compressor::Move::sum,
           .bytes = [](const CompressionOptions&,
                       const Shape& tensor) { return 2.0 * static_cast<double>(tensor.count()); },

@@ -155,6 +155,7 @@ CompressorInfo powersgd_info() {
   return {.name = "powersgd",
           .summary = "matrices of low rank whose product is close to the gradient",
           .remembers = true,
+          .in_parts = false,
           .move = Compressor::Move::sum,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {

@@ -75,6 +75,7 @@ CompressorInfo random_k_info() {
   return {.name = "randomk",
           .summary = "elements of each tensor that all workers draw alike",
           .remembers = true,
+          .in_parts = true,
           .move = Compressor::Move::sum,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {

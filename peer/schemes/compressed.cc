@@ -100,7 +100,7 @@ Reducer::Operation CompressedSum::operation(DType gradients, bool overlaps) {
 DefinedSum::DefinedSum(const RankContext& context, const Model& model,
                        const std::vector<Bucket>& buckets, const CompressionOptions& options,
                        int workers)
-    : device_(context.device) {
+    : device_(context.device), decodes_once_(find_compressor(options.compressor).in_parts) {
   for (const Bucket& bucket : buckets) {
     auto& of_workers = buckets_.emplace_back();
     for (int w = 0; w < workers; ++w)
@@ -121,7 +121,13 @@ void DefinedSum::sum(std::size_t bucket, std::span<const Tensor> gradients, cons
       }
       if (workers[0].move() == Compressor::Move::sum) messages = {added_up(device_, messages)};
     }
-    for (CompressedBucket& worker : workers) worker.take(round, messages, total);
+    if (decodes_once_) {
+      workers[0].decode(messages, total);
+      for (std::size_t w = 0; w < workers.size(); ++w)
+        workers[w].remember(workers[0].move() == Compressor::Move::gather ? messages[w] : Tensor());
+    } else {
+      for (CompressedBucket& worker : workers) worker.take(round, messages, total);
+    }
   }
 }
 

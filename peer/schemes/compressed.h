@@ -56,6 +56,7 @@ class DefinedSum {
 
  private:
   Device& device_;
+  bool decodes_once_;  // all workers take the same messages, and one can do it for them
   std::vector<std::vector<CompressedBucket>> buckets_;  // of each worker
 };
 
