@@ -8,6 +8,7 @@
 #include "core/optim/optimizer.h"
 #include "core/scheme/rank_context.h"
 #include "core/scheme/worker_optimizer.h"
+#include "peer/fsdp/coded_carrier.h"
 #include "peer/fsdp/gradient_shards.h"
 #include "peer/fsdp/mesh.h"
 #include "peer/fsdp/sharded_storage.h"
@@ -145,6 +146,7 @@ class Fsdp : public SyncScheme {
         min_unit_parameters_(options.min_unit_parameters),
         bucket_bytes_(options.bucket_mb * 1e6),
         reads_in_place_(options.read_in_place),
+        codes_(codes_of(options, context.plan.world)),
         automatic_(options.algorithm == Algorithm::automatic),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group, options.algorithm) {}
@@ -153,11 +155,13 @@ class Fsdp : public SyncScheme {
     model_ = &model;
     const RunPlan& plan = context().plan;
     fsdp_units_.emplace(model, min_unit_parameters_);
+    buckets_.emplace(*fsdp_units_, reduce_dtype(plan.train), bucket_bytes_);
     shards_.emplace(*fsdp_units_, mesh_.shard(), mesh_.shards());
     HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
     const DType dtype = parameter_dtype(plan.train);
     Tensor shared;
-    if (reads_in_place_ && degree_.parameters && plan.train.offload == Offload::none)
+    if (reads_in_place_ && !codes_.gathers() && degree_.parameters &&
+        plan.train.offload == Offload::none)
       shared = mesh_.within()->share(shards_->own_count(), MemoryKind::parameter, dtype);
     if (shared)
       parameters_.emplace(context(), *shards_, shared);
@@ -166,15 +170,18 @@ class Fsdp : public SyncScheme {
                           dtype, host);
     parameters_->initialise();
     if (shared) wait_for_all(context().timeline, *mesh_.within(), "parameters are initialised");
-    carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
-    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
-                       bucket_bytes_);
+    carrier_ = codes_.any() && mesh_.within()
+                   ? make_coded_carrier(context(), *mesh_.within(), *shards_, *buckets_,
+                                        *parameters_, codes_)
+                   : make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
+    gradients_.emplace(context(), *shards_, *buckets_, mesh_, carrier_.get(), !degree_.gradients);
     gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get(),
                       [this](std::size_t b) { update_->finish(b); });
     update_.emplace(context(), *shards_, *parameters_, *gradients_, mesh_);
   }
 
-  void before_forward(std::size_t unit, const Pass&) override {
+  void before_forward(std::size_t unit, const Pass& pass) override {
+    if (carrier_ && pass.training && pass.micro_batch == 0 && unit == 0) carrier_->begin_step();
     const Tensor parameters = gathered_->get_with_lender(unit);
     this->unit(unit).bind(parameters, {});
     gather_from(fsdp_units_->of(unit) + 1);
@@ -229,12 +236,14 @@ class Fsdp : public SyncScheme {
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {
+    if (carrier_) carrier_->gather_exactly(true);
     for (std::size_t u = 0; u < model_->units.size(); ++u) {
       const Tensor parameters = gathered_->get(u);
       visit(0, unit(u), parameters);
       if (u == (*fsdp_units_)[fsdp_units_->of(u)].last) gathered_->free(fsdp_units_->of(u));
     }
     if (carrier_) carrier_->leave();
+    if (carrier_) carrier_->gather_exactly(false);
   }
 
   std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
@@ -285,11 +294,13 @@ class Fsdp : public SyncScheme {
   std::int64_t min_unit_parameters_;
   double bucket_bytes_;
   bool reads_in_place_;
+  Codes codes_;
   bool automatic_;  // the algorithm is chosen
   Degree degree_;
   Mesh mesh_;
   Model* model_ = nullptr;
   std::optional<FsdpUnits> fsdp_units_;
+  std::optional<GradientBuckets> buckets_;
   std::optional<Shards> shards_;
   std::optional<ShardedStorage> parameters_;
   std::unique_ptr<ShardCarrier> carrier_;

@@ -6,10 +6,13 @@
 
 #include "core/base/fields.h"
 #include "core/comm/algorithm.h"
+#include "core/compress/compression.h"
 #include "core/scheme/scheme_info.h"
 #include "peer/fsdp/degree.h"
 
 namespace ringside::peer {
+
+struct Codes;
 
 struct FsdpOptions {
   Shard shard = Shard::full_shard;
@@ -20,12 +23,19 @@ struct FsdpOptions {
   double bucket_mb = 0;
   bool read_in_place = true;
   Algorithm algorithm = Algorithm::native;
+  CompressionOptions compression{};
+  bool zero_quantized_weights = false;
+  std::int64_t zero_hpz_partition_size = 1;
+  bool zero_quantized_gradients = false;
 };
 
 Fields fields_of(FsdpOptions& options);
 
 /// Throws Error for option values that are not allowed in the plan.
 void check(const FsdpOptions& options, const RunPlan& plan);
+
+/// What `ranks` ranks with these options send in fewer bytes (peer/fsdp/coded_carrier.h).
+Codes codes_of(const FsdpOptions& options, int ranks);
 
 /// Trains N ranks in groups of G that hold one model together (Rajbhandari et al., SC'20,
 /// sections 5 and 7; Zhao et al., VLDB 2023, section 3.2): G = N unless `shard_group` says
@@ -79,6 +89,14 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// reduce-scatters remain. No rank holds gathered units. A unit's bytes count as read as often as
 /// they would be gathered, and are computed (Traffic::computed). `prefetch` has no effect, and
 /// `reshard_after_forward` changes only this count.
+///
+/// With a compressor the reduce-scatters of one group are compressed, and it is an algorithm of its
+/// own (peer/fsdp/coded_reduction.h says how, the bytes, and the memory of errors). So it is with
+/// zero_quantized_weights and zero_quantized_gradients, the qwZ and qgZ of ZeRO++ (Wang et al.,
+/// ICLR 2024), for full_shard; its hpZ, zero_hpz_partition_size, changes no bits
+/// (peer/fsdp/coded_carrier.h). With p and g bytes a parameter, of which codes take q, a rank of N
+/// on hosts of L sends (N-1)/N q P/p to gather, and (L-1)/L P to gather again. One rank alone sends
+/// nothing, and codes nothing.
 ///
 /// In a group of one rank nothing else is copied: parameters are used in place, and units'
 /// gradients are their own shards.

@@ -1,10 +1,10 @@
-// What the planner asks of fsdp: its options, its order of sums and its closed form of bytes.
+// What the planner asks of fsdp: its options and its closed form of bytes.
 #include "core/base/error.h"
+#include "core/compress/compressor.h"
 #include "core/plan/device_traits.h"
-#include "core/scheme/single.h"
+#include "peer/fsdp/coded_carrier.h"
 #include "peer/fsdp/fsdp.h"
-#include "peer/fsdp/fsdp_units.h"
-#include "peer/fsdp/gradient_shards.h"
+#include "peer/schemes/compressed.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {
@@ -42,62 +42,70 @@ void check_on_demand(const FsdpOptions& options, const RunPlan& plan) {
         name_of(plan.train.reduce_precision), key);
 }
 
-/// The sum that contains element `element`.
-const Sum& sum_at(const std::vector<Sum>& sums, std::int64_t element) {
-  return *std::find_if(sums.begin(), sums.end(), [&](const Sum& sum) {
-    return element >= sum.begin && element < sum.begin + sum.count;
-  });
+/// What compressed gradients do not go with.
+void check_gradient_codes(const FsdpOptions& options, const CompressionOptions& codes,
+                          const RunPlan& plan) {
+  check_compression(codes, plan, true);
+  const std::string given = fmt::format("scheme.{}.{}", plan.scheme,
+                                        compresses(options.compression)
+                                            ? fmt::format("compressor = '{}'", codes.compressor)
+                                            : "zero_quantized_gradients = true");
+  if (!find_compressor(codes.compressor).in_parts)
+    throw Error(
+        "{}: shards cut tensors, of which this compressor needs the whole sum on every rank; use "
+        "scheme ddp, or a compressor of elements such as 'topk' or 'int4'",
+        given);
+  const Degree degree = degree_of(options.shard, options.shard_group, plan.world);
+  if (options.shard == Shard::no_shard)
+    throw Error("{} compresses reduce-scatters, and shard = 'no_shard' has none; use scheme ddp",
+                given);
+  if (degree.on_demand)
+    throw Error(
+        "{} does not go with shard = 'on_demand', which brings gradients without collectives; use "
+        "'full_shard'",
+        given);
+  if (degree.group < plan.world)
+    throw Error(
+        "{} does not go with shard = '{}', which would sum uncompressed gradients across groups; "
+        "use 'full_shard', with zero_quantized_gradients and zero_hpz_partition_size for groups",
+        given, name_of(options.shard));
 }
 
-/// How `world` workers add up the gradients of a model whose FSDP units are sharded within groups
-/// of `group` workers: for each bucket by a reduce-scatter within each group, then by an all-reduce
-/// of its shards across groups (GradientShards).
-std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm,
-                                const FsdpUnits& fsdp_units, const GradientBuckets& buckets,
-                                int world, int group) {
-  const auto shard_of = [&](std::size_t b) { return (fsdp_units[b].count + group - 1) / group; };
-  std::vector<Sum> out;
-  for (std::size_t k = 0; k < buckets.size(); ++k) {
-    std::int64_t part = 0;  // elements of a rank's shards of all FSDP units
-    for (std::size_t b = buckets[k].first; b <= buckets[k].last; ++b) part += shard_of(b);
-    std::vector<std::vector<Sum>> within;  // of every group
-    for (int first = 0; group > 1 && first < world; first += group)
-      within.push_back(sums_of(plan, algorithm, Collective::Kind::reduce_scatter, part * group,
-                               some_workers(group, first)));
-    for (int s = 0; s < group; ++s) {
-      // Which worker of each group has the group's sums of the part.
-      std::vector<Addition> additions;
-      std::vector<int> holders = some_workers(world / group, s, group);
-      for (std::size_t g = 0; g < within.size(); ++g) {
-        const Sum& sum = sum_at(within[g], s * part);
-        additions.insert(additions.end(), sum.additions.begin(), sum.additions.end());
-        holders[g] = sum.additions.back().into;
-      }
-      std::vector<Sum> across = {{0, part, {}}};
-      if (world > group) {
-        across = sums_of(plan, algorithm, Collective::Kind::all_reduce, part,
-                         some_workers(world / group, s, group));
-        for (Sum& sum : across)
-          for (Addition& one : sum.additions)
-            one = {holders[static_cast<std::size_t>(one.into / group)],
-                   holders[static_cast<std::size_t>(one.from / group)]};
-      }
-      std::int64_t begin = 0;  // of an FSDP unit's shard in the part
-      for (std::size_t b = buckets[k].first; b <= buckets[k].last; begin += shard_of(b++)) {
-        const std::int64_t in_fsdp_unit = s * shard_of(b) - begin;  // less the place in the part
-        for (const Sum& sum : across) {
-          const std::int64_t from = in_fsdp_unit + std::max(sum.begin, begin);
-          const std::int64_t to =
-              std::min(in_fsdp_unit + std::min(sum.begin + sum.count, begin + shard_of(b)),
-                       fsdp_units[b].count);  // without padding
-          if (to <= from) continue;
-          Sum& all = out.emplace_back(Sum{fsdp_units[b].begin + from, to - from, additions});
-          all.additions.insert(all.additions.end(), sum.additions.begin(), sum.additions.end());
-        }
-      }
-    }
-  }
-  return out;
+/// What the options of ZeRO++ do not go with.
+void check_zero_plus_plus(const FsdpOptions& options, const RunPlan& plan) {
+  const std::int64_t hosts = options.zero_hpz_partition_size;
+  const std::string key = "scheme." + plan.scheme;
+  std::string given;
+  if (options.zero_quantized_weights) given = key + ".zero_quantized_weights = true";
+  if (options.zero_quantized_gradients) given = key + ".zero_quantized_gradients = true";
+  if (hosts > 1) given = fmt::format("{}.zero_hpz_partition_size = {}", key, hosts);
+  if (given.empty()) return;
+  if (options.shard != Shard::full_shard)
+    throw Error("{} is for shard = 'full_shard' (ZeRO-3), not '{}'; leave one of the two out",
+                given, name_of(options.shard));
+  if (hosts > 1 && hosts < plan.world && plan.world % hosts != 0)
+    throw Error("{} does not divide world {}; choose a divisor", given, plan.world);
+  if (hosts > 1 && !options.reshard_after_forward)
+    throw Error(
+        "{} is for the second gathering of a unit, and with reshard_after_forward = false there is "
+        "none; leave one of the two out",
+        given);
+  const std::string& codes = options.compression.compressor;
+  if (options.zero_quantized_gradients && compresses(options.compression) && codes != "int8" &&
+      codes != "int4")
+    throw Error("{}.zero_quantized_gradients = true quantises to 'int4' or 'int8', not to '{}'",
+                key, codes);
+}
+
+void check_codes(const FsdpOptions& options, const RunPlan& plan) {
+  const Codes codes = codes_of(options, plan.world);
+  check_zero_plus_plus(options, plan);
+  if (compresses(codes.gradients)) check_gradient_codes(options, codes.gradients, plan);
+  if (codes.any() && options.algorithm != Algorithm::native)
+    throw Error(
+        "scheme.{}.algorithm = '{}' does not go with compressors or ZeRO++, whose collectives are "
+        "native; leave it out",
+        plan.scheme, name_of(options.algorithm));
 }
 
 /// What the degree shards in a group of several ranks.
@@ -110,39 +118,65 @@ ZeroStage stage_of(Shard shard) {
 
 }  // namespace
 
+Codes codes_of(const FsdpOptions& options, int ranks) {
+  Codes out{.gradients = options.compression,
+            .by_hosts = options.zero_quantized_gradients,
+            .weights = options.zero_quantized_weights,
+            .block = options.compression.block,
+            .host_ranks =
+                static_cast<int>(std::min<std::int64_t>(options.zero_hpz_partition_size, ranks))};
+  if (options.zero_quantized_gradients && !compresses(out.gradients))
+    out.gradients.compressor = "int4";
+  return out;
+}
+
 Fields fields_of(FsdpOptions& options) {
-  return {
-      {"shard", &options.shard,
-       "what ranks divide: no_shard: nothing; shard_optimizer (ZeRO-1), shard_grad_op (ZeRO-2), "
-       "full_shard (ZeRO-3); on_demand: the same without collectives, ranks wait once a step; "
-       "hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
-      {"shard_group", &options.shard_group,
-       "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all",
-       Range::not_negative},
-      {"reshard_after_forward", &options.reshard_after_forward,
-       "full_shard, on_demand, hybrid_shard: free units after forward, and gather them again for "
-       "backward"},
-      {"prefetch", &options.prefetch,
-       "full_shard, on_demand, hybrid_shard: number of units gathered ahead of the one that is "
-       "computed",
-       Range::not_negative},
-      {"min_unit_parameters", &options.min_unit_parameters,
-       "neighbouring units are gathered and reduced as one until they have so many parameters",
-       Range::not_negative},
-      {"bucket_mb", &options.bucket_mb,
-       "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
-       "unit by unit",
-       Range::not_negative},
-      {"read_in_place", &options.read_in_place,
-       "full_shard, on_demand, hybrid_shard, on CPUs of one host, with algorithm native and "
-       "without train.offload: compute with other ranks' shards where they are, instead of "
-       "gathering copies; prefetch and reshard_after_forward then mean nothing"},
-      {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
+  return with_compression(
+      options.compression,
+      {{"shard", &options.shard,
+        "what ranks divide: no_shard: nothing; shard_optimizer (ZeRO-1), shard_grad_op (ZeRO-2), "
+        "full_shard (ZeRO-3); on_demand: the same without collectives, ranks wait once a step; "
+        "hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
+       {"shard_group", &options.shard_group,
+        "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all",
+        Range::not_negative},
+       {"reshard_after_forward", &options.reshard_after_forward,
+        "full_shard, on_demand, hybrid_shard: free units after forward, and gather them again for "
+        "backward"},
+       {"prefetch", &options.prefetch,
+        "full_shard, on_demand, hybrid_shard: number of units gathered ahead of the one that is "
+        "computed",
+        Range::not_negative},
+       {"min_unit_parameters", &options.min_unit_parameters,
+        "neighbouring units are gathered and reduced as one until they have so many parameters",
+        Range::not_negative},
+       {"bucket_mb", &options.bucket_mb,
+        "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; "
+        "0: "
+        "unit by unit",
+        Range::not_negative},
+       {"read_in_place", &options.read_in_place,
+        "full_shard, on_demand, hybrid_shard, on CPUs of one host, with algorithm native and "
+        "without train.offload: compute with other ranks' shards where they are, instead of "
+        "gathering copies; prefetch and reshard_after_forward then mean nothing"},
+       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"},
+       {"zero_quantized_weights", &options.zero_quantized_weights,
+        "full_shard: parameters are gathered in 8 bits, with a scale for each `block` (qwZ of "
+        "ZeRO++)"},
+       {"zero_hpz_partition_size", &options.zero_hpz_partition_size,
+        "full_shard: consecutive ranks of a host, which keep a copy of each gathered unit between "
+        "them, so that backward gathers within the host (hpZ of ZeRO++); 1: none",
+        Range::positive},
+       {"zero_quantized_gradients", &options.zero_quantized_gradients,
+        "full_shard: gradients are reduced in 4 bits, within hosts of zero_hpz_partition_size "
+        "ranks and "
+        "then across them (qgZ of ZeRO++); with compressor = 'int8' in 8 bits"}});
 }
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
   if (options.shard == Shard::on_demand) check_on_demand(options, plan);
+  check_codes(options, plan);
   const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
   if (options.algorithm == Algorithm::library)
     throw Error(
@@ -175,26 +209,11 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
         plan.scheme, name_of(options.shard));
 }
 
-SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan) {
-  if (options.shard == Shard::on_demand) return SumOrder::of_single;
-  const int group = degree_of(options.shard, options.shard_group, plan.world).group;
-  const bool two_levels = group > 1 && group < plan.world;
-  return order_of_sums(plan, options.algorithm, two_levels);
-}
+namespace {
 
-std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options) {
-  const RunPlan& plan = context.plan;
-  return define_in_order(context, [&plan, options](const Model& model) {
-    const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    const FsdpUnits fsdp_units(model, options.min_unit_parameters);
-    const GradientBuckets buckets(fsdp_units, reduce_dtype(plan.train), options.bucket_mb * 1e6);
-    return sums_of_shards(plan, options.algorithm, fsdp_units, buckets, plan.defines, group);
-  });
-}
-
-double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
-  const Degree degree = degree_of(options.shard, options.shard_group, shape.world);
-  const double group = degree.group, groups = shape.world / group;
+/// The fewest bytes that a rank sends so that units are gathered.
+double gathered_bytes(const StepShape& shape, const FsdpOptions& options, const Degree& degree,
+                      const Codes& codes) {
   const auto parameters = static_cast<double>(shape.parameter_bytes);
   double gathered = parameters;
   if (degree.parameters && options.reshard_after_forward) gathered = 2 * parameters;
@@ -202,9 +221,61 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
     gathered += static_cast<double>(shape.lent_bytes);
   if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
-  const double reduced = static_cast<double>(shape.gradient_bytes * shape.reductions);
-  return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
+  const auto others = [](double ranks) { return (ranks - 1) / ranks; };
+  const double first = codes.host_ranks > 1 ? parameters : gathered;  // from all ranks
+  const double coded = codes.weights ? static_cast<double>(shape.parameters) / parameters *
+                                           (1 + 4 / static_cast<double>(codes.block))
+                                     : 1;
+  return others(degree.group) * coded * first + others(codes.host_ranks) * (gathered - first);
 }
+
+/// The fewest bytes that a rank sends for one reduction of compressed gradients.
+double coded_bytes(const StepShape& shape, const Codes& codes) {
+  const CompressorInfo& row = find_compressor(codes.gradients.compressor);
+  const double ranks = shape.world;
+  double all = 0;
+  for (const Shape& tensor : shape.tensors) all += row.bytes(codes.gradients, tensor);
+  const double host = codes.by_hosts && codes.host_ranks > 1 ? codes.host_ranks : ranks;
+  return all * ((host - 1) / host + (ranks / host - 1) / ranks);
+}
+
+}  // namespace
+
+double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
+  const Degree degree = degree_of(options.shard, options.shard_group, shape.world);
+  const Codes codes = codes_of(options, shape.world);
+  const double group = degree.group, groups = shape.world / group;
+  const double gathered = gathered_bytes(shape, options, degree, codes);
+  if (compresses(codes.gradients))
+    return gathered + static_cast<double>(shape.reductions) * coded_bytes(shape, codes);
+  const double reduced = static_cast<double>(shape.gradient_bytes * shape.reductions);
+  return gathered + (group - 1) / group * reduced + 2 * (groups - 1) / groups * reduced / group;
+}
+
+namespace {
+
+/// Compressors that are gathered, that add up, and whose messages change with steps; in small
+/// buckets, of several units; and ZeRO++. Where it divides no world, a host has all ranks.
+std::vector<TriedOptions> tried_codes() {
+  const auto with = [](const CompressionOptions& compression) {
+    return FsdpOptions{.bucket_mb = 0.01, .compression = compression};
+  };
+  return {{"topk", with({.compressor = "topk", .ratio = 0.25})},
+          {"bf16_residual", with({.compressor = "bf16", .memory = ErrorMemory::residual})},
+          {"onebit", FsdpOptions{.compression = {.compressor = "onebit"}}},
+          {"signsgd", with({.compressor = "signsgd"})},
+          {"dgc", with({.compressor = "dgc", .ratio = 0.1, .start_step = 3})},
+          {"randomk", with({.compressor = "randomk", .ratio = 0.25})},
+          {"hpz", FsdpOptions{.zero_hpz_partition_size = 4}},
+          {"qwz", FsdpOptions{.zero_quantized_weights = true}},
+          {"zero_plus_plus", FsdpOptions{.min_unit_parameters = 1000,
+                                         .compression = {.block = 100},
+                                         .zero_quantized_weights = true,
+                                         .zero_hpz_partition_size = 4,
+                                         .zero_quantized_gradients = true}}};
+}
+
+}  // namespace
 
 SchemeInfo fsdp_info() {
   using Own = FsdpOptions;
@@ -216,6 +287,18 @@ SchemeInfo fsdp_info() {
   r.make = with_own<Own>(make_fsdp);
   r.order = with_own<Own>(fsdp_order);
   r.define = with_own<Own>(define_fsdp);
+  r.promise = [](const Options& options) {
+    const Codes codes = codes_of(options.as<Own>(), 2);
+    return compresses(codes.gradients) || codes.weights ? Promise::own_algorithm
+                                                        : Promise::same_run;
+  };
+  r.tried = tried_codes();
+  r.identities = {
+      {{"scheme.fsdp.compressor=topk", "scheme.fsdp.ratio=1"}, "single", true},
+      {{"scheme.fsdp.compressor=randomk", "scheme.fsdp.ratio=1"}, "single", true},
+      {{"scheme.fsdp.zero_quantized_weights=true", "scheme.fsdp.zero_quantized_gradients=true",
+        "scheme.fsdp.block=1", "optimizer.kind=sgd"},
+       "single"}};
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return fsdp_minimum_bytes(shape, options.as<Own>());
   };
@@ -232,6 +315,8 @@ SchemeInfo zero_info(std::string_view name, std::string_view summary, Shard shar
   r.name = name;
   r.summary = summary;
   r.defaults = Own{.shard = shard};
+  r.tried.clear();
+  r.identities.clear();
   r.reduces_each_micro_batch = shard != Shard::shard_optimizer;
   r.check = [name, shard](const Options& options, const RunPlan& plan) {
     const Own& own = options.as<Own>();

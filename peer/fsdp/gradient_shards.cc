@@ -18,15 +18,16 @@ bool adds_up_first(const RunPlan& plan) {
 
 }  // namespace
 
-GradientShards::GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
-                               ShardCarrier* carrier, bool whole, double bucket_bytes)
+GradientShards::GradientShards(const RankContext& context, const Shards& shards,
+                               const GradientBuckets& buckets, const Mesh& mesh,
+                               ShardCarrier* carrier, bool whole)
     : context_(context),
       shards_(shards),
+      buckets_(buckets),
       mesh_(mesh),
       carrier_(carrier),
       written_as_(parameter_dtype(context.plan.train)),
       reduced_as_(reduce_dtype(context.plan.train)),
-      buckets_(shards.fsdp_units(), reduced_as_, bucket_bytes),
       adds_up_first_(adds_up_first(context.plan)),
       keeps_whole_(whole || adds_up_first_ || shards.ranks() == 1),
       sums_(context, shards, keeps_whole_ && sum_dtype(context.plan.train) == written_as_,
@@ -98,13 +99,16 @@ void GradientShards::send(std::size_t fsdp_unit, const Tensor& gradient, bool la
   if (packs) temporary = in_sums && !carrier_ ? Tensor{} : sent;
   const std::int64_t count = part_count(b);
   const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
+  if (carrier_ && carrier_->one_at_a_time())
+    while (!is_summed(fsdp_unit, fsdp_unit)) finish_first();
   WorkPtr work = begin_traced(context_.timeline, bucket.name, [&]() -> WorkPtr {
     if (carrier_) return carrier_->reduce(fsdp_unit, bucket.name, sent, part, later);
     return across ? begin_across(bucket.name, part) : nullptr;
   });
   if (!on_their_way_.empty()) cross(on_their_way_.back());
+  const bool crosses = carrier_ && (across || carrier_->crosses_hosts());
   on_their_way_.push_back(
-      {b, part, in_sums, later, std::move(temporary), std::move(work), carrier_ && across});
+      {b, part, in_sums, later, std::move(temporary), std::move(work), crosses});
 }
 
 /// Copies an FSDP unit's gradient to its places in what is sent of the bucket.
@@ -128,9 +132,7 @@ void GradientShards::pack(std::size_t fsdp_unit, const Tensor& gradient, bool in
 }
 
 std::int64_t GradientShards::part_count(std::size_t bucket) const {
-  const std::size_t last = buckets_[bucket].last;
-  return shards_.begin(last) + shards_.padded_count(last) / shards_.ranks() -
-         shards_.begin(buckets_[bucket].first);
+  return buckets_.part_count(bucket, shards_);
 }
 
 bool GradientShards::is_one_stretch(std::size_t bucket) const {
@@ -149,14 +151,17 @@ std::vector<std::int64_t> GradientShards::counts() const {
   return out;
 }
 
-/// Sends a gradient that has been summed within the group across groups, if there are several.
+/// Sends a gradient that has been summed within the group across groups, if there are several; or
+/// one that has been summed within hosts across hosts.
 void GradientShards::cross(OnItsWay& gradient) {
-  if (!std::exchange(gradient.crosses, false)) return;
+  if (!std::exchange(gradient.crosses, false) || !gradient.work) return;
   wait(gradient, carrier_->reduces());
   if (gradient.in_sums) gradient.temporary = {};
   const std::string& name = buckets_[gradient.bucket].name;
-  gradient.work =
-      begin_traced(context_.timeline, name, [&] { return begin_across(name, gradient.part); });
+  gradient.work = begin_traced(context_.timeline, name, [&] {
+    return mesh_.across() ? begin_across(name, gradient.part)
+                          : carrier_->reduce_across_hosts(buckets_[gradient.bucket].first);
+  });
 }
 
 WorkPtr GradientShards::begin_across(const std::string& name, const Tensor& part) {
@@ -175,6 +180,7 @@ void GradientShards::finish_first() {
   on_their_way_.pop_front();
   cross(first);
   if (first.work) wait(first, mesh_.across() ? "all-reduce" : carrier_->reduces());
+  if (carrier_) carrier_->reduced(buckets_[first.bucket].first, first.part);
   take(first);
 }
 
@@ -235,24 +241,6 @@ void GradientShards::add(const std::string& name, const Tensor& in, const Tensor
   const auto span = context_.timeline.scope(Activity::compute, "add up " + name,
                                             {.bytes = static_cast<std::int64_t>(in.bytes())});
   add_converted(context_.device, in, out);
-}
-
-GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes)
-    : of_fsdp_unit_(fsdp_units.size()) {
-  const auto element = static_cast<double>(size_of(dtype));
-  double held = bytes;  // by the last bucket; that it is full begins the first one
-  for (std::size_t b = fsdp_units.size(); b-- > 0;) {
-    if (held >= bytes) {
-      buckets_.push_back({fsdp_units[b].name, b, b});
-      held = 0;
-    }
-    buckets_.back().first = b;
-    held += element * static_cast<double>(fsdp_units[b].count);
-    of_fsdp_unit_[b] = buckets_.size() - 1;
-  }
-  for (GradientBucket& bucket : buckets_)
-    if (bucket.last > bucket.first)
-      bucket.name = "bucket from " + fsdp_units[bucket.first].name + " to " + bucket.name;
 }
 
 }  // namespace ringside::peer

@@ -9,38 +9,12 @@
 #include <vector>
 
 #include "core/nn/pass.h"
-#include "peer/fsdp/fsdp_units.h"
+#include "peer/fsdp/gradient_buckets.h"
 #include "peer/fsdp/mesh.h"
 #include "peer/fsdp/shard_carrier.h"
 #include "peer/fsdp/sharded_storage.h"
 
 namespace ringside::peer {
-
-/// The FSDP units from `first` to `last`.
-struct GradientBucket {
-  std::string name;
-  std::size_t first = 0, last = 0;
-};
-
-/// All FSDP units of a model in buckets. FSDP units say what is gathered at once, and buckets what
-/// is reduced at once: large buckets make fewer messages of gradients without more memory of
-/// gathered parameters (the reduce_bucket_size of DeepSpeed's ZeRO stages).
-class GradientBuckets {
- public:
-  /// Backward finishes FSDP units from the last to the first; in this order they are joined until a
-  /// bucket has at least `bytes` of gradients of this dtype. With 0 every FSDP unit is a bucket.
-  GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes);
-
-  std::size_t size() const { return buckets_.size(); }
-  /// Buckets in the order of backward: bucket 0 has the last FSDP units of the model.
-  const GradientBucket& operator[](std::size_t bucket) const { return buckets_[bucket]; }
-  /// The bucket that has the FSDP unit.
-  std::size_t of(std::size_t fsdp_unit) const { return of_fsdp_unit_[fsdp_unit]; }
-
- private:
-  std::vector<GradientBucket> buckets_;
-  std::vector<std::size_t> of_fsdp_unit_;
-};
 
 /// Says where the backward of a unit writes its gradient, and adds up the gradients of all ranks
 /// and micro-batches, so that this rank has the sum of its shard. Within the mesh's group a
@@ -65,10 +39,10 @@ class GradientBuckets {
 class GradientShards {
  public:
   /// `carrier` is null if the mesh's group is this rank alone. `whole` keeps whole gradients even
-  /// if shards of them are enough. A bucket has at least `bucket_bytes` (GradientBuckets); it is
-  /// one FSDP unit if the carrier meets once. All arguments outlive this object.
-  GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
-                 ShardCarrier* carrier, bool whole, double bucket_bytes);
+  /// if shards of them are enough. A bucket is one FSDP unit if the carrier meets once. All
+  /// arguments outlive this object.
+  GradientShards(const RankContext& context, const Shards& shards, const GradientBuckets& buckets,
+                 const Mesh& mesh, ShardCarrier* carrier, bool whole);
 
   /// Returns where the unit's backward of this micro-batch has to write. May wait for gradients
   /// that are on their way.
@@ -108,7 +82,7 @@ class GradientShards {
     bool later;        // whether `part` is then added to the sum over earlier micro-batches
     Tensor temporary;  // what is sent, if it is not a part of a whole gradient or of sums()
     WorkPtr work;      // null if there is no other rank
-    bool crosses;      // whether `part` is still to be summed across groups
+    bool crosses;      // whether `part` is still to be summed across groups, or hosts
   };
 
   /// The gradients that backward writes, if this rank keeps whole ones.
@@ -132,10 +106,10 @@ class GradientShards {
 
   const RankContext& context_;
   const Shards& shards_;
+  const GradientBuckets& buckets_;
   const Mesh& mesh_;
   ShardCarrier* carrier_;
   DType written_as_, reduced_as_;
-  GradientBuckets buckets_;
   bool adds_up_first_;  // this rank adds up its micro-batches before they are summed over ranks
   bool keeps_whole_;
   ShardedStorage sums_;

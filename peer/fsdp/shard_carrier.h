@@ -20,9 +20,18 @@ class ShardCarrier {
  public:
   virtual ~ShardCarrier() = default;
 
+  /// Called before the first gathering of a training step; evaluations have gathered before it.
+  virtual void begin_step() {}
   /// Begins to fill `padded` with the FSDP unit's shards of all ranks; `shard` is this rank's, on
-  /// its device. Does not block.
+  /// its device. Does not block. After the wait for it the caller calls gathered(), after which
+  /// `padded` has its values.
   virtual WorkPtr gather(std::size_t fsdp_unit, const Tensor& shard, const Tensor& padded) = 0;
+  virtual void gathered(std::size_t fsdp_unit, const Tensor& padded) {
+    static_cast<void>(fsdp_unit), static_cast<void>(padded);
+  }
+  /// Whether gather() brings the values of parameters as they are, or, as at first, those that
+  /// units compute with, which may have lost some bits on their way.
+  virtual void gather_exactly(bool exactly) { static_cast<void>(exactly); }
 
   /// Begins to bring a whole gradient of an FSDP unit, or, in collectives, of a bucket that begins
   /// with the FSDP unit, to the owners of its shards; records and traces show the `name`. Does not
@@ -32,6 +41,19 @@ class ShardCarrier {
   /// earlier micro-batches of this rank have brought there.
   virtual WorkPtr reduce(std::size_t fsdp_unit, const std::string& name, const Tensor& gradient,
                          const Tensor& part, bool later) = 0;
+  /// Only if crosses_hosts(), after the wait for reduce(): begins its second part. `fsdp_unit` is
+  /// that of reduce().
+  virtual WorkPtr reduce_across_hosts(std::size_t fsdp_unit) {
+    static_cast<void>(fsdp_unit);
+    return nullptr;
+  }
+  /// Called after the last wait: `part` then has its values.
+  virtual void reduced(std::size_t fsdp_unit, const Tensor& part) {
+    static_cast<void>(fsdp_unit), static_cast<void>(part);
+  }
+  virtual bool crosses_hosts() const { return false; }
+  /// Whether a gradient of the same FSDP unit or bucket must be reduced() before its next one.
+  virtual bool one_at_a_time() const { return false; }
 
   /// Whether ranks wait for each other only at the update of a step. Until meet() adds them up, an
   /// owner keeps the values of each rank in a place of their own.

@@ -77,10 +77,12 @@ const Tensor& UnshardedUnits::wait(std::size_t fsdp_unit) {
   if (!carrier_ && (parameters_.whole() || !gathered_.contains(fsdp_unit)))
     gathered_[fsdp_unit].padded = shard(fsdp_unit);
   Entry& entry = gathered_[fsdp_unit];
-  if (entry.work)
+  if (entry.work) {
     wait_exposed(context_.timeline,
                  fmt::format("{} {}", carrier_->gathers(), shards_.fsdp_units()[fsdp_unit].name),
                  std::move(entry.work));
+    carrier_->gathered(fsdp_unit, entry.padded);
+  }
   return entry.padded;
 }
 

@@ -150,7 +150,8 @@ std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
   });
 }
 
-void check_compression(const CompressionOptions& options, const RunPlan& plan) {
+void check_compression(const CompressionOptions& options, const RunPlan& plan,
+                       bool each_micro_batch) {
   if (!compresses(options)) return;
   const CompressorInfo& row = find_compressor(options.compressor);
   const std::string given =
@@ -172,7 +173,7 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan) {
   if (options.dgc_momentum >= 1)
     throw Error("scheme.{}.dgc_momentum = {} must be less than 1", plan.scheme,
                 options.dgc_momentum);
-  if (plan.train.reduce == Reduce::every)
+  if (plan.train.reduce == Reduce::every && !each_micro_batch)
     throw Error("{}: a rank compresses once a step; leave train.reduce = 'every' out", given);
 }
 

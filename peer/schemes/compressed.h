@@ -66,7 +66,9 @@ std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
                                               const CompressionOptions& options,
                                               double bucket_bytes);
 
-/// Throws Error for options of a compressor that are not possible with the plan.
-void check_compression(const CompressionOptions& options, const RunPlan& plan);
+/// Throws Error for options of a compressor that are not possible with the plan. A scheme that
+/// compresses the gradients of `each_micro_batch` goes with train.reduce = "every".
+void check_compression(const CompressionOptions& options, const RunPlan& plan,
+                       bool each_micro_batch = false);
 
 }  // namespace ringside::peer

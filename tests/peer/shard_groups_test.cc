@@ -34,7 +34,8 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
                                           DType::f32);
     const auto carrier =
         peer::make_collective_carrier(s.context, *mesh.within(), shards, parameters);
-    peer::GradientShards gradients(s.context, shards, mesh, carrier.get(), false, 0);
+    const peer::GradientBuckets buckets(shards.fsdp_units(), DType::f32, 0);
+    peer::GradientShards gradients(s.context, shards, buckets, mesh, carrier.get(), false);
     for (std::size_t u = s.model.units.size(); u-- > 0;) {
       r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});
       gradients.reduce(u, Pass{});

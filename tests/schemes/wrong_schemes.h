@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "experiments/runner/registry/registry.h"
 #include "tests/schemes/wrapped.h"
@@ -128,24 +130,56 @@ inline SchemeInfo forgetting_last_worker(const std::string& name) {
   return communicating_by<ForgetsLastRank>(name);
 }
 
-/// All-gathers in which every rank takes the next rank's message for its own.
+struct Done : Work {
+  void wait() override {}
+  bool ready() override { return true; }
+  Span span() const override { return {}; }
+};
+
+/// All-gathers and all-to-alls in which every rank takes the next rank's message for its own.
 class MistakesSenders : public WrappedCommunicator {
  public:
   using WrappedCommunicator::WrappedCommunicator;
   WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
     WrappedCommunicator::all_gather(part, array)->wait();
-    const auto bytes = static_cast<std::ptrdiff_t>(part.bytes());
+    return mistaken(array);
+  }
+  WorkPtr all_to_all(const Tensor& in, const Tensor& out) override {
+    WrappedCommunicator::all_to_all(in, out)->wait();
+    return mistaken(out);
+  }
+
+ private:
+  WorkPtr mistaken(const Tensor& array) const {
+    const auto bytes = static_cast<std::ptrdiff_t>(array.bytes()) / size();
     auto* all = array.data<std::uint8_t>();
     std::rotate(all, all + bytes, all + size() * bytes);
     return std::make_unique<Done>();
   }
+};
+
+/// All-gathers that bring what they brought the first time, for each length; in the groups into
+/// which the ranks are split.
+class GathersOldValues : public WrappedCommunicator {
+ public:
+  explicit GathersOldValues(std::unique_ptr<Communicator> right, bool old = false)
+      : WrappedCommunicator(std::move(right)), old_(old) {}
+  WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
+    if (!old_) return WrappedCommunicator::all_gather(part, array);
+    WrappedCommunicator::all_gather(part, array)->wait();
+    const auto* values = array.data<std::uint8_t>();
+    auto& first = first_[array.count()];
+    if (first.empty()) first.assign(values, values + array.bytes());
+    std::copy(first.begin(), first.end(), array.data<std::uint8_t>());
+    return std::make_unique<Done>();
+  }
+  std::unique_ptr<Communicator> split(int colour, int key) override {
+    return std::make_unique<GathersOldValues>(WrappedCommunicator::split(colour, key), true);
+  }
 
  private:
-  struct Done : Work {
-    void wait() override {}
-    bool ready() override { return true; }
-    Span span() const override { return {}; }
-  };
+  bool old_;
+  std::map<std::int64_t, std::vector<std::uint8_t>> first_;
 };
 
 /// Groups of every second worker in place of consecutive ones, where a group splits in two.

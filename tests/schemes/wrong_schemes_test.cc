@@ -235,6 +235,56 @@ TEST_F(WrongCompression, TakesTheMessageOfTheWrongWorkerForItsOwn) {
   EXPECT_EQ(found.proof, Proof::different);
 }
 
+/// Sharded gradients, and parameters, that differ from the definition's in a code.
+class WrongCodes : public ::testing::Test {
+ protected:
+  static void expect_noticed(const peer::FsdpOptions& options, const SchemeInfo& scheme) {
+    auto config = tiny("mlp");
+    config.scheme_options["fsdp"] = options;
+    const Findings found = find_at(4, config, scheme);
+    EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+    EXPECT_EQ(found.proof, Proof::different);
+  }
+  template <class Change>
+  static SchemeInfo misled(const Change& change) {
+    return testing::misled<peer::FsdpOptions>("fsdp", change);
+  }
+  const peer::FsdpOptions topk_{.compression = {.compressor = "topk", .ratio = 0.25}};
+};
+
+TEST_F(WrongCodes, ThatForgetTheirErrors) {
+  expect_noticed(
+      topk_, misled([](peer::FsdpOptions& own) { own.compression.memory = ErrorMemory::none; }));
+}
+
+/// The sum is that of `single`, and not what the codes say.
+TEST_F(WrongCodes, ThatAreNotMade) {
+  expect_noticed(
+      topk_, misled([](peer::FsdpOptions& own) { own.compression.compressor = no_compressor; }));
+}
+
+/// A sum of the same codes in another order has other bits.
+TEST_F(WrongCodes, OfTheWrongWorkers) {
+  const SchemeInfo scheme = testing::communicating_by<testing::MistakesSenders>("fsdp");
+  expect_noticed({.compression = {.compressor = "int8"}}, scheme);
+  expect_noticed({.zero_quantized_weights = true}, scheme);
+}
+
+TEST_F(WrongCodes, OfWeightsInOtherBlocks) {
+  expect_noticed({.zero_quantized_weights = true},
+                 misled([](peer::FsdpOptions& own) { own.compression.block = 255; }));
+}
+
+TEST_F(WrongCodes, OfGradientsThatSkipAHost) {
+  expect_noticed({.zero_hpz_partition_size = 2, .zero_quantized_gradients = true},
+                 misled([](peer::FsdpOptions& own) { own.zero_hpz_partition_size = 1; }));
+}
+
+TEST_F(WrongCodes, OfAHostsCopiesThatAreStale) {
+  expect_noticed({.zero_hpz_partition_size = 2},
+                 testing::communicating_by<testing::GathersOldValues>("fsdp"));
+}
+
 TEST(WrongMixing, OfAnotherGraph) {
   const SchemeInfo scheme = testing::misled<peer::DpsgdOptions>(
       "dpsgd", [](peer::DpsgdOptions& own) { own.graph = peer::Graph::complete; });

@@ -113,7 +113,8 @@ void list_algorithms() {
 }
 
 void list_compressors() {
-  std::cout << "compressors of gradients (scheme.ddp.compressor, scheme.diloco.compressor)\n"
+  std::cout << "compressors of gradients (scheme.SCHEME.compressor of ddp, fsdp, zero1 to zero3, "
+               "diloco)\n"
             << fmt::format("  {:<10} {}\n", no_compressor, "gradients are summed as they are");
   for (const CompressorInfo& row : compressors())
     std::cout << fmt::format("  {:<10} {}\n", row.name, row.summary);

@@ -1,0 +1,28 @@
+#include "peer/fsdp/gradient_buckets.h"
+
+namespace ringside::peer {
+
+GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes)
+    : of_fsdp_unit_(fsdp_units.size()) {
+  const auto element = static_cast<double>(size_of(dtype));
+  double held = bytes;  // by the last bucket; that it is full begins the first one
+  for (std::size_t b = fsdp_units.size(); b-- > 0;) {
+    if (held >= bytes) {
+      buckets_.push_back({fsdp_units[b].name, b, b});
+      held = 0;
+    }
+    buckets_.back().first = b;
+    held += element * static_cast<double>(fsdp_units[b].count);
+    of_fsdp_unit_[b] = buckets_.size() - 1;
+  }
+  for (GradientBucket& bucket : buckets_)
+    if (bucket.last > bucket.first)
+      bucket.name = "bucket from " + fsdp_units[bucket.first].name + " to " + bucket.name;
+}
+
+std::int64_t GradientBuckets::part_count(std::size_t bucket, const Shards& shards) const {
+  const auto& [name, first, last] = buckets_[bucket];
+  return shards.begin(last) + shards.padded_count(last) / shards.ranks() - shards.begin(first);
+}
+
+}  // namespace ringside::peer
