@@ -13,9 +13,11 @@
 
 namespace ringside {
 
-/// The quantities that decide the least traffic of a step: counts, and sizes in bytes.
+/// The quantities that decide the least traffic of a step, in the mean over steps [first_step,
+/// steps), whose traffic is measured: counts, and sizes in bytes.
 struct StepShape {
   int world = 1;
+  std::int64_t first_step = 0, steps = 1;
   int servers = 0;
   std::int64_t micro_batches = 1;  // micro-batches of a rank
   std::int64_t reductions = 1;  // how often gradients are reduced: for every micro-batch, or once
@@ -126,6 +128,9 @@ struct SchemeInfo {
   /// Whether workers train replicas of their own (core/scheme/local_replicas.h), whose parameters
   /// differ. Otherwise all workers begin every step with the same parameters.
   bool own_replicas = false;
+  /// The one optimizer.kind with which the scheme trains; empty: any. Such a scheme clips no
+  /// gradients.
+  std::string_view optimizer{};
   std::vector<TriedOptions> tried;
   std::vector<Identity> identities;
   /// Whether a plug-in brought the scheme, which no test of this program has tried.

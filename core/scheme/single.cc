@@ -7,7 +7,6 @@
 #include "core/device/convert.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/replica.h"
-#include "core/scheme/whole_update.h"
 
 namespace ringside {
 namespace {
@@ -79,6 +78,7 @@ class OneAfterTheOther : public SyncScheme {
   const Model& model() const { return *model_; }
   /// The gradients of a step, added up, in sum_dtype().
   const Tensor& total() const { return total_; }
+  WholeUpdate& update() { return *update_; }
   /// Says that the unit's part of total() is complete.
   void expect_update(std::size_t unit, const StepInfo& info) {
     update_->optimizer().expect(update_->range_of(unit), info);
@@ -149,34 +149,25 @@ class Single final : public OneAfterTheOther {
   Tensor sums_;  // over replicas, in reduced()
 };
 
-/// A replica is a worker, or one micro-batch of a worker.
-class SumOfAll final : public OneAfterTheOther {
+/// Keeps the gradients of all workers. A replica is a worker, or one micro-batch of a worker.
+class GradientsOfAll : public OneAfterTheOther {
  public:
-  SumOfAll(const RankContext& context, std::function<SumOfWorkers(const Model&)> make)
+  explicit GradientsOfAll(const RankContext& context)
       : OneAfterTheOther(context, context.plan.sums.each_micro_batch
                                       ? context.plan.train.accumulation
-                                      : context.plan.defines),
-        make_(std::move(make)) {}
+                                      : context.plan.defines) {}
 
   void attach(Model& model) override {
     OneAfterTheOther::attach(model);
     for (std::int64_t r = 0; r < replicas(); ++r) gradients_.push_back(new_gradients(reduced()));
-    sum_ = make_(model);
   }
 
-  bool step(const StepInfo& info) override {
-    const std::int64_t each = replicas() / workers();
-    for (std::int64_t m = 0; m < each; ++m) {
-      std::vector<Tensor> of_workers;
-      for (std::int64_t w = 0; w < workers(); ++w)
-        of_workers.push_back(gradients_[static_cast<std::size_t>(w * each + m)]);
-      sum_(of_workers, total(), m == 0);
-    }
-    return OneAfterTheOther::step(info);
-  }
+ protected:
+  /// Of every replica.
+  const std::vector<Tensor>& gradients() const { return gradients_; }
+  std::int64_t workers() const override { return context().plan.defines; }
 
  private:
-  std::int64_t workers() const override { return context().plan.defines; }
   bool takes_gradients() const override { return true; }
 
   void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {
@@ -185,9 +176,51 @@ class SumOfAll final : public OneAfterTheOther {
          .out = gradients_[static_cast<std::size_t>(replica)].range(begin, gradients.count())});
   }
 
+  std::vector<Tensor> gradients_;
+};
+
+class SumOfAll final : public GradientsOfAll {
+ public:
+  SumOfAll(const RankContext& context, std::function<SumOfWorkers(const Model&)> make)
+      : GradientsOfAll(context), make_(std::move(make)) {}
+
+  void attach(Model& model) override {
+    GradientsOfAll::attach(model);
+    sum_ = make_(model);
+  }
+
+  bool step(const StepInfo& info) override {
+    const std::int64_t each = replicas() / workers();
+    for (std::int64_t m = 0; m < each; ++m) {
+      std::vector<Tensor> of_workers;
+      for (std::int64_t w = 0; w < workers(); ++w)
+        of_workers.push_back(gradients()[static_cast<std::size_t>(w * each + m)]);
+      sum_(of_workers, total(), m == 0);
+    }
+    return OneAfterTheOther::step(info);
+  }
+
+ private:
   std::function<SumOfWorkers(const Model&)> make_;
   SumOfWorkers sum_;
-  std::vector<Tensor> gradients_;  // of every replica
+};
+
+class StepOfAll final : public GradientsOfAll {
+ public:
+  StepOfAll(const RankContext& context,
+            std::function<StepOfWorkers(const Model&, WholeUpdate&)> make)
+      : GradientsOfAll(context), make_(std::move(make)) {}
+
+  void attach(Model& model) override {
+    GradientsOfAll::attach(model);
+    step_ = make_(model, update());
+  }
+
+  bool step(const StepInfo& info) override { return step_(gradients(), info); }
+
+ private:
+  std::function<StepOfWorkers(const Model&, WholeUpdate&)> make_;
+  StepOfWorkers step_;
 };
 
 /// Makes one of the sums of a model, and writes or adds it to its part of `total`.
@@ -225,6 +258,12 @@ std::unique_ptr<SyncScheme> make_single(const RankContext& context, const Single
 std::unique_ptr<SyncScheme> define_sum(const RankContext& context,
                                        std::function<SumOfWorkers(const Model& model)> make) {
   return std::make_unique<SumOfAll>(context, std::move(make));
+}
+
+std::unique_ptr<SyncScheme> define_step(
+    const RankContext& context,
+    std::function<StepOfWorkers(const Model& model, WholeUpdate& update)> make) {
+  return std::make_unique<StepOfAll>(context, std::move(make));
 }
 
 std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfModel sums) {

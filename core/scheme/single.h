@@ -9,6 +9,7 @@
 #include "core/base/fields.h"
 #include "core/comm/sums.h"
 #include "core/scheme/scheme_info.h"
+#include "core/scheme/whole_update.h"
 
 namespace ringside {
 
@@ -32,6 +33,15 @@ using SumOfWorkers =
     std::function<void(std::span<const Tensor> gradients, const Tensor& total, bool first)>;
 std::unique_ptr<SyncScheme> define_sum(const RankContext& context,
                                        std::function<SumOfWorkers(const Model& model)> make);
+
+/// The same for a scheme whose step is its own too: the function gets the gradients of all workers,
+/// of one micro-batch or of several added up, and returns what SyncScheme::step() does. `update`
+/// has the parameters, the optimizer, and room for a sum of gradients in its ranges; it outlives
+/// the function.
+using StepOfWorkers = std::function<bool(std::span<const Tensor> gradients, const StepInfo& info)>;
+std::unique_ptr<SyncScheme> define_step(
+    const RankContext& context,
+    std::function<StepOfWorkers(const Model& model, WholeUpdate& update)> make);
 
 /// The sums by which a scheme adds up gradients over workers. Together they cover all parameters of
 /// the model.

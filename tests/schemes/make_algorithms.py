@@ -159,7 +159,49 @@ def sgp(overlap):
     return [(x / weight[:, None]).tolist(), weight.tolist()]
 
 
+def onebit_adam():
+    """Algorithm 1 of Tang et al. 2021, after 8 steps of AdamW: tensors 6x5, 4 and 3x8 in chunks of 20 elements,
+    a magnitude for each tensor of a chunk. Parameters and momentum after each step."""
+    count, frozen = 58, 8
+    lr, beta1, beta2, epsilon, decay = 0.01, 0.9, 0.95, 1e-8, 0.1
+    borders = [0, 20, 30, 34, 40, 58]  # of tensors and chunks
+    p, m, v = sines(count, 2.0), np.zeros(count), np.zeros(count)
+    errors, server_errors = np.zeros((WORKERS, count)), np.zeros(count)
+    margin = 1.0
+
+    def signs(values):
+        nonlocal margin
+        out = np.empty(count)
+        for begin, end in zip(borders, borders[1:]):
+            part = values[begin:end]
+            magnitude = math.sqrt(np.mean(part**2))
+            margin = min(margin, np.abs(part).min() / magnitude)
+            out[begin:end] = np.where(part >= 0, magnitude, -magnitude)
+        return out
+
+    steps = []
+    for step in range(STEPS):
+        gradients = np.array([sines(count, 1.3 * worker, 0.61 * step) for worker in range(WORKERS)])
+        if step < frozen:
+            m = beta1 * m + (1 - beta1) * gradients.mean(axis=0)
+            v = beta2 * v + (1 - beta2) * gradients.mean(axis=0) ** 2
+        else:
+            sent = np.empty((WORKERS, count))
+            for worker in range(WORKERS):
+                wanted = errors[worker] + beta1 * m + (1 - beta1) * gradients[worker]
+                sent[worker] = signs(wanted)
+                errors[worker] = wanted - sent[worker]
+            wanted = server_errors + sent.mean(axis=0)
+            m = signs(wanted)
+            server_errors = wanted - m
+        root = np.sqrt(v / (1 - beta2 ** min(step + 1, frozen)))
+        p = p - lr * decay * p - lr * (m / (1 - beta1 ** (step + 1))) / (root + epsilon)
+        steps.append({"parameters": p.tolist(), "momentum": m.tolist()})
+    assert margin > 1e-5, f"a sign would depend on rounding: {margin}"
+    return steps
+
+
 golden = pathlib.Path(__file__).parent / "golden/algorithms.json"
 golden.write_text(json.dumps({
     "powersgd": powersgd(), "dgc": dgc(), "diloco": diloco(), "local_sgd": local_sgd(),
-    "sgp": sgp(0), "overlap_sgp": sgp(2)}) + "\n")
+    "sgp": sgp(0), "overlap_sgp": sgp(2), "onebit_adam": onebit_adam()}) + "\n")

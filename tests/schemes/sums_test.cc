@@ -27,6 +27,7 @@ class SchemeSums : public testing::SchemeAtWorld {
 class ExactSchemeSums : public SchemeSums {};
 
 TEST_P(SchemeSums, ClippedGradientsEndWithTheBitsOfTheDefinition) {
+  if (!tried().info->optimizer.empty()) GTEST_SKIP() << "it clips no gradients";
   auto config = tiny("gpt");
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 0.1;

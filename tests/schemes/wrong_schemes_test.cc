@@ -8,6 +8,7 @@
 #include "peer/schemes/ddp.h"
 #include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
+#include "peer/schemes/onebit_adam.h"
 #include "peer/schemes/sgp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
@@ -283,6 +284,27 @@ TEST_F(WrongCodes, OfGradientsThatSkipAHost) {
 TEST_F(WrongCodes, OfAHostsCopiesThatAreStale) {
   expect_noticed({.zero_hpz_partition_size = 2},
                  testing::communicating_by<testing::GathersOldValues>("fsdp"));
+}
+
+/// Momenta of 1-bit Adam that differ from the definition's.
+class WrongMomenta : public ::testing::Test {
+ protected:
+  static void expect_noticed(const SchemeInfo& scheme) {
+    auto config = tiny("mlp");
+    config.scheme_options["onebit_adam"] = peer::OnebitAdamOptions{.freeze_step = 2};
+    const Findings found = find_at(3, config, scheme);
+    EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+    EXPECT_EQ(found.proof, Proof::different);
+  }
+};
+
+TEST_F(WrongMomenta, WithoutTheLastWorker) {
+  expect_noticed(testing::communicating_by<testing::HearsNothingOfLastRank>("onebit_adam"));
+}
+
+TEST_F(WrongMomenta, AfterAnotherWarmUp) {
+  expect_noticed(testing::misled<peer::OnebitAdamOptions>(
+      "onebit_adam", [](peer::OnebitAdamOptions& own) { ++own.freeze_step; }));
 }
 
 TEST(WrongMixing, OfAnotherGraph) {

@@ -149,6 +149,22 @@ void check_batch_norm_groups(RunPlan& plan, std::int64_t ranks) {
         group, each, plan.train.micro_batch * each);
 }
 
+void check_optimizer(const OptimizerConfig& optimizer, const SchemeInfo& row) {
+  if (row.optimizer.empty()) return;
+  if (optimizer.kind != row.optimizer)
+    throw Error(
+        "optimizer.kind = '{}': scheme {} trains with '{}' alone; set that, or compare without "
+        "this "
+        "scheme",
+        optimizer.kind, row.name, row.optimizer);
+  if (optimizer.clip_norm > 0)
+    throw Error(
+        "optimizer.clip_norm = {}: workers of scheme {} do not sum gradients in every step, so "
+        "they "
+        "do not know their norm; leave it out",
+        optimizer.clip_norm, row.name);
+}
+
 void check_recompute(const RunPlan& plan) {
   if (plan.train.recompute != Recompute::attention || find_model(plan.model.kind).attention) return;
   throw Error("train.recompute = 'attention': model '{}' has no attention; choose 'none' or 'full'",
@@ -203,6 +219,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.train = train_of(config, ranks, who);
   settle_cluster(plan);
   plan.host_step_us = host_step_us(plan);
+  check_optimizer(plan.optimizer, row);
   check_recompute(plan);
   check_offload(plan.train.offload, row);
   check_reduce_precision(plan.train, row);

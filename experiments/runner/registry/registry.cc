@@ -11,6 +11,7 @@
 #include "peer/schemes/diloco.h"
 #include "peer/schemes/dpsgd.h"
 #include "peer/schemes/local_sgd.h"
+#include "peer/schemes/onebit_adam.h"
 #include "peer/schemes/sgp.h"
 #include "ps/schemes/adpsgd.h"
 #include "ps/schemes/dp.h"
@@ -38,6 +39,7 @@ RowList<SchemeInfo>& scheme_list() {
                                     peer::Shard::shard_grad_op),
                     peer::zero_info("zero3", "the same as fsdp with its default degree",
                                     peer::Shard::full_shard),
+                    peer::onebit_adam_info(),
                     peer::local_sgd_info(),
                     peer::diloco_info(),
                     peer::dpsgd_info(),

@@ -57,6 +57,8 @@ StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
   for (int worker = 1; worker < plan.world; ++worker)
     others = std::max(others, samples_of(plan, worker));
   return {.world = plan.world,
+          .first_step = plan.train.warmup,
+          .steps = plan.train.steps,
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
           .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,

@@ -83,6 +83,12 @@ std::size_t CheckedScheme::replicas() const {
 
 ExperimentConfig CheckedScheme::with_options(ExperimentConfig config) const {
   config.scheme_options.try_emplace(std::string(scheme.info->name), scheme.options());
+  if (!scheme.info->optimizer.empty()) {
+    config.optimizer.kind = scheme.info->optimizer;
+    config.optimizer.clip_norm = 0;
+    // A second moment of few steps is much too small for some elements: this bounds their steps.
+    config.optimizer.epsilon = 1e-3;
+  }
   return config;
 }
 

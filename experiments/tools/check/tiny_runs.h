@@ -55,7 +55,7 @@ struct CheckedScheme {
   /// The number of replicas that have parameters of their own.
   std::size_t replicas() const;
   /// The run of the configuration, with the options of this scheme unless the configuration has
-  /// some for it.
+  /// some for it, and with the scheme's optimizer if it trains with one alone.
   RunPlan plan_of(runner::ExperimentConfig config) const;
   RunRecord run_of(const runner::ExperimentConfig& config) const;
   RunRecord definition(const runner::ExperimentConfig& config) const;
