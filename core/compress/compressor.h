@@ -38,7 +38,7 @@ struct CompressorContext {
 /// bucket, and calls the same functions, with loops in place of collectives.
 ///
 /// Tensors are fp32, but for messages. Functions enqueue operations on the device and do not wait
-/// for it, except that PowerSGD without a warm start writes random numbers to it. For one thread.
+/// for it. For one thread.
 class Compressor {
  public:
   explicit Compressor(CompressorContext context) : context_(std::move(context)) {}

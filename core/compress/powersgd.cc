@@ -2,8 +2,6 @@
 #include <vector>
 
 #include "core/compress/codes.h"
-#include "core/device/write_values.h"
-#include "core/num/random.h"
 
 namespace ringside::compress {
 namespace {
@@ -126,17 +124,12 @@ class PowerSgd final : public Compressor {
 
   bool compresses() const { return step() >= static_cast<std::uint64_t>(options().start_step); }
 
-  /// Fills Q with normal numbers, the same on all workers. Blocks until the device has them.
+  /// Fills Q with normal numbers, the same on all workers.
   void draw() {
-    if (right_ == 0) return;
-    std::vector<float> values;
-    const std::uint64_t drawn = draws_++;
+    const std::uint64_t seed = context().seed + (draws_++ << 32);
     for (const Part& part : parts_)
-      for (std::int64_t i = 0; i < part.right_count; ++i)
-        values.push_back(static_cast<float>(random_normal(
-            context().seed + (drawn << 32), Stream::codes,
-            (std::uint64_t{part.piece.number} << 32) ^ static_cast<std::uint64_t>(i))));
-    write_values(device(), q_, values);
+      if (part.matrix.rank > 0)
+        kernels().draw_normal({.out = part.right(q_), .seed = seed, .number = part.piece.number});
   }
 
   std::vector<Part> parts_;
@@ -155,7 +148,6 @@ CompressorInfo powersgd_info() {
   return {.name = "powersgd",
           .summary = "matrices of low rank whose product is close to the gradient",
           .remembers = true,
-          .in_parts = false,
           .move = Compressor::Move::sum,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {

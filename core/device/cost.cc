@@ -314,6 +314,11 @@ OpCost cost(const DrawIndices& op) {
   return {OpClass::elementwise, count(op.indices), bytes(op.indices), DType::f32};
 }
 
+/// A logarithm, a root and a cosine in fp64.
+OpCost cost(const DrawNormal& op) {
+  return {OpClass::elementwise, 60 * count(op.out), bytes(op.out), op.out.dtype()};
+}
+
 OpCost cost(const TakeElements& op) {
   return {OpClass::elementwise, 0, bytes(op.indices, op.out, op.out), op.out.dtype()};
 }

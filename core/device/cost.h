@@ -105,6 +105,7 @@ OpCost cost(const AveragePoolBackward&);
 OpCost cost(const CrossEntropy&);
 OpCost cost(const SelectTopK&);
 OpCost cost(const DrawIndices&);
+OpCost cost(const DrawNormal&);
 OpCost cost(const TakeElements&);
 OpCost cost(const AddElements&);
 OpCost cost(const PackSigns&);

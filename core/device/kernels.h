@@ -58,6 +58,7 @@ namespace ringside {
   KERNEL(CrossEntropy, cross_entropy)                       \
   KERNEL(SelectTopK, select_top_k)                          \
   KERNEL(DrawIndices, draw_indices)                         \
+  KERNEL(DrawNormal, draw_normal)                           \
   KERNEL(TakeElements, take_elements)                       \
   KERNEL(AddElements, add_elements)                         \
   KERNEL(PackSigns, pack_signs)                             \

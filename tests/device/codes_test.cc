@@ -116,6 +116,26 @@ TEST_P(CodeKernels, DrawIndicesTakesAllElementsEquallyOften) {
   for (const int one : times) EXPECT_NEAR(one, draws * k / below, 5 * std::sqrt(draws * 0.21));
 }
 
+TEST_P(CodeKernels, DrawNormalIsThatOfItsCounter) {
+  for (const std::int64_t count : {1, 1000, 5003}) {
+    const Tensor out = output({count});
+    const std::uint64_t seed = 7 + (std::uint64_t{3} << 32);
+    kernels().draw_normal({.out = out, .seed = seed, .number = 9});
+    const std::vector<float> got = download(out);
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double expected = random_normal(seed, Stream::codes, (std::uint64_t{9} << 32) + i);
+      ASSERT_NEAR(got[i], expected, 1e-6 * std::max(1.0, std::abs(expected))) << i;
+      sum += double{got[i]};
+      squares += double{got[i]} * double{got[i]};
+    }
+    const auto n = static_cast<double>(count);
+    if (count < 5000) continue;
+    EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));
+    EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2 / n));
+  }
+}
+
 TEST_P(CodeKernels, ElementsAreTakenAndAddedByTheirIndices) {
   const std::vector<std::int32_t> at = {1, 4, 5, 1000, 4999};
   const Values values = normal(5000), more = normal(5);

@@ -120,6 +120,17 @@ void draw_indices(const Context&, const DrawIndices& op) {
   }
 }
 
+void draw_normal(const Context& context, const DrawNormal& op) {
+  float* out = op.out.data<float>();
+  parallel_for(
+      context.threads, op.out.count(), 1 << 10, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t i = begin; i < end; ++i)
+          out[i] = static_cast<float>(
+              random_normal(op.seed, Stream::codes,
+                            (std::uint64_t{op.number} << 32) + static_cast<std::uint64_t>(i)));
+      });
+}
+
 void take_elements(const Context&, const TakeElements& op) {
   const float* in = op.in.data<float>();
   const auto* indices = op.indices.data<std::int32_t>();

@@ -28,6 +28,13 @@ struct DrawIndices {
   std::uint64_t seed = 0;
   std::uint32_t number = 0, step = 0;
 };
+/// out[i] = a normal number: random_normal(`seed`, Stream::codes, `number` * 2^32 + i), rounded to
+/// fp32 (core/num/random.h). Devices agree to rounding.
+struct DrawNormal {
+  Tensor out{};
+  std::uint64_t seed = 0;
+  std::uint32_t number = 0;
+};
 /// out[j] = in[indices[j]]
 struct TakeElements {
   Tensor in{}, indices{}, out{};

@@ -1,4 +1,6 @@
 // Selection, and moves by index, of the operations of codes (core/device/ops/codes.h).
+#include <cmath>
+
 #include "core/device/cuda/kernels/kernels.h"
 #include "core/device/cuda/kernels/random_words.cuh"
 #include "core/device/cuda/kernels/reduce.cuh"
@@ -182,6 +184,24 @@ __global__ __launch_bounds__(threads) void put(const float* in, const std::int32
   if (j < k) out[indices[j]] += scale * in[j];
 }
 
+/// 53 bits as a number above 0, at most 1.
+__device__ __forceinline__ double open_unit(std::uint32_t low, std::uint32_t high) {
+  const std::uint64_t bits = std::uint64_t{high} << 32 | low;
+  return (static_cast<double>(bits >> 11) + 1) * 0x1p-53;
+}
+
+/// Box-Muller on the four words of each counter, as ringside::random_normal().
+__global__ __launch_bounds__(threads) void draw_normals(float* out, std::int64_t count,
+                                                        std::uint32_t number, uint2 key) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const uint4 words = philox4x32(
+      {static_cast<std::uint32_t>(i), number, static_cast<std::uint32_t>(Stream::codes), 0}, key);
+  const double radius = sqrt(-2.0 * log(open_unit(words.x, words.y)));
+  constexpr double turn = 6.283185307179586;
+  out[i] = static_cast<float>(radius * cos(turn * open_unit(words.z, words.w)));
+}
+
 }  // namespace
 
 void select_top_k(const Context& context, const SelectTopK& op) {
@@ -210,6 +230,13 @@ void draw_indices(const Context& context, const DrawIndices& op) {
   const auto key = code_key(op.seed);
   launch(context, "draw_indices", draw, blocks_for(k, threads), threads,
          op.indices.data<std::int32_t>(), k, op.below, uint2{key[0], key[1]}, op.number, op.step);
+}
+
+void draw_normal(const Context& context, const DrawNormal& op) {
+  const std::int64_t count = op.out.count();
+  launch(context, "draw_normal", draw_normals, blocks_for(count, threads), threads,
+         op.out.data<float>(), count, op.number,
+         uint2{static_cast<std::uint32_t>(op.seed), static_cast<std::uint32_t>(op.seed >> 32)});
 }
 
 void take_elements(const Context& context, const TakeElements& op) {
