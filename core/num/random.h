@@ -15,7 +15,8 @@ enum class Stream : std::uint32_t {
   masking = 5,
   jitter = 6,
   lengths = 7,
-  codes = 8
+  codes = 8,
+  clients = 9
 };
 
 /// Philox4x32-10 (Salmon et al., SC'11): 128 random bits from a counter and a key.

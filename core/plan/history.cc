@@ -1,45 +1,66 @@
 #include "core/plan/history.h"
 
 #include <charconv>
+#include <string_view>
 
 #include "core/base/error.h"
 
 namespace ringside {
 namespace {
 
-constexpr char both = 'p';  // accepted, then read
+constexpr char both = 'p';   // accepted, then read
+constexpr char times = 'x';  // a number of steps follows
 
 /// The event at a place of the text, and where the next one begins.
 struct Parsed {
   char letter;
-  int worker;
-  std::size_t end;
+  int worker = 0;
+  std::int64_t steps = 1;
+  std::size_t end = 0;
 };
 
 Parsed parse(const std::string& text, std::size_t at) {
-  int worker = 0;
-  const char* first = text.data() + at + 1;
-  const auto [end, error] = std::from_chars(first, text.data() + text.size(), worker);
-  const char letter = text[at];
-  const bool known = letter == 'a' || letter == 'd' || letter == 'r' || letter == 'g';
-  if (error != std::errc{} || worker < 0 || !(known || letter == both))
-    throw Error("the history of a range has no event at byte {}", at);
-  return {letter, worker, static_cast<std::size_t>(end - text.data())};
+  Parsed event{text[at]};
+  const char* const last = text.data() + text.size();
+  const auto refuse_unless = [at](bool fits) {
+    if (!fits) throw Error("the history of a range has no event at byte {}", at);
+  };
+  auto [end, error] = std::from_chars(text.data() + at + 1, last, event.worker);
+  const bool pushes = event.letter == 'a' || event.letter == both;
+  refuse_unless(error == std::errc{} && event.worker >= 0 &&
+                (pushes || std::string_view("drmg").find(event.letter) != std::string_view::npos));
+  if (pushes && end != last && *end == times) {
+    const auto steps = std::from_chars(end + 1, last, event.steps);
+    refuse_unless(steps.ec == std::errc{} && event.steps > 0);
+    end = steps.ptr;
+  }
+  event.end = static_cast<std::size_t>(end - text.data());
+  return event;
+}
+
+/// The event as text, without the letter of its kind.
+std::string after_letter(int worker, std::int64_t steps) {
+  std::string text = std::to_string(worker);
+  if (steps != 1) text += times + std::to_string(steps);
+  return text;
 }
 
 }  // namespace
 
 void ChunkHistory::add(const RangeEvent& event, std::size_t most_bytes) {
-  const std::string worker = std::to_string(event.worker);
-  cut = cut || events.size() + 1 + worker.size() > most_bytes;
+  const std::string text = static_cast<char>(event.kind) + after_letter(event.worker, event.steps);
+  cut = cut || events.size() + text.size() > most_bytes;
   if (cut) return;
-  const std::string before = 'a' + worker;
-  if (event.kind == RangeEvent::Kind::read && events.ends_with(before)) {
-    events[events.size() - before.size()] = both;
-    return;
+  // The worker's push may be the latest event; then this read becomes a part of it.
+  const std::size_t latest = events.find_last_of("adprmg");
+  if (event.kind == RangeEvent::Kind::read && latest != std::string::npos) {
+    const Parsed before = parse(events, latest);
+    if (before.letter == 'a' && before.worker == event.worker) {
+      events[latest] = both;
+      return;
+    }
   }
-  events += static_cast<char>(event.kind);
-  events += worker;
+  events += text;
 }
 
 Fields fields_of(ChunkHistory& history) {
@@ -52,8 +73,10 @@ Fields fields_of(ChunkHistory& history) {
 std::optional<RangeEvent> EventReader::peek() const {
   if (at_ >= text_.size()) return {};
   const Parsed event = parse(text_, at_);
-  if (event.letter != both) return RangeEvent{RangeEvent::Kind{event.letter}, event.worker};
-  return RangeEvent{half_ ? RangeEvent::Kind::read : RangeEvent::Kind::accepted, event.worker};
+  if (half_) return RangeEvent{RangeEvent::Kind::read, event.worker};
+  const auto kind =
+      event.letter == both ? RangeEvent::Kind::accepted : RangeEvent::Kind{event.letter};
+  return RangeEvent{kind, event.worker, event.steps};
 }
 
 void EventReader::skip() {

@@ -17,16 +17,21 @@ struct RangeEvent {
     accepted = 'a',  // the worker's next gradient arrived, and is part of an update
     dropped = 'd',   // the worker's next gradient arrived too late, and is part of none
     read = 'r',      // the worker got the values (easgd, for a push: the difference)
+    merged = 'm',    // an update was made of all that had been accepted; no worker's (0)
     gone = 'g'       // the worker has left: later updates do not wait for it
   };
   Kind kind = Kind::accepted;
   int worker = 0;
+  /// Of a push after local steps, whose number workers choose: how many there were.
+  std::int64_t steps = 1;
   bool operator==(const RangeEvent&) const = default;
 };
 
 /// The events of one range, in their order. An update happens as soon as all its gradients have
-/// arrived, so the order of events decides every bit. `events` is a text without separators. Each
-/// event is the kind's letter, then the worker's decimal number; "p2" stands for "a2r2".
+/// arrived, or, where updates also wait for a time, when the history says so (merged). So the order
+/// of events decides every bit. `events` is a text without separators. Each event is the kind's
+/// letter, then the worker's decimal number, then, for other steps than one, "x" and their number;
+/// "p2" stands for "a2r2", and "p2x8" for "a2x8r2".
 struct ChunkHistory {
   std::int64_t begin = 0, count = 0;  // elements of the model's flat parameters
   std::string events;

@@ -81,6 +81,7 @@ struct Identity {
   bool to_the_bit = false;
   /// Settings of the other run alone: "optimizer.momentum=0.9".
   std::vector<std::string> other_settings{};
+  int at_world = 0;  // the only world at which they are equal; 0: they are at every one
 };
 
 struct SchemeInfo {

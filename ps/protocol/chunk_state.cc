@@ -1,6 +1,7 @@
 #include "ps/protocol/chunk_state.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ringside::ps {
 
@@ -21,17 +22,22 @@ ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std:
     if (!chunk.is_of(worker)) clocks_.leave(worker);
 }
 
-bool ChunkState::push(int worker, std::int64_t step, std::int64_t push, Tensor values) {
+bool ChunkState::push(int worker, std::int64_t step, std::int64_t push, Tensor values,
+                      float weight) {
+  const std::int64_t before = clocks_.next(worker);
   const std::int64_t number = clocks_.push(worker, step, push, version_);
   const std::optional<std::int64_t> update = policy_.update_of(number, version_);
   if (history_bytes_ > 0)
-    history_.add({update ? Event::accepted : Event::dropped, worker}, history_bytes_);
+    history_.add({update ? Event::accepted : Event::dropped, worker,
+                  policy_.shares_steps() ? number + 1 - before : 1},
+                 history_bytes_);
   if (!update) {
     ++dropped_;
     return false;
   }
   const Read& read = reads_[static_cast<std::size_t>(worker)];
-  waiting_.push_back({worker, step, push, *update, std::move(values), read.version, read.at});
+  waiting_.push_back(
+      {worker, step, push, *update, std::move(values), read.version, read.at, weight});
   return true;
 }
 
@@ -45,9 +51,15 @@ std::optional<ChunkState::Gradient> ChunkState::take(int worker) {
   return gradient;
 }
 
-std::optional<ChunkState::Gradient> ChunkState::next_gradient() {
+bool ChunkState::waits(int worker) const {
+  return std::ranges::any_of(waiting_,
+                             [worker](const Gradient& one) { return one.worker == worker; });
+}
+
+std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
   if (complete_) return {};
-  if (all_workers()) {
+  const bool merges = policy_.grace_s().has_value();
+  if (all_workers() && !merges) {
     while (turn_ < world_) {
       std::optional<Gradient> gradient = take(turn_);
       if (!gradient && clocks_.is_there(turn_)) return {};
@@ -58,10 +70,11 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient() {
     }
     return {};
   }
-  if (chosen_.empty()) choose_first();
+  if (chosen_.empty()) merges ? choose_merged(now) : choose_first();
   if (chosen_.empty()) return {};
   Gradient gradient = std::move(chosen_.front());
   gradient.first = taken_++ == 0;
+  weight_ += gradient.weight;
   chosen_.erase(chosen_.begin());
   complete_ = chosen_.empty();
   return gradient;
@@ -70,8 +83,30 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient() {
 /// Whether any worker can still push a gradient of the update under way.
 bool ChunkState::can_still_come() const {
   for (int worker = 0; worker < world_; ++worker)
-    if (clocks_.is_there(worker) && clocks_.next(worker) <= version_) return true;
+    if (clocks_.is_there(worker) &&
+        policy_.update_of(clocks_.next(worker), version_).value_or(version_) <= version_)
+      return true;
   return false;
+}
+
+/// A merge takes all that has come: at once if every worker that is left has pushed, else a while
+/// after a quorum of them have.
+void ChunkState::choose_merged(double now) {
+  if (waiting_.empty()) return;
+  bool all = true;
+  for (int worker = 0; worker < world_; ++worker)
+    all = all && (!clocks_.is_there(worker) || waits(worker));
+  if (!all) {
+    if (static_cast<int>(waiting_.size()) < wanted()) return;
+    if (!due_) due_ = now + *policy_.grace_s();
+    if (now < *due_) return;
+  }
+  due_.reset();
+  chosen_.assign(std::make_move_iterator(waiting_.begin()),
+                 std::make_move_iterator(waiting_.end()));
+  waiting_.clear();
+  std::ranges::sort(chosen_, {}, &Gradient::worker);
+  if (history_bytes_ > 0) history_.add({Event::merged}, history_bytes_);
 }
 
 /// If enough gradients of the update have come, chooses the first ones and drops the others. A
@@ -101,6 +136,7 @@ void ChunkState::updated() {
   ++version_;
   turn_ = chunk_.member;
   taken_ = 0;
+  weight_ = 0;
   complete_ = false;
 }
 
@@ -111,8 +147,10 @@ void ChunkState::keep_waiting(const std::function<Tensor(const Tensor&)>& copy) 
 
 std::vector<ChunkState::Reader> ChunkState::take_readers(double now) {
   std::vector<Reader> served, waiting;
+  const bool merges = policy_.grace_s().has_value();
   for (Reader& reader : readers_) {
-    const bool may = policy_.may_read(reader.number, version_);
+    const bool may = policy_.may_read(reader.number, version_) &&
+                     !(merges && reader.trains && waits(reader.worker));
     if (may && reader.values) {
       if (reader.trains) reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
       if (history_bytes_ > 0) history_.add({Event::read, reader.worker}, history_bytes_);

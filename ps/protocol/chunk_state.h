@@ -33,6 +33,7 @@ class ChunkState {
     Tensor values;
     std::int64_t read_version = 0;
     double read_at = 0;
+    float weight = 1;    // where pushes are merged
     bool first = false;  // of its update
     bool copied = false;
   };
@@ -63,22 +64,29 @@ class ChunkState {
 
   /// Takes push `push` of `step`; throws Error as Clocks::push() does. Returns false, and keeps
   /// nothing, if the gradient arrives too late for any update.
-  bool push(int worker, std::int64_t step, std::int64_t push, Tensor values);
+  bool push(int worker, std::int64_t step, std::int64_t push, Tensor values, float weight = 1);
   /// The next gradient to add to the sum of the update under way, in the order of workers; none if
-  /// it has not arrived.
-  std::optional<Gradient> next_gradient();
+  /// it has not arrived, or if it is not yet `now` that the update may begin (due()).
+  std::optional<Gradient> next_gradient(double now = 0);
+  /// The time until which a merge waits for further pushes (Policy::grace_s); none while it waits
+  /// for a quorum.
+  std::optional<double> due() const { return due_; }
   /// Whether all gradients of the update under way have been taken.
   bool complete() const { return complete_; }
   /// The number of gradients of the update under way that have been taken. A complete update has
   /// fewer than Policy::gradients() if workers are gone that would have pushed the others; it may
   /// have none.
   int taken() const { return taken_; }
+  /// The sum of the weights of these gradients.
+  float weight() const { return weight_; }
   /// Ends the update under way.
   void updated();
   /// Replaces each gradient that waits for a later update by its `copy`, once.
   void keep_waiting(const std::function<Tensor(const Tensor&)>& copy);
 
   void add_reader(Reader reader) { readers_.push_back(std::move(reader)); }
+  /// The workers that wait for a reply.
+  const std::vector<Reader>& readers() const { return readers_; }
   /// Takes out the readers that may read now (Policy::may_read), and counts them as having read
   /// this version at `now`. The others go on waiting: this is where a server holds a worker back.
   std::vector<Reader> take_readers(double now);
@@ -98,7 +106,9 @@ class ChunkState {
   bool all_workers() const { return wanted() == pushers(); }
   bool can_still_come() const;
   std::optional<Gradient> take(int worker);
+  bool waits(int worker) const;
   void choose_first();
+  void choose_merged(double now);
 
   Chunk chunk_;
   std::int64_t begin_;
@@ -110,7 +120,9 @@ class ChunkState {
   int turn_;  // for updates of all workers: the worker whose gradient is added next
   std::vector<Gradient> chosen_;  // other updates: their gradients that are not yet added
   int taken_ = 0;                 // gradients of the update under way
+  float weight_ = 0;
   bool complete_ = false;
+  std::optional<double> due_;
   std::vector<Reader> readers_;
   std::vector<Read> reads_;  // by worker: the latest
   std::size_t history_bytes_;

@@ -27,20 +27,9 @@ class Ssp final : public Policy {
   std::int64_t bound_;
 };
 
-class Asp : public Policy {
+class Asp final : public LocalAsp {
  public:
-  std::int64_t most_ahead() const override { return std::numeric_limits<std::int64_t>::max(); }
-  std::optional<std::int64_t> update_of(std::int64_t, std::int64_t version) const override {
-    return version;
-  }
-  int gradients(int) const override { return 1; }
-  bool may_read(std::int64_t, std::int64_t) const override { return true; }
-};
-
-/// A worker's numbers are those of its steps; it does not push after every step.
-class Easgd final : public Asp {
- public:
-  bool may_skip() const override { return true; }
+  bool may_skip() const override { return false; }
 };
 
 /// A worker gives all its gradients of a step the newest version that it has read of any range as
@@ -66,6 +55,8 @@ class Backup final : public Policy {
 
 }  // namespace
 
+std::int64_t LocalAsp::most_ahead() const { return std::numeric_limits<std::int64_t>::max(); }
+
 std::optional<std::int64_t> Policy::update_of(std::int64_t number, std::int64_t) const {
   return number;
 }
@@ -75,7 +66,7 @@ std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers) 
     case Consistency::asp:
       return std::make_unique<Asp>();
     case Consistency::easgd:
-      return std::make_unique<Easgd>();
+      return std::make_unique<LocalAsp>();
     case Consistency::ssp:
       if (rules.staleness_bound > 0) return std::make_unique<Ssp>(rules.staleness_bound);
       break;

@@ -53,6 +53,27 @@ class Policy {
   virtual bool values_rest() const { return false; }
   /// Whether a worker's gradient is always added up or dropped before the worker may read.
   virtual bool gradients_rest() const { return true; }
+  /// Whether workers share the steps of the run, so that a fast one does more of them. A worker may
+  /// then take several steps for a push, whose number is that of the last of them.
+  virtual bool shares_steps() const { return false; }
+  /// Of merges: the seconds for which an update waits for further pushes, once gradients() of them
+  /// have come. It then takes all that have come; it waits no longer once all workers have pushed,
+  /// each of which may read once its push has been merged. None: an update waits for nothing else.
+  virtual std::optional<double> grace_s() const { return {}; }
+};
+
+/// The rules of asp for workers that take several local steps before they push. Each push is an
+/// update of its own.
+class LocalAsp : public Policy {
+ public:
+  std::int64_t most_ahead() const override;
+  bool may_skip() const override { return true; }
+  std::optional<std::int64_t> update_of(std::int64_t, std::int64_t version) const override {
+    return version;
+  }
+  int gradients(int) const override { return 1; }
+  bool may_read(std::int64_t, std::int64_t) const override { return true; }
+  bool shares_steps() const override { return true; }
 };
 
 /// - bsp: bulk synchronous (Valiant, CACM 1990). No worker sees new values, or pushes its next
@@ -68,7 +89,8 @@ class Policy {
 ///   NIPS 2012). Every gradient is an update of its own, as soon as it arrives, and every read gets
 ///   the newest values.
 /// - easgd: elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015, asynchronous). The rules
-///   are those of asp, but workers push values in place of gradients, and not in every step.
+///   are those of asp (LocalAsp), but workers push values in place of gradients, and not in every
+///   step.
 std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers);
 
 }  // namespace ringside::ps

@@ -18,10 +18,11 @@ namespace ringside::ps {
 /// (ps/protocol/parameter_server.h).
 enum class Kind : std::uint8_t {
   hello,      // the worker's first message: its greeting, in text; no reply
-  push,       // a gradient of a chunk; no reply
+  push,       // a gradient of a chunk, where pushes are merged its weight in scalar; no reply
   push_pull,  // gradient of a chunk -> once the consistency allows, the chunk's values (only after
               // the last push of a step; the replies to earlier pushes are empty)
   pull,       // -> values of a chunk, once a worker that has done `step` steps may read them
+  peek,       // the same for an evaluation or the end of the run: no part of a step
   measure,  // number of a round of sums in `micro_batch`, loss scale in scalar, totals of the round
             // before (fp64; none in round 0) -> this server's part of the round's sums
   settle,   // number of the last round in `micro_batch`, loss scale in scalar, totals of that
@@ -30,17 +31,18 @@ enum class Kind : std::uint8_t {
             // sums before this one
   inputs,   // samples [begin, begin + count) of a step -> their inputs
   loss,     // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
-  ticket,   // -> in scalar, 1 if the worker may go on to its next push, 0 if the run is over
-  finish,   // the worker pushes no more -> once no worker pushes any more
-  own,      // a request that only a scheme's own server understands
-  alive,    // a heartbeat; no reply
-  done,     // the worker's last message; no reply
-  failed,   // the worker's last message, with its reason in text; no reply
-  error     // a reply: the reason, in text
+  ticket,  // in scalar, the worker's speed (local steps a second), or 0 -> in scalar, the number of
+           // steps up to its next push, or 0 if the run is over
+  finish,  // the worker pushes no more -> once no worker pushes any more
+  own,     // a request that only a scheme's own server understands
+  alive,   // a heartbeat; no reply
+  done,    // the worker's last message; no reply
+  failed,  // the worker's last message, with its reason in text; no reply
+  error    // a reply: the reason, in text
 };
 inline constexpr std::string_view kind_names[] = {
-    "hello", "push",   "push_pull", "pull", "measure", "settle", "sum",    "inputs",
-    "loss",  "ticket", "finish",    "own",  "alive",   "done",   "failed", "error"};
+    "hello", "push",   "push_pull", "pull", "peek",  "measure", "settle", "sum",  "inputs",
+    "loss",  "ticket", "finish",    "own",  "alive", "done",    "failed", "error"};
 constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 

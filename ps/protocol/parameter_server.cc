@@ -1,6 +1,7 @@
 #include "ps/protocol/parameter_server.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
@@ -26,11 +27,12 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
                                  Device& device, const ServerConfig& config)
     : Server(device, config.server, config.workers, config.token),
       config_(config),
-      policy_(make_policy(config.rules, config.workers)),
+      policy_(config.policy ? config.policy : make_policy(config.rules, config.workers)),
       rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
-      tickets_((config.steps + config.period - 1) / config.period * config.workers),
+      steps_left_(config.steps * config.workers),
       given_(static_cast<std::size_t>(config.workers)),
+      speeds_(static_cast<std::size_t>(config.workers)),
       finishers_(static_cast<std::size_t>(config.workers)) {
   const auto own = static_cast<std::size_t>(std::count_if(
       chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));
@@ -47,7 +49,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   copies_.resize(chunks_.size());
   if (chunks_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
-  if (chunks_.front().wanted() > 1 || config.pushes > 1 ||
+  if (chunks_.front().wanted() > 1 || policy_->grace_s() || config.pushes > 1 ||
       (!is_elastic() && rounds_of(config.optimizer, config.dtype) > 0))
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
@@ -60,6 +62,10 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
                                  parameters_.range(state.begin(), chunk.count));
   }
   if (is_elastic()) return;
+  if (config.make_optimizer) {
+    optimizer_ = config.make_optimizer(device, parameters_);
+    return;
+  }
   keep_given_values();
   const UpdateRules rules =
       update_rules(config.optimizer, config.rules, config.steps, config.workers);
@@ -86,6 +92,7 @@ Replies ParameterServer::answer(int worker, Message message) {
     case Kind::push_pull:
       return push(worker, header, std::move(message.frames));
     case Kind::pull:
+    case Kind::peek:
       return pull(worker, header);
     case Kind::measure:
       return measure(worker, header, message.frames);
@@ -125,9 +132,11 @@ void ParameterServer::check_request(const Header& header,
   index_of(header);
   // No update waits for gradients that a worker skips. So one number that is too large would make
   // the server skip all updates up to it.
-  if (policy_->may_skip() && !is_elastic() && header.step >= config_.steps)
-    throw Error("step {} was pushed, but the run has {} steps, numbered from 0", header.step,
-                config_.steps);
+  if (const std::int64_t all = policy_->shares_steps() ? config_.steps * workers() : config_.steps;
+      policy_->may_skip() && header.step >= all)
+    throw Error("step {} was pushed, but the run has {} steps, numbered from 0", header.step, all);
+  if (policy_->grace_s() && !(std::isfinite(header.scalar) && header.scalar > 0))
+    throw Error("the weight of the push is {}; it must be finite and above 0", header.scalar);
   if (frames.size() != 1 || frames[0].dtype != config_.dtype ||
       frames[0].shape.count() != header.count)
     throw Error("the message must have one frame of {} {} elements", header.count,
@@ -148,7 +157,8 @@ Replies ParameterServer::push(int worker, const Header& header, std::vector<Tens
         "the worker pushed step {}, but the server has not finished step {} yet, because no worker "
         "has sent the last totals of the optimizer's sums",
         header.step, done);
-  state.push(worker, header.step, header.micro_batch, std::move(frames[0]));
+  state.push(worker, header.step, header.micro_batch, std::move(frames[0]),
+             policy_->grace_s() ? static_cast<float>(header.scalar) : 1);
   if (header.kind == Kind::push_pull)
     state.add_reader({worker, reply_to(header), state.clocks().next(worker),
                       header.micro_batch + 1 == config_.pushes});
@@ -172,7 +182,7 @@ Replies ParameterServer::advance(std::size_t index) {
   double factor = 1;
   bool measured = false;  // whether it does so in a measured step
   for (;;) {
-    while (const auto gradient = state.next_gradient()) {
+    while (const auto gradient = state.next_gradient(device().clock().now())) {
       measured = gradient->step >= config_.warmup;
       const std::int64_t stale = gradient->update - gradient->read_version;
       if (measured && !policy_->values_rest())
@@ -207,8 +217,9 @@ Replies ParameterServer::advance(std::size_t index) {
 }
 
 /// The share of their mean that the gradients of an update add up to: less than 1 if some are
-/// missing.
+/// missing, and the sum of their weights in a merge.
 float ParameterServer::share_of(const ChunkState& state) const {
+  if (policy_->grace_s()) return state.weight();
   return static_cast<float>(state.taken()) / static_cast<float>(state.wanted());
 }
 
@@ -259,7 +270,12 @@ void ParameterServer::add(const ChunkState& state, const ChunkState::Gradient& g
   const bool first_push = gradient.update % config_.pushes == 0;
   const Tensor sum = first_push ? total : partial_.range(state.begin(), state.chunk().count);
   const Kernels& kernels = device().kernels();
-  if (gradient.first)
+  if (policy_->grace_s())
+    kernels.blend({.in = gradient.values,
+                   .out = sum,
+                   .in_scale = gradient.weight,
+                   .out_scale = gradient.first ? 0.0F : 1.0F});
+  else if (gradient.first)
     kernels.copy({.in = gradient.values, .out = sum});
   else
     kernels.add({.in = gradient.values, .out = sum});
@@ -324,14 +340,16 @@ Replies ParameterServer::answer_readers(std::size_t index) {
 Replies ParameterServer::pull(int worker, const Header& header) {
   const std::size_t index = index_of(header);
   ChunkState& state = chunks_[index];
-  if (const std::int64_t pushed = state.clocks().next(worker) / config_.pushes;
-      header.step < 0 || header.step > pushed)
+  // A worker that skips steps may wait for those of others.
+  const std::int64_t pushed = state.clocks().next(worker) / config_.pushes;
+  if (const std::int64_t most = policy_->may_skip() ? config_.steps : pushed;
+      header.step < 0 || header.step > most)
     throw Error(
         "the worker asked for the values after {} steps, but has pushed {} steps; it may ask for "
         "the values after 0 to {} steps",
-        header.step, pushed, pushed);
-  // Workers of easgd pull the centre to evaluate it.
-  state.add_reader({worker, reply_to(header), header.step * config_.pushes, true, !is_elastic()});
+        header.step, pushed, most);
+  state.add_reader(
+      {worker, reply_to(header), header.step * config_.pushes, true, header.kind == Kind::pull});
   return answer_readers(index);
 }
 

@@ -29,9 +29,10 @@ namespace ringside::ps {
 /// of its own chunks.
 ///
 /// An update with fewer gradients than planned, because workers are gone, is the mean of those that
-/// it has. With `delay_compensation` a gradient is first corrected for the updates since its worker
-/// read (CompensateDelay in core/device/ops/flat.h), for which the server keeps the values that
-/// each worker was given: with N workers and parameters of P bytes, at most N * P bytes of
+/// it has. A merge (Policy::grace_s) is the mean of what has come, by the weights of the pushes.
+/// With `delay_compensation` a gradient is first corrected for the updates since its worker read
+/// (CompensateDelay in core/device/ops/flat.h), for which the server keeps the values that each
+/// worker was given: with N workers and parameters of P bytes, at most N * P bytes of
 /// MemoryKind::communication. Then `staleness_lr` divides the update's learning rate.
 ///
 /// With easgd the server has no optimizer: its parameters are the centre c, a worker pushes its own
@@ -49,6 +50,8 @@ class ParameterServer : public Server {
   std::int64_t steps() const override;
   Replies lose(int worker) override;
   std::vector<int> patient() const override;
+  std::optional<double> due() const override;
+  Replies wake() override;
   void report(RankRecord& record) override;
   /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
   double optimizer_seconds();
@@ -100,6 +103,7 @@ class ParameterServer : public Server {
   int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
   ParameterRange parameters_of(const ChunkState& state) const;
   // parameter_server_course.cc
+  std::int64_t steps_for(int worker, double speed);
   Replies ticket(int worker, const Header& header);
   Replies finish(int worker, const Header& header);
   Replies answer_finishers();
@@ -123,7 +127,7 @@ class ParameterServer : public Server {
   void add_up_updates(std::size_t left);
 
   ServerConfig config_;
-  std::unique_ptr<Policy> policy_;
+  std::shared_ptr<const Policy> policy_;
   std::vector<ChunkState> chunks_;
   std::map<std::int64_t, std::size_t> chunk_at_;  // index of a chunk, by its first element
   Tensor parameters_;                             // of all chunks
@@ -143,8 +147,9 @@ class ParameterServer : public Server {
   Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
   std::size_t gathered_ = 0;                      // chunks whose gradients are complete
   std::vector<Reply> measures_;                   // replies whose sums are still missing
-  std::int64_t tickets_ = 0;                      // pushes that are not yet given out
-  std::vector<std::int64_t> given_;               // tickets, by worker
+  std::int64_t steps_left_ = 0;                   // of all workers: those not yet given out
+  std::vector<std::int64_t> given_;               // steps, by worker
+  std::vector<double> speeds_;                    // by worker, as it said last; 0: not yet
   std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
   bool all_finished_ = false;                     // the requests to finish are answered
 };

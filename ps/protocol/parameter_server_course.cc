@@ -1,5 +1,7 @@
 // ParameterServer: the course of a run whose workers do not wait for each other: tickets for steps,
 // workers that are done, and workers that are lost.
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/base/error.h"
@@ -7,15 +9,28 @@
 
 namespace ringside::ps {
 
+/// The steps that a worker takes before its next push. By speed (DyLU: Liu et al. 2024, arXiv
+/// 2401.09135, equation 6) the fastest worker takes a whole period, and a slower one the share of
+/// it that takes as long; a worker that has not said its speed yet takes a whole period.
+std::int64_t ParameterServer::steps_for(int worker, double speed) {
+  speeds_[static_cast<std::size_t>(worker)] = speed;
+  std::int64_t steps = config_.period;
+  const double fastest = std::ranges::max(speeds_);
+  if (config_.by_speed && speed > 0)
+    steps = static_cast<std::int64_t>(static_cast<double>(steps) * (speed / fastest));
+  return std::min(std::max<std::int64_t>(1, steps), steps_left_);
+}
+
 Replies ParameterServer::ticket(int worker, const Header& header) {
-  if (!is_asynchronous(config_.rules.consistency) || server() != 0)
-    throw Error("this server gives no tickets; server 0 does, with consistency asp or easgd");
+  if (!policy_->shares_steps() || server() != 0)
+    throw Error("this server gives no tickets; server 0 does, where workers share the run's steps");
+  if (!(std::isfinite(header.scalar) && header.scalar >= 0))
+    throw Error("the worker's speed is {}; it must be finite and not below 0", header.scalar);
+  const std::int64_t steps = steps_for(worker, header.scalar);
+  steps_left_ -= steps;
+  given_[static_cast<std::size_t>(worker)] += steps;
   Message reply{reply_to(header), {}};
-  reply.header.scalar = tickets_ > 0 ? 1 : 0;
-  if (tickets_ > 0) {
-    --tickets_;
-    ++given_[static_cast<std::size_t>(worker)];
-  }
+  reply.header.scalar = static_cast<double>(steps);
   Replies replies;
   replies.push_back({worker, std::move(reply)});
   return replies;
@@ -57,7 +72,27 @@ std::vector<int> ParameterServer::patient() const {
   std::vector<int> workers;
   for (std::size_t w = 0; w < finishers_.size(); ++w)
     if (finishers_[w] && !is_done(static_cast<int>(w))) workers.push_back(static_cast<int>(w));
+  // Those of a quorum, and those that take no part in a round, may wait for many steps of others.
+  if (policy_->may_skip())
+    for (const ChunkState& state : chunks_)
+      for (const ChunkState::Reader& reader : state.readers()) workers.push_back(reader.worker);
+  std::ranges::sort(workers);
+  workers.erase(std::ranges::unique(workers).begin(), workers.end());
   return workers;
+}
+
+std::optional<double> ParameterServer::due() const {
+  std::optional<double> first;
+  for (const ChunkState& state : chunks_)
+    if (state.due() && (!first || *state.due() < *first)) first = state.due();
+  return first;
+}
+
+Replies ParameterServer::wake() {
+  Replies replies;
+  for (std::size_t index = 0; index < chunks_.size(); ++index)
+    if (chunks_[index].due()) append(replies, advance(index));
+  return replies;
 }
 
 Replies ParameterServer::lose(int worker) {
@@ -67,10 +102,10 @@ Replies ParameterServer::lose(int worker) {
   const bool enough = policy_->may_skip() ? left >= policy_->gradients(config_.workers) : left > 0;
   if (waits_for_all || !enough) return Server::lose(worker);
   // Steps for which the lost worker had a ticket but whose gradients never arrived are given to
-  // other workers.
+  // other workers. Its speed counts no more.
   if (!chunks_.empty())
-    tickets_ += given_[static_cast<std::size_t>(worker)] -
-                chunks_[0].clocks().next(worker) / config_.period;
+    steps_left_ += given_[static_cast<std::size_t>(worker)] - chunks_[0].clocks().next(worker);
+  speeds_[static_cast<std::size_t>(worker)] = 0;
   Replies replies = count_as_lost(worker);
   append(replies, leave(worker));
   if (!given_values_.empty())

@@ -69,6 +69,11 @@ class Server {
   /// The workers that wait until the others have finished training. They need a heartbeat of the
   /// server.
   virtual std::vector<int> patient() const { return {}; }
+  /// The time (of the device's clock) at which wake() has something to do, if no message comes
+  /// before; none: it has nothing to do.
+  virtual std::optional<double> due() const { return {}; }
+  /// Does what is due, and returns the replies that this causes.
+  virtual Replies wake() { return {}; }
   /// Writes this server's figures into the record of its rank. May block until its device has
   /// finished.
   virtual void report(RankRecord& record) { static_cast<void>(record); }

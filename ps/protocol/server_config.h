@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -21,6 +22,10 @@ inline double lr_factor(StalenessLr rule, std::int64_t staleness) {
   return rule == StalenessLr::inverse ? 1 / (1 + static_cast<double>(staleness)) : 1;
 }
 
+/// Makes a server's optimizer, which is not the plan's, for its part of the model.
+using MakeServerOptimizer =
+    std::function<std::unique_ptr<Optimizer>(Device& device, const Tensor& parameters)>;
+
 struct ServerConfig {
   int server = 0;
   int workers = 1;
@@ -29,10 +34,13 @@ struct ServerConfig {
   DType dtype = DType::f32;  // dtype of parameters and gradients
   OptimizerConfig optimizer{};
   ConsistencyRules rules{};
+  std::shared_ptr<const Policy> policy{};  // null: that of `rules`
+  MakeServerOptimizer make_optimizer{};    // null: that of `optimizer` and `rules`
   StalenessLr staleness_lr = StalenessLr::none;
   double delay_compensation = 0;  // asp: the factor of the correction; 0: none
   double moving_rate = 0;         // easgd
-  std::int64_t period = 1;        // steps of a worker from one push to its next one
+  std::int64_t period = 1;        // steps of a worker from one push to its next one, at most
+  bool by_speed = false;          // a slower worker takes fewer steps than `period`: its share
   std::int64_t steps = 1;         // steps of the run
   std::int64_t pushes = 1;        // how often a worker pushes each chunk's gradient in a step
   std::int64_t warmup = 0;        // steps left out of the optimizer's time and of staleness

@@ -1,6 +1,7 @@
 #include "ps/protocol/server_loop.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
@@ -211,9 +212,24 @@ void refuse(Channel& channel, const Received& received, std::string cause) {
 void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
          Attendance& attendance, Meter& meter, TracedSteps& steps) {
   Timeline& timeline = server.timeline();
+  const Clock& clock = context.device.clock();
   WorkerFailures losses(context, channel, server);
+  const auto send = [&](Replies replies) {
+    for (Reply& reply : replies) {
+      const Header header = reply.message.header;
+      const auto replying = timeline.traced(
+          Server::track,
+          [&] { return fmt::format("reply {} to worker {}", name_of(header.kind), reply.worker); },
+          note_of(reply.message));
+      losses.send(std::move(reply));
+      meter.note(header);
+    }
+  };
   while (!server.finished()) {
-    std::optional<Received> received = losses.receive(attendance.nap_s());
+    const double due = server.due().value_or(std::numeric_limits<double>::infinity());
+    if (due <= clock.now()) send(server.wake());
+    std::optional<Received> received =
+        losses.receive(std::clamp(due - clock.now(), 0.0, attendance.nap_s()));
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
@@ -228,17 +244,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
           Server::track,
           [&] { return fmt::format("receive {} of worker {}", name_of(first.kind), first.worker); },
           note_of(received->message));
-      for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
-        const Header header = reply.message.header;
-        const auto replying = timeline.traced(
-            Server::track,
-            [&] {
-              return fmt::format("reply {} to worker {}", name_of(header.kind), reply.worker);
-            },
-            note_of(reply.message));
-        losses.send(std::move(reply));
-        meter.note(header);
-      }
+      send(server.handle(received->peer, std::move(received->message)));
     }
     losses.look(attendance.nap_s());
     if (!server.failure().empty()) throw Error("{}", server.failure());

@@ -222,7 +222,7 @@ class Asp final : public FreePs {
   }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     if (!tickets_) return FreePs::next_assignment(done);
-    if (!tickets_->take()) return {};
+    if (tickets_->take() == 0) return {};
     return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
 
@@ -318,6 +318,10 @@ SchemeInfo ps_info() {
   r.expendable = with_own<Own>(expendable_workers);
   r.order = with_own<Own>(ps_order);
   r.define = with_own<Own>(define_ps);
+  r.tried = {{"asp", Own{.consistency = Consistency::asp}},
+             {"asp_compensated", Own{.consistency = Consistency::asp, .delay_compensation = 2}},
+             {"ssp", Own{.consistency = Consistency::ssp, .staleness_bound = 1}},
+             {"easgd", Own{.consistency = Consistency::easgd, .communication_period = 1}}};
   return r;
 }
 

@@ -14,7 +14,10 @@ bool is_push(const RangeEvent& event) {
 }  // namespace
 
 ReplayOrder::ReplayOrder(const std::vector<ChunkHistory>& record, int workers)
-    : pushes_(static_cast<std::size_t>(workers)), offered_(pushes_.size()), asked_(pushes_.size()) {
+    : pushes_(static_cast<std::size_t>(workers)),
+      offered_(pushes_.size()),
+      asked_(pushes_.size()),
+      steps_(pushes_.size()) {
   if (record.empty()) throw Error("there is no record of a run to replay");
   for (const ChunkHistory& history : record) {
     if (history.cut) throw Error("the record of the run is not whole, so it cannot be replayed");
@@ -22,7 +25,15 @@ ReplayOrder::ReplayOrder(const std::vector<ChunkHistory>& record, int workers)
     for (EventReader events(history); const auto event = events.peek(); events.skip()) {
       if (event->worker >= workers)
         throw Error("the record of the run names worker {} of {}", event->worker, workers);
-      if (is_push(*event)) ++pushes[static_cast<std::size_t>(event->worker)];
+      if (!is_push(*event)) continue;
+      const auto w = static_cast<std::size_t>(event->worker);
+      const auto push = static_cast<std::size_t>(pushes[w]++);
+      if (push == steps_[w].size()) steps_[w].push_back(event->steps);
+      if (steps_[w][push] != event->steps)
+        throw Error(
+            "the record of the run does not fit: push {} of worker {} has {} steps in one range "
+            "and {} in another",
+            push, w, steps_[w][push], event->steps);
     }
     for (std::size_t w = 0; w < pushes.size(); ++w) pushes_[w] = std::max(pushes_[w], pushes[w]);
     ranges_.push_back({&history, EventReader(history), none, none});

@@ -18,13 +18,18 @@ class ReplayOrder {
  public:
   using Visit = std::function<void(std::size_t range, const RangeEvent& event)>;
 
-  /// The record outlives the walk. Throws Error if the record is empty or not whole, or names a
-  /// worker that the run does not have.
+  /// The record outlives the walk. Throws Error if the record is empty or not whole, names a
+  /// worker that the run does not have, or has other steps of a push in another range.
   ReplayOrder(const std::vector<ChunkHistory>& record, int workers);
 
   std::size_t ranges() const { return ranges_.size(); }
   /// The number of the worker's pushes: the maximum over all ranges.
   std::int64_t pushes(std::size_t worker) const { return pushes_[worker]; }
+
+  /// The steps of the worker's push number `push`, from 0.
+  std::int64_t steps(std::size_t worker, std::int64_t push) const {
+    return steps_[worker][static_cast<std::size_t>(push)];
+  }
 
   /// Notes that the worker has computed its next push to every range.
   void offer(std::size_t worker) { ++offered_[worker]; }
@@ -49,6 +54,7 @@ class ReplayOrder {
 
   std::vector<Range> ranges_;
   std::vector<std::int64_t> pushes_, offered_, asked_;  // by worker
+  std::vector<std::vector<std::int64_t>> steps_;        // by worker and push
 };
 
 }  // namespace ringside::ps

@@ -8,6 +8,15 @@
 
 namespace ringside::ps {
 
+/// The options of a scheme's servers: its own, or its member `servers`.
+template <class Own>
+const auto& servers_in(const Own& options) {
+  if constexpr (requires { options.servers.transport; })
+    return options.servers;
+  else
+    return options;
+}
+
 /// The info of a scheme with servers, whose options are `Own`.
 template <class Own, class Make, class Serve, class Minimum>
 SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make make, Serve serve,
@@ -17,14 +26,15 @@ SchemeInfo server_scheme(std::string_view name, std::string_view summary, Make m
   r.check = [name](const Options& options, const RunPlan& plan) {
     const Own& o = options.as<Own>();
     check(o, plan);
-    if (o.transport == TransportKind::shm && !device_traits(plan.device.kind).shares_memory)
+    if (servers_in(o).transport == TransportKind::shm &&
+        !device_traits(plan.device.kind).shares_memory)
       throw Error(
           "scheme.{}.transport = \"shm\": ranks on device {} cannot map each other's memory; "
           "choose auto, ipc or tcp",
           name, plan.device.kind);
   };
   r.servers = [](const Options& options, int world) {
-    const Own& o = options.as<Own>();
+    const auto& o = servers_in(options.as<Own>());
     const ServerCounts counts = count_servers(o, world);
     return Servers{static_cast<int>(counts.all), static_cast<int>(counts.colocated), counts.group,
                    o.server_device == ServerDevice::same ? "" : "cpu"};

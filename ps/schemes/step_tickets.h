@@ -16,26 +16,29 @@ class StepTickets {
   StepTickets(const StepTickets&) = delete;
   StepTickets& operator=(const StepTickets&) = delete;
 
-  /// Whether this worker may go on; false once the run has no steps left. May block.
-  bool take() {
+  /// The number of steps that this worker may take up to its next push; 0 once the run has no steps
+  /// left. `speed`, of this worker's steps so far, decides the number after this one. May block.
+  std::int64_t take(double speed = 0) {
     client_.wait("a ticket for the next step", [this] { return ticket_.has_value(); });
-    const bool may_go_on = *ticket_;
-    if (may_go_on) ask();
-    return may_go_on;
+    const std::int64_t steps = *ticket_;
+    if (steps > 0) ask(speed);
+    return steps;
   }
 
  private:
-  void ask() {
+  void ask(double speed = 0) {
     ticket_.reset();
     Message request;
     request.header.kind = Kind::ticket;
     request.header.step = asked_++;
-    client_.ask(0, std::move(request), "ticket",
-                [this](const Message& reply) { ticket_ = reply.header.scalar > 0; });
+    request.header.scalar = speed;
+    client_.ask(0, std::move(request), "ticket", [this](const Message& reply) {
+      ticket_ = static_cast<std::int64_t>(reply.header.scalar);
+    });
   }
 
   Client& client_;
-  std::optional<bool> ticket_;
+  std::optional<std::int64_t> ticket_;
   std::int64_t asked_ = 0;
 };
 

@@ -28,14 +28,19 @@ using testing::wrong_parameters;
 using SchemeConformance = testing::SchemeAtWorld;
 /// Further checks for schemes that promise the training run of `single`.
 class ExactConformance : public testing::SchemeAtWorld {};
+/// The checks for schemes whose runs are replayed.
+class ReplayedConformance : public testing::SchemeAtWorld {};
 
-TEST_P(SchemeConformance, Holds) {
+void expect_all_checks_hold(const tools::check::CheckedScheme& one) {
   for (const tools::check::SchemeCheck& check : tools::check::scheme_checks()) {
-    if (!concerns(check, checked())) continue;
+    if (!concerns(check, one)) continue;
     if (check.simulates && !tools::check::can_simulate()) continue;
-    EXPECT_THAT(check.run(checked(), testing::text_path()), IsEmpty()) << check.demand;
+    EXPECT_THAT(check.run(one, testing::text_path()), IsEmpty()) << check.demand;
   }
 }
+
+TEST_P(SchemeConformance, Holds) { expect_all_checks_hold(checked()); }
+TEST_P(ReplayedConformance, Holds) { expect_all_checks_hold(checked()); }
 
 TEST_P(SchemeConformance, RecomputesActivationsWithTheSameBits) {
   auto config = tiny("gpt");
@@ -79,6 +84,8 @@ TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance, testing::every_scheme_at({1, 2, 3, 4}),
                          testing::name_of_case);
+INSTANTIATE_TEST_SUITE_P(Registry, ReplayedConformance,
+                         testing::every_replayed_scheme_at({1, 2, 3, 4}), testing::name_of_case);
 INSTANTIATE_TEST_SUITE_P(Registry, ExactConformance, testing::every_exact_scheme_at({1, 2, 3, 4}),
                          testing::name_of_case);
 

@@ -79,11 +79,8 @@ inline RunRecord run_hindered(const RunPlan& plan, std::uint64_t seed) {
 
 inline Replay replayed(const RunRecord& row,
                        const std::function<RunRecord(const RunPlan&)>& run_plan) {
-  std::vector<ChunkHistory> history;
-  for (const RankRecord& rank : row.ranks)
-    history.insert(history.end(), rank.history.begin(), rank.history.end());
   try {
-    const RunRecord again = run_plan(replay_of(row.plan, std::move(history)));
+    const RunRecord again = run_plan(replay_plan_of(row));
     return {again.parameter_hashes, again.loss, again.evaluations, {}};
   } catch (const Error& error) {
     return {{}, {}, {}, error.what()};
@@ -93,6 +90,20 @@ inline RunRecord with_replay(RunRecord row) {
   row.replay = replayed(row, [](const RunPlan& plan) { return run(plan); });
   return row;
 }
+/// A cluster of `world` machines of one device, of which the last has half of the speed.
+inline runner::ExperimentConfig with_a_slow_worker(int world) {
+  auto config = simulated(tiny("gpt"), small_cluster(1));
+  config.model.width = 64;
+  config.model.context = 64;
+  config.train.steps = 25;
+  config.cluster->machines = world;
+  config.cluster->nic = config.cluster->pcie = {.gbs = 1e3, .latency_us = 0.1, .step_us = 0.1};
+  config.cluster->message = {};
+  config.cluster->device.launch_us = 0;
+  config.cluster->slow.push_back({.machine = world - 1, .device = 0, .factor = 2});
+  return config;
+}
+
 /// What the report says about the run.
 inline runner::Verdict verdict_of(const RunRecord& row) { return runner::verdict({&row}, {row}); }
 

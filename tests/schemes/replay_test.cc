@@ -21,6 +21,7 @@ using testing::run_hindered;
 using ::testing::SizeIs;
 using testing::tiny;
 using testing::verdict_of;
+using testing::with_a_slow_worker;
 using testing::with_replay;
 
 class Replays : public ::testing::TestWithParam<std::tuple<FreeConsistency, int>> {
@@ -105,20 +106,6 @@ TEST(FreeWorkers, SspWithoutStalenessHasTheBitsOfBsp) {
     EXPECT_EQ(row.parameter_hashes, testing::reference_of(config, world).parameter_hashes);
     EXPECT_FALSE(row.staleness);
   }
-}
-
-/// A cluster of `world` machines of one device, of which the last has half of the speed.
-ExperimentConfig with_a_slow_worker(int world) {
-  auto config = testing::simulated(tiny("gpt"), testing::small_cluster(1));
-  config.model.width = 64;
-  config.model.context = 64;
-  config.train.steps = 25;
-  config.cluster->machines = world;
-  config.cluster->nic = config.cluster->pcie = {.gbs = 1e3, .latency_us = 0.1, .step_us = 0.1};
-  config.cluster->message = {};
-  config.cluster->device.launch_us = 0;
-  config.cluster->slow.push_back({.machine = world - 1, .device = 0, .factor = 2});
-  return config;
 }
 
 RunRecord simulated(const ExperimentConfig& config, const ps::PsOptions& options, int world) {

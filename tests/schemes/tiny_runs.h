@@ -51,15 +51,17 @@ inline std::vector<std::string> scheme_names() {
 
 using tools::check::definition_of;
 using tools::check::reference_of;
+using tools::check::replay_plan_of;
 using tools::check::run;
 using tools::check::TriedScheme;
 
 /// The schemes with all options that they are tested with; `promised` leaves out those that promise
-/// something else.
+/// something else. Those whose runs are replayed, of which no two are equal, are asked for by name.
 inline std::vector<TriedScheme> tried_schemes(std::optional<Promise> promised = {}) {
   std::vector<TriedScheme> out;
   const auto add = [&](const TriedScheme& one) {
-    if (one.promise() == promised.value_or(one.promise())) out.push_back(one);
+    const bool fits = promised ? one.promise() == *promised : one.promise() != Promise::replayed;
+    if (fits) out.push_back(one);
   };
   for (const SchemeInfo* info : own_schemes()) {
     add({info});
@@ -98,6 +100,10 @@ inline auto at_worlds(const std::vector<TriedScheme>& schemes, std::initializer_
 }
 inline auto every_scheme_at(std::initializer_list<int> worlds, int tried_at = 0) {
   return at_worlds(tried_schemes(), worlds, tried_at);
+}
+/// The schemes whose runs are proven by replaying what they recorded.
+inline auto every_replayed_scheme_at(std::initializer_list<int> worlds) {
+  return at_worlds(tried_schemes(Promise::replayed), worlds, 0);
 }
 /// The schemes that promise the training run of `single`.
 inline auto every_exact_scheme_at(std::initializer_list<int> worlds, int tried_at = 0) {

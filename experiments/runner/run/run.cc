@@ -16,11 +16,15 @@ namespace {
 class StepCollector {
  public:
   StepCollector(const RunPlan& plan, const std::function<void(const Step&)>& on_step)
-      : world_(plan.world), free_(plan.promise == Promise::replayed), on_step_(on_step) {}
+      : world_(plan.world),
+        free_(plan.promise == Promise::replayed ||
+              (plan.promise == Promise::own_algorithm && plan.servers > 0)),
+        on_step_(on_step) {}
 
   void add(const Progress& progress) {
     if (free_) {
-      // Workers do not wait for each other, and some may end: the newest step of any is shown.
+      // Workers do not wait for each other, and some may end or take no part in a step: the newest
+      // step of any is shown.
       if (progress.step > newest_) on_step_({progress.step, progress.loss, progress.seconds, {}});
       newest_ = std::max(newest_, progress.step);
       return;

@@ -21,8 +21,7 @@ struct SchemeCheck {
 };
 
 std::span<const SchemeCheck> scheme_checks();
-/// Whether the check has something to say about the scheme. None has about a scheme whose runs are
-/// proven by replaying them.
+/// Whether the check has something to say about the scheme.
 bool concerns(const SchemeCheck& check, const CheckedScheme& one);
 
 /// Where an identity does not hold (core/scheme/scheme_info.h): both runs are made of `scheme`'s

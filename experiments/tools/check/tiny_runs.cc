@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/plan/definition.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "core/sim/world.h"
@@ -77,6 +78,13 @@ RunRecord definition_of(const ExperimentConfig& config, const std::string& schem
                                   : reference_of(config, world);
 }
 
+RunPlan replay_plan_of(const RunRecord& row) {
+  std::vector<ChunkHistory> history;
+  for (const RankRecord& rank : row.ranks)
+    history.insert(history.end(), rank.history.begin(), rank.history.end());
+  return replay_of(row.plan, std::move(history));
+}
+
 std::size_t CheckedScheme::replicas() const {
   return scheme.info->own_replicas ? static_cast<std::size_t>(world) : 1;
 }
@@ -109,8 +117,13 @@ RunRecord CheckedScheme::definition(const ExperimentConfig& config) const {
   }
 }
 
+RunRecord CheckedScheme::definition(const ExperimentConfig& config, const RunRecord& row) const {
+  return replayed() ? run(replay_plan_of(row), scheme.info) : definition(config);
+}
+
 Violations CheckedScheme::against_definition(const ExperimentConfig& config) const {
-  return differences(run_of(config), definition(config));
+  const RunRecord row = run_of(config);
+  return differences(row, definition(config, row));
 }
 
 }  // namespace ringside::tools::check

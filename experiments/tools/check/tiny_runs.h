@@ -45,6 +45,9 @@ RunRecord reference_of(runner::ExperimentConfig config, int world);
 RunRecord definition_of(const runner::ExperimentConfig& config, const std::string& scheme,
                         int world);
 
+/// The plan of the replay of a run (Promise::replayed).
+RunPlan replay_plan_of(const RunRecord& row);
+
 /// A scheme at one world.
 struct CheckedScheme {
   TriedScheme scheme;
@@ -59,6 +62,10 @@ struct CheckedScheme {
   RunPlan plan_of(runner::ExperimentConfig config) const;
   RunRecord run_of(const runner::ExperimentConfig& config) const;
   RunRecord definition(const runner::ExperimentConfig& config) const;
+  /// The row of what `row`, a run of the configuration, must equal: its definition, or its replay.
+  RunRecord definition(const runner::ExperimentConfig& config, const RunRecord& row) const;
+  /// Whether runs are proven by replaying what they recorded.
+  bool replayed() const { return scheme.promise() == Promise::replayed; }
   /// Where the run of the configuration differs from its definition.
   Violations against_definition(const runner::ExperimentConfig& config) const;
 

@@ -88,13 +88,13 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
   EXPECT_EQ(refusal(bytes), "message header: not a header of Ringside");
   bytes = sample_bytes();
   bytes[version_at] = std::byte{9};
-  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program has 2");
+  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program has 3");
 }
 
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("a value is 16, but at most 15 is allowed"), std::string::npos)
+  EXPECT_NE(refusal(bytes).find("a value is 17, but at most 16 is allowed"), std::string::npos)
       << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};

@@ -62,7 +62,50 @@ TEST(ReplayOrder, WorkersLeaveAndWorkerZeroReadsAtTheEnd) {
   EXPECT_THROW(ReplayOrder(wrong, 2).check_end(), Error);
 }
 
+TEST(ReplayOrder, KnowsTheLocalStepsOfEveryPush) {
+  const std::vector<ChunkHistory> record = {range("p0x4a1m0r1p0x2"), range("a1a0x4m0r0r1p0x2")};
+  const ReplayOrder walk(record, 2);
+  EXPECT_EQ(walk.pushes(0), 2);
+  EXPECT_EQ(walk.steps(0, 0), 4);
+  EXPECT_EQ(walk.steps(0, 1), 2);
+  EXPECT_EQ(walk.steps(1, 0), 1);
+  const std::vector<ChunkHistory> other = {range("a0x4"), range("a0x3")};
+  EXPECT_THROW(ReplayOrder(other, 1), Error);
+}
+
+TEST(ReplayOrder, AMergeComesWhenAllBeforeItHasCome) {
+  const std::vector<ChunkHistory> record = {range("a0a1x3m0")};
+  ReplayOrder walk(record, 2);
+  walk.offer(0);
+  EXPECT_THAT(coming(walk), ElementsAre("0:a0"));
+  walk.offer(1);
+  EXPECT_THAT(coming(walk), ElementsAre("0:a1", "0:m0"));
+}
+
+/// The events that a history gives back.
+std::vector<RangeEvent> read_back(const ChunkHistory& history) {
+  std::vector<RangeEvent> events;
+  for (EventReader reader(history); const auto event = reader.peek(); reader.skip())
+    events.push_back(*event);
+  return events;
+}
+
+TEST(RangeHistory, GivesBackWhatWasAdded) {
+  using Kind = RangeEvent::Kind;
+  const std::vector<RangeEvent> added = {
+      {Kind::accepted, 12, 40}, {Kind::read, 12},         {Kind::accepted, 2},  {Kind::read, 12},
+      {Kind::accepted, 2, 7},   {Kind::accepted, 1, 100}, {Kind::merged, 0},    {Kind::read, 1},
+      {Kind::dropped, 3},       {Kind::read, 3},          {Kind::accepted, 11}, {Kind::read, 1},
+      {Kind::gone, 11},         {Kind::accepted, 0, 2},   {Kind::read, 0}};
+  ChunkHistory history = range("");
+  for (const RangeEvent& event : added) history.add(event, 1000);
+  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100m0r1d3r3a11r1g11p0x2");
+  EXPECT_EQ(read_back(history), added);
+}
+
 TEST(ReplayOrder, RefusesWhatIsNoRecordOfTheRun) {
+  for (const char* wrong : {"a0x0", "a0x", "a0x-1", "r0x2", "m0x2", "g0x2"})
+    EXPECT_THROW(read_back(range(wrong)), Error) << wrong;
   EXPECT_THROW(ReplayOrder({}, 2), Error);
   EXPECT_THROW(ReplayOrder({range("a2")}, 2), Error);
   EXPECT_THROW(ReplayOrder({range("x0")}, 2), Error);

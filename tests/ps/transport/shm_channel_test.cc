@@ -126,7 +126,7 @@ TEST(ShmChannel, AWorkerOfAnotherVersionEndsTheRunOnBothSides) {
   header.at(version_at) = std::byte{9};
   EXPECT_TRUE(pair.to_server().put({0, false, {}, header}));
   EXPECT_EQ(complaint([&] { pair.server->receive(patience_s); }),
-            "server 0 refuses worker 0: message header: version is 9, but this program has 2; "
+            "server 0 refuses worker 0: message header: version is 9, but this program has 3; "
             "start all ranks with the same program");
   const auto told = pair.worker->receive(patience_s);
   ASSERT_TRUE(told);
