@@ -14,7 +14,10 @@
 #include "peer/schemes/onebit_adam.h"
 #include "peer/schemes/sgp.h"
 #include "ps/schemes/adpsgd.h"
+#include "ps/schemes/async_diloco.h"
+#include "ps/schemes/decoupled_diloco.h"
 #include "ps/schemes/dp.h"
+#include "ps/schemes/fedavg.h"
 #include "ps/schemes/ps.h"
 
 namespace ringside::runner {
@@ -31,6 +34,9 @@ RowList<SchemeInfo>& scheme_list() {
                     single_info(),
                     ps::dp_info(),
                     ps::ps_info(),
+                    ps::fedavg_info(),
+                    ps::async_diloco_info(),
+                    ps::decoupled_diloco_info(),
                     peer::ddp_info(),
                     peer::fsdp_info(),
                     peer::zero_info("zero1", "fsdp that shards optimizer state alone",
