@@ -50,7 +50,7 @@ RowList<SchemeInfo>& scheme_list() {
                     peer::diloco_info(),
                     peer::dpsgd_info(),
                     peer::sgp_info(),
-          ps::adpsgd_info(),
+                    ps::adpsgd_info(),
                     independent_info(),
                 }));
   return list;
