@@ -122,8 +122,8 @@ FrozenAdam::FrozenAdam(Device& device, const OptimizerConfig& config, const RunS
   const float correction =
       static_cast<float>(1 / (1 - std::pow(config.beta2, static_cast<double>(frozen))));
   const auto count = static_cast<double>(second_moment_.count());
-  on_host(device, {&second_moment_, 1}, {&second_moment_, 1},
-          {.operations = count, .bytes = 8 * count}, [&](HostValues& in, HostValues& out) {
+  on_host(device, {second_moment_}, {second_moment_}, {.operations = count, .bytes = 8 * count},
+          [&](HostValues& in, HostValues& out) {
             const auto from = in.of<float>(0), to = out.of<float>(0);
             std::transform(from.begin(), from.end(), to.begin(), [&](float v) {
               return v == 0 ? std::numeric_limits<float>::infinity() : correction * v;
