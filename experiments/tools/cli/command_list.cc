@@ -43,7 +43,7 @@ std::string text_of(const Field& field) {
 void list_schemes() {
   std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
   for (const SchemeInfo& row : runner::scheme_rows()) {
-    std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
+    std::cout << fmt::format("  {:<16} {}\n", row.name, row.summary);
     for (const Field& option : row.defaults.fields())
       std::cout << fmt::format("             {:<22} {}\n", text_of(option), option.description);
   }
