@@ -168,9 +168,8 @@ bool is_torch_hook(std::string_view hook) {
 void check_hook(const OwnCode& hook) {
   if (hook.code.empty() && !(hook.definition.empty() && hook.settings.empty()))
     throw Error(
-        "scheme.torch-ddp.definition and scheme.torch-ddp.settings are those of a hook; name it "
-        "with "
-        "scheme.torch-ddp.hook, or leave them out");
+        "scheme.torch-ddp.definition and scheme.torch-ddp.settings are those of a hook: give "
+        "scheme.torch-ddp.hook too, or leave them out");
   if (!hook.code.empty() && !names_file(hook.code) && !is_torch_hook(hook.code))
     throw Error(
         "scheme.torch-ddp.hook = '{}': write \"file.py:function\", or torch: and one of PyTorch's, "
