@@ -431,7 +431,7 @@ TEST(WrongQuorum, AMergeWithoutWeightsIsFoundOut) {
   for (const SchemeInfo* scheme : {static_cast<const SchemeInfo*>(nullptr), &wrong}) {
     RunRecord row = simulate_with(plan, scheme);
     EXPECT_THAT(pushes_in(row)[0], ::testing::Contains(4));
-    EXPECT_THAT(pushes_in(row)[1], ::testing::Contains(1));
+    EXPECT_THAT(pushes_in(row)[1], ::testing::Contains(::testing::Lt(4)));
     row.replay =
         testing::replayed(row, [&](const RunPlan& one) { return simulate_with(one, nullptr); });
     const Verdict found = verdict_of(row);
