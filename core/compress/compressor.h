@@ -100,6 +100,9 @@ struct CompressorInfo {
   /// its part alone: there is one round, take() leaves nothing behind in the compressor, and keep()
   /// does not look at `total`. If not, all workers need the sum.
   bool in_parts = false;
+  /// Whether a message alone says what it stands for, whichever the worker and the step: a reader
+  /// that takes it alone, as one of one worker, gets its values.
+  bool stands_alone = false;
   Compressor::Move move = Compressor::Move::gather;
   /// The bytes of a worker's messages for a tensor of this shape, all rounds together.
   double (*bytes)(const CompressionOptions& options, const Shape& tensor) = nullptr;

@@ -31,6 +31,7 @@ CompressorInfo half_info(std::string_view name, std::string_view summary) {
   return {.name = name,
           .summary = summary,
           .in_parts = true,
+          .stands_alone = true,
           .move = Compressor::Move::sum,
           .bytes = [](const CompressionOptions&,
                       const Shape& tensor) { return 2.0 * static_cast<double>(tensor.count()); },

@@ -63,6 +63,7 @@ CompressorInfo onebit_info() {
           .summary = "the sign of each element, and one magnitude for each tensor",
           .remembers = true,
           .in_parts = true,
+          .stands_alone = true,
           .bytes =
               [](const CompressionOptions&, const Shape& tensor) {
                 return 4.0 + static_cast<double>(sign_bytes(tensor.count()));
@@ -79,6 +80,7 @@ CompressorInfo signsgd_info() {
       .summary = "the sign that most workers have, as a gradient of +1 or -1",
       .estimates_sum = false,
       .in_parts = true,
+      .stands_alone = true,
       .bytes = [](const CompressionOptions&,
                   const Shape& tensor) { return static_cast<double>(sign_bytes(tensor.count())); },
       .make = make_compressor<SignSgd>};

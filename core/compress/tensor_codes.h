@@ -37,6 +37,7 @@ CompressorInfo codes_info(std::string_view name, std::string_view summary) {
           .summary = summary,
           .remembers = true,
           .in_parts = true,
+          .stands_alone = true,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {
                 return static_cast<double>(Codes::bytes_of(options, tensor));

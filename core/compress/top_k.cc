@@ -36,6 +36,7 @@ CompressorInfo top_k_info() {
           .summary = "the elements of each tensor with the largest absolute values",
           .remembers = true,
           .in_parts = true,
+          .stands_alone = true,
           .bytes =
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 8.0 * static_cast<double>(sent_of(options, tensor));

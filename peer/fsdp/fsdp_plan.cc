@@ -2,6 +2,7 @@
 #include "core/base/error.h"
 #include "core/compress/compressor.h"
 #include "core/plan/device_traits.h"
+#include "core/scheme/check_compression.h"
 #include "peer/fsdp/coded_carrier.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/compressed.h"

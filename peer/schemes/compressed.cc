@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/base/error.h"
 #include "core/scheme/single.h"
 
 namespace ringside::peer {
@@ -148,33 +147,6 @@ std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
       }
     };
   });
-}
-
-void check_compression(const CompressionOptions& options, const RunPlan& plan,
-                       bool each_micro_batch) {
-  if (!compresses(options)) return;
-  const CompressorInfo& row = find_compressor(options.compressor);
-  const std::string given =
-      fmt::format("scheme.{}.compressor = '{}'", plan.scheme, options.compressor);
-  if (plan.train.precision == Precision::fp16)
-    throw Error(
-        "{}: compressors would remember, and round, in the units of a loss scale that changes; set "
-        "train.precision = \"bf16\"",
-        given);
-  if (!row.estimates_sum && options.memory == ErrorMemory::residual)
-    throw Error(
-        "{} has no scale, so no error to remember; leave scheme.{}.memory out, or use 'onebit'",
-        given, plan.scheme);
-  if (converts_gradients(plan.train))
-    throw Error("{} decides in how many bits gradients move; leave train.reduce_precision out",
-                given);
-  if (row.has_own_memory && options.memory == ErrorMemory::residual)
-    throw Error("{} has a memory of its own; leave scheme.{}.memory out", given, plan.scheme);
-  if (options.dgc_momentum >= 1)
-    throw Error("scheme.{}.dgc_momentum = {} must be less than 1", plan.scheme,
-                options.dgc_momentum);
-  if (plan.train.reduce == Reduce::every && !each_micro_batch)
-    throw Error("{}: a rank compresses once a step; leave train.reduce = 'every' out", given);
 }
 
 }  // namespace ringside::peer

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/compress/compressed_bucket.h"
+#include "core/scheme/check_compression.h"
 #include "core/scheme/rank_context.h"
 #include "core/scheme/scheme.h"
 #include "peer/schemes/reducer.h"
@@ -65,10 +66,5 @@ class DefinedSum {
 std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
                                               const CompressionOptions& options,
                                               double bucket_bytes);
-
-/// Throws Error for options of a compressor that are not possible with the plan. A scheme that
-/// compresses the gradients of `each_micro_batch` goes with train.reduce = "every".
-void check_compression(const CompressionOptions& options, const RunPlan& plan,
-                       bool each_micro_batch = false);
 
 }  // namespace ringside::peer

@@ -1,6 +1,7 @@
 // What the planner asks of ddp: its options, its order of sums and its closed form of bytes.
 #include "core/base/error.h"
 #include "core/comm/sums.h"
+#include "core/scheme/check_compression.h"
 #include "core/scheme/single.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/ddp.h"

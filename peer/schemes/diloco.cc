@@ -1,4 +1,5 @@
 #include "peer/schemes/diloco.h"
+#include "core/scheme/check_compression.h"
 
 #include <algorithm>
 

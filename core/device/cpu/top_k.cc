@@ -142,7 +142,9 @@ void add_elements(const Context&, const AddElements& op) {
   const float* in = op.in.data<float>();
   const auto* indices = op.indices.data<std::int32_t>();
   float* out = op.out.data<float>();
-  for (std::int64_t j = 0; j < op.in.count(); ++j) out[indices[j]] += op.scale * in[j];
+  const std::int64_t count = op.out.count();
+  for (std::int64_t j = 0; j < op.in.count(); ++j)
+    if (const std::int32_t i = indices[j]; i >= 0 && i < count) out[i] += op.scale * in[j];
 }
 
 }  // namespace ringside::cpu

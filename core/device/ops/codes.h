@@ -39,7 +39,8 @@ struct DrawNormal {
 struct TakeElements {
   Tensor in{}, indices{}, out{};
 };
-/// out[indices[j]] += scale * in[j]. The indices differ.
+/// out[indices[j]] += scale * in[j]. The indices differ. Those that `out` does not have, as in a
+/// message from elsewhere, are left out.
 struct AddElements {
   Tensor in{}, indices{}, out{};
   float scale = 1;

@@ -179,9 +179,10 @@ __global__ __launch_bounds__(threads) void take(const float* in, const std::int3
 }
 
 __global__ __launch_bounds__(threads) void put(const float* in, const std::int32_t* indices,
-                                               float* out, std::int64_t k, float scale) {
+                                               float* out, std::int64_t k, std::int64_t count,
+                                               float scale) {
   const std::int64_t j = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (j < k) out[indices[j]] += scale * in[j];
+  if (j < k && indices[j] >= 0 && indices[j] < count) out[indices[j]] += scale * in[j];
 }
 
 /// 53 bits as a number above 0, at most 1.
@@ -248,7 +249,7 @@ void take_elements(const Context& context, const TakeElements& op) {
 void add_elements(const Context& context, const AddElements& op) {
   const std::int64_t k = op.in.count();
   launch(context, "add_elements", put, blocks_for(k, threads), threads, op.in.data<float>(),
-         op.indices.data<std::int32_t>(), op.out.data<float>(), k, op.scale);
+         op.indices.data<std::int32_t>(), op.out.data<float>(), k, op.out.count(), op.scale);
 }
 
 }  // namespace ringside::cuda
