@@ -28,6 +28,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
     : Server(device, config.server, config.workers, config.token),
       config_(config),
       policy_(config.policy ? config.policy : make_policy(config.rules, config.workers)),
+      codes_(device, config_, policy_->values_rest()),
       rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
       steps_left_(config.steps * config.workers),
@@ -60,6 +61,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
     const std::int64_t first = model.first_parameter(chunk.unit);
     config.initial_values->write(*model.units[chunk.unit], first, chunk.begin - first,
                                  parameters_.range(state.begin(), chunk.count));
+    codes_.add(model, chunk, parameters_.range(state.begin(), chunk.count));
   }
   if (is_elastic()) return;
   if (config.make_optimizer) {
@@ -129,7 +131,7 @@ std::size_t ParameterServer::index_of(const Header& header) const {
 void ParameterServer::check_request(const Header& header,
                                     std::span<const FrameShape> frames) const {
   if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
-  index_of(header);
+  const std::size_t index = index_of(header);
   // No update waits for gradients that a worker skips. So one number that is too large would make
   // the server skip all updates up to it.
   if (const std::int64_t all = policy_->shares_steps() ? config_.steps * workers() : config_.steps;
@@ -137,10 +139,12 @@ void ParameterServer::check_request(const Header& header,
     throw Error("step {} was pushed, but the run has {} steps, numbered from 0", header.step, all);
   if (policy_->grace_s() && !(std::isfinite(header.scalar) && header.scalar > 0))
     throw Error("the weight of the push is {}; it must be finite and above 0", header.scalar);
-  if (frames.size() != 1 || frames[0].dtype != config_.dtype ||
-      frames[0].shape.count() != header.count)
-    throw Error("the message must have one frame of {} {} elements", header.count,
-                name_of(config_.dtype));
+  const FrameShape frame =
+      codes_.of_pushes() ? codes_.form(index) : FrameShape{config_.dtype, {header.count}};
+  if (frames.size() != 1 || frames[0].dtype != frame.dtype ||
+      frames[0].shape.count() != frame.shape.count())
+    throw Error("the message must have one frame of {} {} elements", frame.shape.count(),
+                name_of(frame.dtype));
 }
 
 Replies ParameterServer::push(int worker, const Header& header, std::vector<Tensor> frames) {
@@ -157,6 +161,7 @@ Replies ParameterServer::push(int worker, const Header& header, std::vector<Tens
         "the worker pushed step {}, but the server has not finished step {} yet, because no worker "
         "has sent the last totals of the optimizer's sums",
         header.step, done);
+  if (codes_.of_pushes()) frames[0] = codes_.pushed(index, frames[0]);
   state.push(worker, header.step, header.micro_batch, std::move(frames[0]),
              policy_->grace_s() ? static_cast<float>(header.scalar) : 1);
   if (header.kind == Kind::push_pull)
@@ -323,13 +328,20 @@ Tensor ParameterServer::values_of(std::size_t index) {
   return copy.tensor;
 }
 
+Tensor ParameterServer::values_for(std::size_t index, const ChunkState::Reader& reader) {
+  if (!codes_.of_pulls() || reader.reply.kind == Kind::peek) return values_of(index);
+  const ChunkState& state = chunks_[index];
+  return codes_.pulled(index, reader.worker, parameters_of(state).parameters, state.version());
+}
+
 Replies ParameterServer::answer_readers(std::size_t index) {
   Replies replies;
   for (ChunkState::Reader& reader : chunks_[index].take_readers(device().clock().now())) {
     std::vector<Tensor> frames;
     if (reader.values)
-      frames.push_back(reader.reply.kind == Kind::push_pull && difference_ ? difference_
-                                                                           : values_of(index));
+      frames.push_back(reader.reply.kind == Kind::push_pull && difference_
+                           ? difference_
+                           : values_for(index, reader));
     if (reader.values && !given_values_.empty()) given_values(index, reader.worker) = frames.back();
     reader.reply.version = chunks_[index].version();
     replies.push_back({reader.worker, {std::move(reader.reply), std::move(frames)}});

@@ -12,6 +12,7 @@
 #include "ps/protocol/chunk_state.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/server.h"
+#include "ps/protocol/server_codes.h"
 #include "ps/protocol/server_config.h"
 
 namespace ringside::ps {
@@ -34,6 +35,10 @@ namespace ringside::ps {
 /// (CompensateDelay in core/device/ops/flat.h), for which the server keeps the values that each
 /// worker was given: with N workers and parameters of P bytes, at most N * P bytes of
 /// MemoryKind::communication. Then `staleness_lr` divides the update's learning rate.
+///
+/// Gradients and values may travel as codes (ps/protocol/server_codes.h): the server adds up what
+/// the pushes of workers stand for, and gives each worker the code of the difference from what it
+/// has. A worker that peeks gets the values themselves.
 ///
 /// With easgd the server has no optimizer: its parameters are the centre c, a worker pushes its own
 /// values x, and c += moving_rate * d with d = x - c. The reply to the push carries d, and the
@@ -86,6 +91,7 @@ class ParameterServer : public Server {
   void add(const ChunkState& state, const ChunkState::Gradient& gradient);
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
+  Tensor values_for(std::size_t index, const ChunkState::Reader& reader);
   Tensor copy_of(const Tensor& values) const;
   /// `pushes` are the arrows (push_flow()) of the pushes that make the update.
   void update(const ParameterRange& range, const StepInfo& info, bool measured,
@@ -128,6 +134,7 @@ class ParameterServer : public Server {
 
   ServerConfig config_;
   std::shared_ptr<const Policy> policy_;
+  ServerCodes codes_;
   std::vector<ChunkState> chunks_;
   std::map<std::int64_t, std::size_t> chunk_at_;  // index of a chunk, by its first element
   Tensor parameters_;                             // of all chunks

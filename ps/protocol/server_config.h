@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/named_enum.h"
+#include "core/compress/compression.h"
 #include "core/models/initial_values.h"
 #include "core/optim/optimizer.h"
 #include "ps/protocol/consistency.h"
@@ -26,6 +27,12 @@ inline double lr_factor(StalenessLr rule, std::int64_t staleness) {
 using MakeServerOptimizer =
     std::function<std::unique_ptr<Optimizer>(Device& device, const Tensor& parameters)>;
 
+/// How what workers push and read is compressed.
+struct ChunkCompression {
+  CompressionOptions pushes{}, pulls{};
+  std::uint64_t seed = 1;
+};
+
 struct ServerConfig {
   int server = 0;
   int workers = 1;
@@ -40,10 +47,11 @@ struct ServerConfig {
   double delay_compensation = 0;  // asp: the factor of the correction; 0: none
   double moving_rate = 0;         // easgd
   std::int64_t period = 1;        // steps of a worker from one push to its next one, at most
-  bool by_speed = false;          // a slower worker takes fewer steps than `period`: its share
-  std::int64_t steps = 1;         // steps of the run
-  std::int64_t pushes = 1;        // how often a worker pushes each chunk's gradient in a step
-  std::int64_t warmup = 0;        // steps left out of the optimizer's time and of staleness
+  ChunkCompression codes{};
+  bool by_speed = false;    // a slower worker takes fewer steps than `period`: its share
+  std::int64_t steps = 1;   // steps of the run
+  std::int64_t pushes = 1;  // how often a worker pushes each chunk's gradient in a step
+  std::int64_t warmup = 0;  // steps left out of the optimizer's time and of staleness
 };
 
 /// The optimizer and the number of updates of a run on servers. With asp every gradient of a worker

@@ -71,7 +71,7 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
         name_of(options.consistency));
   check_asp(options);
   check_easgd(options, plan);
-  if (promise_of(options) == Promise::same_run) return;
+  if (is_synchronous(options)) return;
 
   const std::string name = name_in_errors(options);
   if (options.pull == Pull::barrier)
@@ -110,7 +110,7 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
 }
 
 int expendable_workers(const PsOptions& options, int world) {
-  if (promise_of(options) == Promise::same_run) return 0;
+  if (is_synchronous(options)) return 0;
   return options.backup_workers > 0 ? static_cast<int>(options.backup_workers) : world - 1;
 }
 

@@ -15,8 +15,8 @@ namespace ringside::ps {
 namespace {
 
 /// The largest frame is a chunk, or the inputs or the logits of a micro-batch.
-TransportOptions transport_options(const RankContext& context, const DpOptions& options,
-                                   const Model& model) {
+TransportOptions dp_transport_options(const RankContext& context, const DpOptions& options,
+                                      const Model& model) {
   const TrainConfig& train = context.plan.train;
   const std::int64_t samples = largest_micro_batch(context.plan);
   const std::int64_t logits =
@@ -84,7 +84,7 @@ class Dp : public ReplicaScheme {
   static constexpr int master = 0;
 
   TransportOptions transport_options(const Model& model) const override {
-    return ringside::ps::transport_options(context(), options_, model);
+    return dp_transport_options(context(), options_, model);
   }
 
   void push(std::size_t unit, std::int64_t step) override { link().push(unit, step); }
@@ -139,7 +139,7 @@ RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model&
                     const Loader& loader) {
   const auto transport = context.links.transport<Transport>();
   const Connection connection =
-      transport->listen(context, transport_options(context, options, model));
+      transport->listen(context, dp_transport_options(context, options, model));
   const RunPlan& plan = context.plan;
   Master master(model, partition(model, plan.servers), context.device,
                 server_config(context, connection.token), loader, plan);

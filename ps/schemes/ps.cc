@@ -13,6 +13,7 @@
 #include "ps/schemes/connect.h"
 #include "ps/schemes/consistency_plan.h"
 #include "ps/schemes/easgd.h"
+#include "ps/schemes/ps_compression.h"
 #include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
 #include "ps/schemes/server_scheme.h"
@@ -61,6 +62,7 @@ class Ps : public ReplicaScheme {
   }
   const PsOptions& options() const { return options_; }
   int group() const override { return sum_group_of(options_, context().plan.world); }
+  ChunkCompression compression() const override { return compression_of(options_, context().plan); }
 
  private:
   TransportOptions transport_options(const Model&) const override {
@@ -201,7 +203,7 @@ class FreePs : public Ps {
     if (!finished_) {
       finished_ = true;
       client().finish();
-      if (client().worker() == 0) link().pull(0);
+      if (client().worker() == 0) link().peek();
       client().drain();
     }
     if (client().worker() == 0) link().visit(visit);
@@ -258,7 +260,7 @@ class BackupPs final : public FreePs {
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
   if (sum_group_of(options, context.plan.world) > 1)
     return std::make_unique<GroupedPs>(context, options);
-  if (promise_of(options) == Promise::same_run) return std::make_unique<Ps>(context, options);
+  if (is_synchronous(options)) return std::make_unique<Ps>(context, options);
   if (options.consistency == Consistency::asp) return std::make_unique<Asp>(context, options);
   if (options.consistency == Consistency::easgd) return make_easgd(context, options);
   if (options.consistency == Consistency::ssp) return std::make_unique<FreePs>(context, options);
@@ -275,6 +277,7 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 }
 
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
+  if (compresses(options)) return compressed_ps_bytes(shape, options);
   const bool elastic = options.consistency == Consistency::easgd;
   const double parameters = elastic ? 4 * static_cast<double>(shape.parameters) /
                                           static_cast<double>(options.communication_period)
@@ -318,10 +321,23 @@ SchemeInfo ps_info() {
   r.expendable = with_own<Own>(expendable_workers);
   r.order = with_own<Own>(ps_order);
   r.define = with_own<Own>(define_ps);
-  r.tried = {{"asp", Own{.consistency = Consistency::asp}},
-             {"asp_compensated", Own{.consistency = Consistency::asp, .delay_compensation = 2}},
-             {"ssp", Own{.consistency = Consistency::ssp, .staleness_bound = 1}},
-             {"easgd", Own{.consistency = Consistency::easgd, .communication_period = 1}}};
+  const std::string all = "scheme.ps.ratio=1";
+  r.identities = {{{"scheme.ps.compressor=topk", all}, "single"},
+                  {{"scheme.ps.compressor=topk", "scheme.ps.pull_compressor=topk", all}, "single"}};
+  const CompressionOptions int8 = {.compressor = "int8", .block = 100};
+  r.tried = {
+      {"topk", Own{.partition_mb = 0.01, .compression = {.compressor = "topk", .ratio = 0.25}}},
+      {"int8_both", Own{.compression = int8, .pull_compressor = "int8"}},
+      {"pulls_in_bf16", Own{.pull_compressor = "bf16"}},
+      {"asp_onebit", Own{.consistency = Consistency::asp,
+                         .partition_mb = 0.01,
+                         .compression = {.compressor = "onebit"}}},
+      {"asp_int8_both",
+       Own{.consistency = Consistency::asp, .compression = int8, .pull_compressor = "int8"}},
+      {"asp", Own{.consistency = Consistency::asp}},
+      {"asp_compensated", Own{.consistency = Consistency::asp, .delay_compensation = 2}},
+      {"ssp", Own{.consistency = Consistency::ssp, .staleness_bound = 1}},
+      {"easgd", Own{.consistency = Consistency::easgd, .communication_period = 1}}};
   return r;
 }
 

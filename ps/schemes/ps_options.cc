@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "ps/schemes/consistency_plan.h"
+#include "ps/schemes/ps_compression.h"
 
 namespace ringside::ps {
 namespace {
@@ -94,7 +95,12 @@ Fields fields_of(PsOptions& options) {
        "how messages travel between processes: shm (headers through shared memory, values read "
        "where they lie; ranks on CPUs), ipc, tcp (of the loopback interface, unless address says "
        "otherwise), or auto: shm where it can be, else ipc"}};
-  return with_reach(options.reach, std::move(fields));
+  fields.push_back(
+      {"pull_compressor", &options.pull_compressor,
+       "bsp, asp: how what a worker reads is compressed: the difference from the values that it "
+       "has, by fp16, bf16, int8, onebit or topk with the options of compressor; none: the values "
+       "themselves"});
+  return with_reach(options.reach, with_compression(options.compression, std::move(fields)));
 }
 
 ConsistencyRules rules_of(const PsOptions& options) {
@@ -107,11 +113,15 @@ double moving_rate_of(const PsOptions& options, int workers) {
   return options.moving_rate > 0 ? options.moving_rate : 0.9 / workers;
 }
 
-Promise promise_of(const PsOptions& options) {
+bool is_synchronous(const PsOptions& options) {
   const ConsistencyRules rules = rules_of(options);
-  const bool synchronous = !is_asynchronous(rules.consistency) && rules.staleness_bound == 0 &&
-                           rules.backup_workers == 0;
-  return synchronous ? Promise::same_run : Promise::replayed;
+  return !is_asynchronous(rules.consistency) && rules.staleness_bound == 0 &&
+         rules.backup_workers == 0;
+}
+
+Promise promise_of(const PsOptions& options) {
+  if (!is_synchronous(options)) return Promise::replayed;
+  return compresses(options) ? Promise::own_algorithm : Promise::same_run;
 }
 
 void check(const PsOptions& options, const RunPlan& plan) {
@@ -139,6 +149,7 @@ void check(const PsOptions& options, const RunPlan& plan) {
                 most_io_threads);
   check_port("ps", options.transport, options.port, count_servers(options, plan.world).all);
   check_consistency(options, plan);
+  check_ps_compression(options, plan);
   check_reach("ps", options.transport, options.reach);
 }
 

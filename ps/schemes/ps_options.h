@@ -5,6 +5,7 @@
 
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
+#include "core/compress/compression.h"
 #include "core/plan/run_plan.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/server_config.h"
@@ -41,6 +42,8 @@ struct PsOptions {
   PartitionBy partition_by = PartitionBy::parts;
   Pull pull = Pull::overlapped;
   Reach reach{};
+  CompressionOptions compression{};  // of pushes
+  std::string pull_compressor{no_compressor};
 };
 
 Fields fields_of(PsOptions& options);
@@ -50,8 +53,10 @@ Fields fields_of(PsOptions& options);
 void check(const PsOptions& options, const RunPlan& plan);
 /// The rules by which servers keep workers in step.
 ConsistencyRules rules_of(const PsOptions& options);
-/// The promise of a run: the result of `single`, or a result that depends on the order of events,
-/// which only the run's own record has.
+/// Whether no worker goes on before all have pushed.
+bool is_synchronous(const PsOptions& options);
+/// The promise of a run: the result of `single`, if nothing is compressed; or a result that depends
+/// on the order of events, which only the run's own record has.
 Promise promise_of(const PsOptions& options);
 
 /// The number of consecutive workers that add up their gradients before they push: the option, but

@@ -5,6 +5,7 @@
 
 #include "core/plan/places.h"
 #include "ps/schemes/connect.h"
+#include "ps/schemes/ps_compression.h"
 #include "ps/schemes/sum_group.h"
 
 namespace ringside::ps {
@@ -103,6 +104,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token,
   config.rules = rules_of(options);
   config.staleness_lr = options.staleness_lr;
   config.delay_compensation = options.delay_compensation;
+  config.codes = compression_of(options, context.plan);
   if (options.consistency != Consistency::easgd) return config;
   config.dtype = DType::f32;
   config.moving_rate = moving_rate_of(options, context.plan.world);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/device/convert.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/optimizers.h"
@@ -13,9 +14,11 @@
 #include "core/scheme/rank_context.h"
 #include "core/scheme/replica.h"
 #include "core/scheme/single.h"
+#include "ps/protocol/chunk_codes.h"
 #include "ps/schemes/consistency_plan.h"
 #include "ps/schemes/easgd.h"
 #include "ps/schemes/ps.h"
+#include "ps/schemes/ps_compression.h"
 #include "ps/schemes/replay_order.h"
 #include "ps/schemes/sum_group.h"
 
@@ -190,6 +193,13 @@ Tensor ReplayedServers::copy_of(const Tensor& values) const {
   return copy;
 }
 
+/// The codes of a range: of each worker's pushes, and of what each worker reads. Empty: not
+/// compressed.
+struct RangeCodes {
+  std::vector<ChunkCodes> pushes;
+  std::vector<FollowedValues> pulls;
+};
+
 /// Replicas of all workers side by side, and the servers. A worker computes its next step once it
 /// has read every range.
 class ReplayDefinition final : public SyncScheme {
@@ -204,6 +214,7 @@ class ReplayDefinition final : public SyncScheme {
     model_ = &model;
     for (Worker& worker : workers_) worker.replica.emplace(model, context());
     servers_.emplace(context(), options_, model);
+    for (const ChunkHistory& range : context().plan.history) add_codes(range);
   }
 
   std::optional<StepAssignment> next_assignment(std::int64_t) override {
@@ -278,15 +289,46 @@ class ReplayDefinition final : public SyncScheme {
     const Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
     switch (event.kind) {
       case RangeEvent::Kind::read:
-        return servers_->read(range, event.worker,
-                              worker.replica->parameters().range(of.begin, of.count));
+        return read(range, event.worker, worker.replica->parameters().range(of.begin, of.count));
       case RangeEvent::Kind::gone:
         return servers_->leave(range, event.worker);
       default:
-        servers_->push(range, event.worker, worker.number,
-                       worker.replica->gradients().range(of.begin, of.count),
-                       event.kind == RangeEvent::Kind::accepted);
+        servers_->push(
+            range, event.worker, worker.number,
+            pushed(range, event.worker, worker.replica->gradients().range(of.begin, of.count)),
+            event.kind == RangeEvent::Kind::accepted);
     }
+  }
+
+  void add_codes(const ChunkHistory& range) {
+    const ChunkCompression compression = compression_of(options_, context().plan);
+    RangeCodes& codes = codes_.emplace_back();
+    Device& device = context().device;
+    const Tensor initial = workers_[0].replica->parameters().range(range.begin, range.count);
+    for (int w = 0; w < own_replicas(); ++w) {
+      if (compresses(compression.pushes))
+        codes.pushes.push_back(
+            codes_of_pushes(compression, *model_, range.begin, range.count, device, w));
+      if (compresses(compression.pulls))
+        codes.pulls.emplace_back(
+            codes_of_pulls(compression, *model_, range.begin, range.count, device, w), initial,
+            device);
+    }
+  }
+  /// What the servers make of a worker's gradient.
+  Tensor pushed(std::size_t range, int worker, const Tensor& gradient) {
+    if (codes_[range].pushes.empty()) return gradient;
+    ChunkCodes& codes = codes_[range].pushes[static_cast<std::size_t>(worker)];
+    const Tensor decoded = context().device.tensor({gradient.count()}, MemoryKind::workspace);
+    codes.decode(codes.encode(gradient), decoded);
+    return converted(context().device, decoded, gradient.dtype());
+  }
+  void read(std::size_t range, int worker, const Tensor& out) {
+    servers_->read(range, worker, out);
+    if (codes_[range].pulls.empty()) return;
+    FollowedValues& followed = codes_[range].pulls[static_cast<std::size_t>(worker)];
+    followed.follow(out);
+    context().device.kernels().cast({.in = followed.values(), .out = out});
   }
 
   PsOptions options_;
@@ -294,6 +336,7 @@ class ReplayDefinition final : public SyncScheme {
   Model* model_ = nullptr;
   std::vector<Worker> workers_;
   std::optional<ReplayedServers> servers_;
+  std::vector<RangeCodes> codes_;  // by range
   std::size_t computing_ = 0;
 };
 
@@ -305,6 +348,7 @@ std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOption
       return std::vector{sum_over_groups(model.parameter_count(), plan.defines,
                                          sum_group_of(options, plan.defines))};
     });
+  if (is_synchronous(options)) return define_compressed_ps(context, options);
   if (options.consistency == Consistency::easgd) return define_easgd(context, options);
   return std::make_unique<ReplayDefinition>(context, options);
 }

@@ -3,25 +3,40 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/device/convert.h"
 #include "ps/schemes/connect.h"
 
 namespace ringside::ps {
 
-ReplicaLink::ReplicaLink(const Model& model, Replica& replica, Device& device, Client& client,
-                         const RunPlan& plan, std::vector<Chunk> chunks)
+ReplicaLink::ReplicaLink(const Model& model, Replica& replica, const RankContext& context,
+                         Client& client, std::vector<Chunk> chunks,
+                         const ChunkCompression& compression)
     : model_(model),
       replica_(replica),
-      device_(device),
+      device_(context.device),
+      timeline_(context.timeline),
       client_(client),
       chunks_(std::move(chunks)),
-      rounds_(rounds_of(plan.optimizer, parameter_dtype(plan.train))),
-      last_push_(pushes_a_step(plan.train) - 1),
+      rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train))),
+      last_push_(pushes_a_step(context.plan.train) - 1),
       missing_(model.units.size()) {
+  const RunPlan& plan = context.plan;
   for (int server = 0; server < plan.servers; ++server)
     if (std::any_of(chunks_.begin(), chunks_.end(),
                     [&](const Chunk& chunk) { return chunk.server == server; }))
       servers_.push_back(server);
   std::erase_if(chunks_, [&](const Chunk& chunk) { return !chunk.is_of(client.worker()); });
+  for (const Chunk& chunk : chunks_) {
+    const int worker = client.worker();
+    if (compresses(compression.pushes))
+      pushes_.emplace(chunk.begin, codes_of_pushes(compression, model, chunk.begin, chunk.count,
+                                                   device_, worker));
+    if (!compresses(compression.pulls)) continue;
+    pulls_.emplace(chunk.begin,
+                   codes_of_pulls(compression, model, chunk.begin, chunk.count, device_, worker));
+    const Tensor own = replica.parameters().range(chunk.begin, chunk.count);
+    has_[chunk.begin] = converted(device_, own, DType::f32, MemoryKind::communication);
+  }
 }
 
 void ReplicaLink::push(std::size_t unit, std::int64_t step) {
@@ -102,6 +117,10 @@ void ReplicaLink::pull(std::int64_t steps) {
   for (const Chunk& chunk : chunks_) ask_values(Kind::pull, chunk, steps);
 }
 
+void ReplicaLink::peek() {
+  for (const Chunk& chunk : chunks_) ask_values(Kind::peek, chunk, 0);
+}
+
 void ReplicaLink::wait_for(std::size_t unit) {
   client_.wait("values of " + model_.units[unit]->name(), [&] { return missing_[unit] == 0; });
 }
@@ -112,36 +131,55 @@ void ReplicaLink::visit(const SyncScheme::ParameterVisitor& visit) const {
 }
 
 Message ReplicaLink::request(Kind kind, const Chunk& chunk, std::int64_t step,
-                             std::int64_t micro_batch) const {
+                             std::int64_t micro_batch) {
   Message message;
   message.header.kind = kind;
   message.header.step = step;
   message.header.micro_batch = micro_batch;
   message.header.begin = chunk.begin;
   message.header.count = chunk.count;
-  if (kind != Kind::pull)
-    message.frames.push_back(replica_.gradients().range(chunk.begin, chunk.count));
+  if (kind == Kind::pull || kind == Kind::peek) return message;
+  Tensor gradients = replica_.gradients().range(chunk.begin, chunk.count);
+  if (const auto codes = pushes_.find(chunk.begin); codes != pushes_.end()) {
+    const auto span =
+        timeline_.scope(Activity::encoding, "encode " + model_.units[chunk.unit]->name());
+    gradients = codes->second.encode(gradients);
+  }
+  message.frames.push_back(std::move(gradients));
   return message;
 }
 
 void ReplicaLink::ask_values(Kind kind, const Chunk& chunk, std::int64_t step) {
   ++missing_[chunk.unit];
   client_.ask(
-      chunk.server, request(kind, chunk, step, kind == Kind::pull ? 0 : last_push_),
+      chunk.server, request(kind, chunk, step, kind == Kind::push_pull ? last_push_ : 0),
       fmt::format("{} {}", name_of(kind), model_.units[chunk.unit]->name()),
       [this, chunk](const Message& reply) { take(chunk, reply); }, chunk.begin);
 }
 
 void ReplicaLink::take(const Chunk& chunk, const Message& reply) {
-  const DType dtype = replica_.parameters().dtype();
-  if (reply.frames.size() != 1 || reply.frames[0].dtype() != dtype ||
-      reply.frames[0].count() != chunk.count)
+  const Tensor values = replica_.parameters().range(chunk.begin, chunk.count);
+  const bool coded = pulls_codes(reply.header.kind);
+  const FrameShape frame =
+      coded ? pulls_.at(chunk.begin).form() : FrameShape{values.dtype(), values.shape()};
+  if (reply.frames.size() != 1 || reply.frames[0].dtype() != frame.dtype ||
+      reply.frames[0].count() != frame.shape.count())
     throw Error("server {} sent no {} values of the {} elements from {} on", chunk.server,
-                name_of(dtype), chunk.count, chunk.begin);
-  device_.kernels().copy(
-      {.in = reply.frames[0], .out = replica_.parameters().range(chunk.begin, chunk.count)});
+                name_of(frame.dtype), chunk.count, chunk.begin);
+  if (coded)
+    take_code(chunk, reply.frames[0], values);
+  else
+    device_.kernels().copy({.in = reply.frames[0], .out = values});
   --missing_[chunk.unit];
   newest_version_ = std::max(newest_version_, reply.header.version);
+}
+
+void ReplicaLink::take_code(const Chunk& chunk, const Tensor& code, const Tensor& values) {
+  const auto span =
+      timeline_.scope(Activity::encoding, "decode " + model_.units[chunk.unit]->name());
+  const Tensor& has = has_.at(chunk.begin);
+  add_decoded(device_, pulls_.at(chunk.begin), code, has);
+  if (values.dtype() != DType::f32) device_.kernels().cast({.in = has, .out = values});
 }
 
 }  // namespace ringside::ps

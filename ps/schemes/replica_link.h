@@ -1,10 +1,12 @@
 // The link between a worker's replica and the servers that keep the master values.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "core/scheme/replica.h"
 #include "core/scheme/scheme.h"
+#include "ps/protocol/chunk_codes.h"
 #include "ps/protocol/client.h"
 #include "ps/protocol/partition.h"
 
@@ -16,9 +18,10 @@ namespace ringside::ps {
 /// go through the client and throw its errors; only settle() and wait_for() block.
 class ReplicaLink {
  public:
-  /// All arguments but `chunks`, which are those of the servers, outlive the link.
-  ReplicaLink(const Model& model, Replica& replica, Device& device, Client& client,
-              const RunPlan& plan, std::vector<Chunk> chunks);
+  /// All arguments but `chunks`, which are those of the servers, and `compression` outlive the
+  /// link.
+  ReplicaLink(const Model& model, Replica& replica, const RankContext& context, Client& client,
+              std::vector<Chunk> chunks, const ChunkCompression& compression);
 
   /// Sends the step's only or last gradient of the unit. The gradient must not change until the
   /// values of the step have arrived.
@@ -36,6 +39,8 @@ class ReplicaLink {
   /// Asks for the values after `steps` updates, all units in order; they are written to the replica
   /// when they arrive.
   void pull(std::int64_t steps);
+  /// Asks for the newest values themselves, whatever is compressed: no part of a step.
+  void peek();
 
   /// Handles the replies that have arrived. Then blocks until no reply about the unit is missing. A
   /// reply brings values, or confirms that a gradient of push_part() has been added up.
@@ -51,7 +56,7 @@ class ReplicaLink {
   void visit(const SyncScheme::ParameterVisitor& visit) const;
 
  private:
-  Message request(Kind kind, const Chunk& chunk, std::int64_t step, std::int64_t micro_batch) const;
+  Message request(Kind kind, const Chunk& chunk, std::int64_t step, std::int64_t micro_batch);
   /// Makes a message about the sums of a round. It brings `totals` to the server; they are empty in
   /// a request for round 0.
   Message about_sums(Kind kind, const StepInfo& info, int round, const std::vector<double>& totals);
@@ -59,10 +64,13 @@ class ReplicaLink {
   std::vector<double> total(const StepInfo& info, int round, const std::vector<double>& before);
   void ask_values(Kind kind, const Chunk& chunk, std::int64_t step);
   void take(const Chunk& chunk, const Message& reply);
+  void take_code(const Chunk& chunk, const Tensor& code, const Tensor& values);
+  bool pulls_codes(Kind kind) const { return !pulls_.empty() && kind != Kind::peek; }
 
   const Model& model_;
   Replica& replica_;
   Device& device_;
+  Timeline& timeline_;
   Client& client_;
   std::vector<Chunk> chunks_;  // those of this worker
   std::vector<int> servers_;   // servers that have chunks of any worker
@@ -70,6 +78,9 @@ class ReplicaLink {
   std::int64_t last_push_;    // the number of a step's last push
   std::vector<int> missing_;  // number of missing replies, by unit
   std::int64_t newest_version_ = 0;
+  /// By the first element of a chunk; empty: not compressed.
+  std::map<std::int64_t, ChunkCodes> pushes_, pulls_;
+  std::map<std::int64_t, Tensor> has_;  // fp32 values that codes have led to
 };
 
 }  // namespace ringside::ps

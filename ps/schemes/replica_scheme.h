@@ -24,7 +24,7 @@ class ReplicaScheme : public SyncScheme {
     replica_.emplace(model, context());
     model_ = &model;
     client_ = connect(context(), *transport_, transport_options(model), group());
-    link_.emplace(model, *replica_, context().device, *client_, context().plan, chunks(model));
+    link_.emplace(model, *replica_, context(), *client_, chunks(model), compression());
   }
 
   void after_forward(std::size_t, const Pass&) override { client_->progress(); }
@@ -84,6 +84,9 @@ class ReplicaScheme : public SyncScheme {
   virtual std::vector<Chunk> chunks(const Model& model) const {
     return partition(model, context().plan.servers);
   }
+
+  /// How what this worker pushes and reads is compressed.
+  virtual ChunkCompression compression() const { return {}; }
 
   /// The number of workers that push as one.
   virtual int group() const { return 1; }

@@ -132,7 +132,7 @@ PsWay::PsWay(const PsRoles& roles, const ps::PsOptions& way, std::int64_t count,
 void PsWay::connect() {
   client_ = ps::connect(context_, *transport_, transport_options_);
   replica_.emplace(model_, context_);
-  link_.emplace(model_, *replica_, device_, *client_, plan_, chunks());
+  link_.emplace(model_, *replica_, context_, *client_, chunks(), ps::ChunkCompression{});
 }
 
 PsWay::~PsWay() { client_.reset(); }

@@ -1,0 +1,47 @@
+// ServerCodes: a server's decoding of pushes and encoding of pulls.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ps/protocol/chunk_codes.h"
+#include "ps/protocol/partition.h"
+
+namespace ringside::ps {
+
+/// The codes of a server's chunks, by their index on the server. Where all workers read every
+/// version (`alike`) one code of a version is for all of them, and the server keeps one copy of
+/// what they have; otherwise one of what each has: N copies for N workers.
+class ServerCodes {
+ public:
+  ServerCodes(Device& device, const ServerConfig& config, bool alike);
+  /// Adds the code of the next chunk, whose values are now these.
+  void add(const Model& model, const Chunk& chunk, const Tensor& values);
+
+  bool of_pushes() const { return compresses(config_.codes.pushes); }
+  bool of_pulls() const { return compresses(config_.codes.pulls); }
+  /// The frame of a push to a chunk.
+  FrameShape form(std::size_t index) const;
+  /// The gradient for which a push stands, in the dtype of the parameters.
+  Tensor pushed(std::size_t index, const Tensor& code) const;
+  /// The code by which the worker gets these values of version `version`.
+  Tensor pulled(std::size_t index, int worker, const Tensor& values, std::int64_t version);
+
+ private:
+  struct Pulls {
+    FollowedValues followed;
+    Tensor code;  // of the latest version
+    std::int64_t version = 0;
+  };
+  struct Of {
+    std::optional<ChunkCodes> pushes;
+    std::vector<Pulls> pulls;  // by worker, or one for all
+  };
+
+  Device& device_;
+  const ServerConfig& config_;
+  bool alike_;
+  std::vector<Of> chunks_;
+};
+
+}  // namespace ringside::ps
