@@ -31,6 +31,7 @@ NOWHERE = "/dev/null/nowhere"  # nothing can be written there
 AT_ONCE = {"list", "doctor", "keys"}
 OF_RESULTS = {"report", "explain", "watch", "diff", "trace"}  # they look at folders that the reader has
 OF_HOSTS = {"launch": ("--hosts", "--ssh")}  # `compare`, but for options that need hosts
+OF_PLUGINS = {"new", "check-scheme", "--plugin", "experiment.toml"}  # words of what tests/plugins/plugins_test.py runs
 OF_A_FILE = {"compare", "train", "validate", "reproduce", "advise", "calibrate"}
 
 # What a command needs that no test has, by a word of it: then its file is looked at with other data, or not at all.
@@ -43,7 +44,8 @@ NOT_RUN = {"doctor": "says what is missing", "DMLC_ROLE": "waits for processes o
            "device.kind=cuda": "needs a GPU", "experiments/gpu/resnet-50.toml": "needs a GPU",
            "./driver": "the reader's own program", "experiments/measured/peers.toml": "needs PyTorch",
            "experiments/measured/own-pytorch.toml": "needs PyTorch",
-           "mpich": "needs other libraries", "installed": "takes a minute", "openmpi": "needs other libraries",
+           "new scheme": "see OF_PLUGINS", "check-scheme": "see OF_PLUGINS", "--plugin": "see OF_PLUGINS",
+           "experiment.toml": "see OF_PLUGINS", "mpich": "needs other libraries", "installed": "takes a minute", "openmpi": "needs other libraries",
            "results/dgx-a100-fitted.toml": "made by another command", "reproduce all": "takes minutes",
            "experiments/published/validate/*.toml": "takes minutes", "--world 1024": "takes a minute, and 4 GB",
            "calibrate": "takes a minute", "bench": "takes a minute"}
@@ -115,7 +117,7 @@ class Words(unittest.TestCase):
 
     def check_options(self, words: list[str]):
         """The command, and each option of it, is one that its help names."""
-        command = tuple(words[:2] if words[0] == "bench" else words[:1])
+        command = tuple(words[:2] if words[0] in ("bench", "new") else words[:1])
         text = help_of(command)
         self.assertTrue(text, f"no command `{' '.join(command)}`")
         for word in words:
@@ -131,6 +133,8 @@ class Words(unittest.TestCase):
             self.assertEqual(self.run_program(words).returncode, 0)
             return
         self.check_options(words)
+        if OF_PLUGINS & set(words):
+            return
         if words[0] == "keys":
             words[1] = tempfile.mkdtemp(dir=self.folder) + "/keys"
         if words[0] in AT_ONCE:
@@ -200,7 +204,7 @@ class Words(unittest.TestCase):
         sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*_test.cc"))
         for page in PAGES:
             text = page.read_text()
-            for name in re.findall(r"`(?:build/)?ringside ([a-z]+)", text):
+            for name in re.findall(r"`(?:build/)?ringside ([a-z-]+)", text):
                 self.assertTrue(help_of((name,)), f"{page}: no command `ringside {name}`")
             for wanted in re.findall(r"_test --gtest_filter='([^'\n]+)'", text.replace("\n", " ")):
                 for part in filter(None, re.split(r"[*./]", wanted)):
