@@ -110,6 +110,7 @@ class ParameterServer : public Server {
   ParameterRange parameters_of(const ChunkState& state) const;
   // parameter_server_course.cc
   std::int64_t steps_for(int worker, double speed);
+  std::int64_t reserved_for_others(int worker) const;
   Replies ticket(int worker, const Header& header);
   Replies finish(int worker, const Header& header);
   Replies answer_finishers();

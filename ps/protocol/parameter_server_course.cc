@@ -9,6 +9,17 @@
 
 namespace ringside::ps {
 
+/// Workers ask one exchange ahead: the first to come would otherwise take the steps of a short run
+/// before another has asked once.
+std::int64_t ParameterServer::reserved_for_others(int worker) const {
+  std::int64_t steps = 0;
+  for (std::size_t w = 0; w < given_.size(); ++w)
+    if (static_cast<int>(w) != worker && given_[w] == 0 && !is_done(static_cast<int>(w)) &&
+        !finishers_[w])
+      steps += config_.period;
+  return steps;
+}
+
 /// The steps that a worker takes before its next push. By speed (DyLU: Liu et al. 2024, arXiv
 /// 2401.09135, equation 6) the fastest worker takes a whole period, and a slower one the share of
 /// it that takes as long; a worker that has not said its speed yet takes a whole period.
@@ -18,7 +29,9 @@ std::int64_t ParameterServer::steps_for(int worker, double speed) {
   const double fastest = std::ranges::max(speeds_);
   if (config_.by_speed && speed > 0)
     steps = static_cast<std::int64_t>(static_cast<double>(steps) * (speed / fastest));
-  return std::min(std::max<std::int64_t>(1, steps), steps_left_);
+  return std::clamp<std::int64_t>(
+      std::max<std::int64_t>(1, steps), 0,
+      std::max<std::int64_t>(0, steps_left_ - reserved_for_others(worker)));
 }
 
 Replies ParameterServer::ticket(int worker, const Header& header) {

@@ -153,6 +153,18 @@ TEST_F(Tickets, AreInProportionToSpeedsAndEndWithTheRunsSteps) {
   EXPECT_THAT(refusal(server, 1, wrong), ::testing::HasSubstr("speed is -1"));
 }
 
+/// Workers ask for tickets ahead, and the first may ask twice before another has asked once.
+TEST_F(Tickets, OfAShortRunAreKeptForEveryWorker) {
+  ServerConfig own = merging(3, 1, 0);
+  own.steps = own.period = 6;
+  ParameterServer server(model_, chunks_, *device_, own);
+  EXPECT_EQ(granted(server, 2, 0), 6);
+  EXPECT_EQ(granted(server, 2, 0), 0);
+  EXPECT_EQ(granted(server, 0, 0), 6);
+  server.handle(1, testing::message_of(token, Kind::done, 1, 0));
+  EXPECT_EQ(granted(server, 0, 0), 6) << "worker 1 is done, and takes none";
+}
+
 TEST_F(Tickets, OfAWorkerThatIsLostGoToOthers) {
   ServerConfig own = merging(2, 1, 0);
   own.steps = 10;
