@@ -90,7 +90,7 @@ std::vector<int> ParameterServer::patient() const {
     for (const ChunkState& state : chunks_)
       for (const ChunkState::Reader& reader : state.readers()) workers.push_back(reader.worker);
   std::ranges::sort(workers);
-  workers.erase(std::ranges::unique(workers).begin(), workers.end());
+  workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
   return workers;
 }
 
