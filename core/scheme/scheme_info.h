@@ -9,28 +9,11 @@
 #include <vector>
 
 #include "core/observe/rank_record.h"
+#include "core/scheme/identity.h"
 #include "core/scheme/scheme.h"
+#include "core/scheme/step_shape.h"
 
 namespace ringside {
-
-/// The quantities that decide the least traffic of a step, in the mean over steps [first_step,
-/// steps), whose traffic is measured: counts, and sizes in bytes.
-struct StepShape {
-  int world = 1;
-  std::int64_t first_step = 0, steps = 1;
-  int servers = 0;
-  std::int64_t micro_batches = 1;  // micro-batches of a rank
-  std::int64_t reductions = 1;  // how often gradients are reduced: for every micro-batch, or once
-  std::int64_t parameters = 0;
-  int moments = 0;  // fp32 values that the optimizer keeps of each parameter besides its master
-  std::int64_t parameter_bytes = 0;
-  std::int64_t gradient_bytes = 0;  // as gradients are reduced over ranks
-  std::int64_t lent_bytes = 0;      // parameters that a second unit reads as well (Unit::lender)
-  std::vector<Shape> tensors{};     // of the model's parameters
-  /// Samples of a step: of worker 0, of another worker at most, and of all workers together.
-  std::int64_t first_samples = 0, other_samples = 0, samples = 0;
-  std::int64_t input_bytes = 0, logit_bytes = 0;  // of one sample
-};
 
 /// The facts about a scheme's servers that the planner may use, without its options.
 struct Servers {
@@ -62,26 +45,6 @@ struct StateDivision {
   int optimizer() const { return stage >= ZeroStage::optimizer ? ranks : 1; }
   int gradients() const { return stage >= ZeroStage::gradients ? ranks : 1; }
   int parameters() const { return stage >= ZeroStage::parameters ? ranks : 1; }
-};
-
-/// Options with which the test suite trains a scheme besides its defaults.
-struct TriedOptions {
-  std::string_view name;  // in the names of tests: letters, digits, '-' and '_'
-  Options options;
-};
-
-/// A run of the scheme that must equal a run of another scheme. What a scheme shares with its
-/// definition, such as a base class, the two can have wrong alike; other schemes do not share it.
-struct Identity {
-  /// The settings of both runs, as `--set` takes them: "scheme.local_sgd.sync_every=1".
-  std::vector<std::string> settings;
-  std::string_view other;  // the other scheme, at the same world, or "single" over all samples
-  /// Whether the losses and the final parameters are equal to the bit; otherwise the losses are, up
-  /// to rounding.
-  bool to_the_bit = false;
-  /// Settings of the other run alone: "optimizer.momentum=0.9".
-  std::vector<std::string> other_settings{};
-  int at_world = 0;  // the only world at which they are equal; 0: they are at every one
 };
 
 struct SchemeInfo {
