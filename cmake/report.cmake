@@ -5,7 +5,7 @@ set(page ${PROJECT_SOURCE_DIR}/experiments/runner/report/page)
 # Both in the order in which the page has them.
 set(page_scripts dom tables figures controls appendix report)
 set(page_figures speed-up sweep-numbers sweep-names step-time mfu bytes memory loss-samples loss-seconds
-    loss-bytes time-to-loss staleness predicted-step predicted-memory published)
+    loss-bytes time-to-loss sweep-loss staleness predicted-step predicted-memory published)
 
 # The place where scripts/setup puts it. A build in another folder also finds the package for Python
 # next to its program.

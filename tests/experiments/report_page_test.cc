@@ -196,7 +196,7 @@ TEST(SweepsInSummaries, HaveNumbersAndSayWhereTheFastestChanges) {
   EXPECT_EQ(sweep["world"], 2);
   EXPECT_EQ(sweep["values"], nlohmann::ordered_json({1.0, 10.0, "all"}));
   EXPECT_EQ(sweep["numeric"], false);
-  EXPECT_EQ(sweep["lines"][1]["samples_per_s"], nlohmann::ordered_json({5.0, 25.0, 80.0}));
+  EXPECT_EQ(sweep["lines"][1]["figures"], nlohmann::ordered_json({5.0, 25.0, 80.0}));
   EXPECT_EQ(sweep["fastest"], nlohmann::ordered_json({"dp", "ddp", "ddp"}));
   EXPECT_EQ(
       sweep["changes"],

@@ -51,7 +51,7 @@ TEST(Sweeps, StandInATableThatMarksTheFastest) {
   EXPECT_EQ(tables[0].fixed, "world 8");
   EXPECT_THAT(tables[0].values, ElementsAre("1", "10", "100"));
   ASSERT_EQ(tables[0].lines.size(), 2u);
-  EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(5, 25, 80));
+  EXPECT_THAT(tables[0].lines[1].figures, ElementsAre(5, 25, 80));
   EXPECT_THAT(fastest_of(tables[0]), ElementsAre(0, 1, 1));
   const std::string text = sweep_tables(of_networks());
   EXPECT_THAT(text, HasSubstr("sim.network_gbit_s 1"));
@@ -68,7 +68,7 @@ TEST(Sweeps, HaveSingleBesideEveryWorld) {
   }
   const auto tables = sweep_of(cases);
   ASSERT_EQ(tables.size(), 1u);
-  EXPECT_THAT(tables[0].lines[2].samples_per_s, ElementsAre(12, 12, 12));
+  EXPECT_THAT(tables[0].lines[2].figures, ElementsAre(12, 12, 12));
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: single at 1; ddp from 10 on."));
 }
 
@@ -135,7 +135,7 @@ TEST(Sweeps, AFailedCaseHasNoFigure) {
   auto cases = of_networks();
   cases[5].runs.failed = 1;
   const auto tables = sweep_of(cases);
-  EXPECT_LT(tables[0].lines[1].samples_per_s[2], 0);
+  EXPECT_LT(tables[0].lines[1].figures[2], 0);
   EXPECT_THAT(fastest_of(tables[0]), ElementsAre(0, 1, 0));
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp at 10; dp at 100."));
 }
@@ -154,7 +154,7 @@ TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheOther) {
   EXPECT_EQ(tables[4].key, "train.precision");
   EXPECT_EQ(tables[4].fixed, "world 8, sim.network_gbit_s = 100");
   EXPECT_THAT(tables[4].values, ElementsAre("fp32", "bf16"));
-  EXPECT_THAT(tables[4].lines[1].samples_per_s, ElementsAre(80, 80));
+  EXPECT_THAT(tables[4].lines[1].figures, ElementsAre(80, 80));
   EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("samples/s, world 8, sim.network_gbit_s = 100")));
 }
 
@@ -179,10 +179,58 @@ TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {
                                     swept("fsdp", 6, {})};
   const auto tables = sweep_of(cases);
   ASSERT_EQ(tables.size(), 1u);
-  EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(6, 6));
+  EXPECT_THAT(tables[0].lines[1].figures, ElementsAre(6, 6));
   EXPECT_THAT(fastest_of(tables[0]), ElementsAre(1, 0));
   cases[0].plan.purpose = cases[1].plan.purpose = Purpose::reference;
   EXPECT_THAT(sweep_of(cases), IsEmpty()) << "references do not count";
+}
+
+/// of_networks() with times to loss, as algorithms of their own.
+std::vector<CaseSummary> with_times() {
+  auto cases = of_networks();
+  const double seconds[] = {4, 16, 3, 3, 2, 1};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    cases[i].plan.promise = Promise::own_algorithm;
+    cases[i].time_to_loss.emplace().seconds = Spread{seconds[i], {seconds[i], seconds[i]}};
+  }
+  return cases;
+}
+
+/// Algorithms of their own are compared by their times to loss.
+TEST(Sweeps, OfTimesToLossRankOwnAlgorithms) {
+  auto cases = with_times();
+  const auto tables = sweep_of(cases);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[1].quantity, SweepQuantity::seconds_to_loss);
+  EXPECT_EQ(to_json(tables[1])["quantity"], "seconds to loss");
+  EXPECT_THAT(tables[1].lines[1].figures, ElementsAre(16, 3, 1));
+  EXPECT_THAT(fastest_of(tables[1]), ElementsAre(0, -1, 1)) << "3 s and 3 s";
+  const std::string text = sweep_tables(cases);
+  EXPECT_THAT(text, HasSubstr("| seconds to loss, world 8 |"));
+  EXPECT_THAT(text, HasSubstr("**4** "));
+  EXPECT_THAT(text, HasSubstr("Fastest: dp at 1; dp or ddp at 10 (not told apart); ddp at 100."));
+  cases[5].time_to_loss->seconds.reset();
+  EXPECT_LT(sweep_of(cases)[1].lines[1].figures[2], 0) << "not reached";
+  EXPECT_THAT(fastest_of(sweep_of(cases)[1]), ElementsAre(0, -1, 0));
+  cases[0].verdict.proof = Proof::different;
+  EXPECT_THAT(fastest_of(sweep_of(cases)[1]), ElementsAre(1, -1, 0));
+}
+
+TEST(Sweeps, OfTimesToLossWidenByTheErrorsOfASimulation) {
+  auto cases = with_times();
+  for (CaseSummary& one : cases) {
+    one.step_ms = 10;
+    one.simulated_ms = Interval{6, 15};  // so 4 s are 2.4 to 6 s, and 16 s are 9.6 to 24 s
+  }
+  EXPECT_THAT(fastest_of(sweep_of(cases)[1]), ElementsAre(0, -1, -1)) << "0.6 to 1.5, 1.2 to 3 s";
+}
+
+TEST(Sweeps, OfTimesToLossOfOneMeasurementNameNoFastest) {
+  auto cases = with_times();
+  for (CaseSummary& one : cases) one.plan.cluster.reset();
+  EXPECT_THAT(sweep_tables(cases), Not(HasSubstr("Fastest")));
+  for (CaseSummary& one : cases) one.runs.repeats = 3;
+  EXPECT_THAT(fastest_of(sweep_of(cases)[1]), ElementsAre(0, -1, 1));
 }
 
 }  // namespace

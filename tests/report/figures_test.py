@@ -47,15 +47,16 @@ def case(family, world, scale, **more):
                            "verdict": "within 10%"}], **more}
 
 
-def sweep(key, values, numeric):
-    lines = [{"family": family, "samples_per_s": [10.0 * (number + 1) for number in range(len(values))]}
+def sweep(key, values, numeric, quantity="samples/s"):
+    lines = [{"family": family, "figures": [10.0 * (number + 1) for number in range(len(values))]}
              for family in ("single", "ddp")]
     changes = [{"after": values[0], "before": values[1], "from": "single", "to": "ddp"}]
-    return {"key": key, "fixed": "world 2", "values": values, "numeric": numeric, "lines": lines, "changes": changes}
+    return {"quantity": quantity, "key": key, "fixed": "world 2", "values": values, "numeric": numeric, "lines": lines, "changes": changes}
 
 
 SUMMARY = {"cases": [case("single", 1, 1.0), case("ddp", 2, 1.9), case("ps <a & b>", 4, 3.0)],
-           "sweeps": [sweep("sim.network_gbit_s", [0, 1, 10], True), sweep("train.recompute", ["none", "full"], False)]}
+           "sweeps": [sweep("sim.network_gbit_s", [0, 1, 10], True), sweep("train.recompute", ["none", "full"], False),
+                      sweep("sim.network_gbit_s", [0, 1, 10], True, "seconds to loss")]}
 
 
 def report(*named):

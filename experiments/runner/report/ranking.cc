@@ -33,6 +33,17 @@ std::optional<Interval> interval_of_rate(const CaseSummary& one) {
   return one.simulated_ms ? as_simulated(one, rate) : Interval{rate, rate};
 }
 
+/// That of the time to loss.
+std::optional<Interval> interval_of_time(const CaseSummary& one) {
+  if (!one.time_to_loss || !one.time_to_loss->seconds) return {};
+  const Interval& range = one.time_to_loss->seconds->range;
+  if (!one.simulated()) return one.runs.finished() < 2 ? std::nullopt : std::optional(range);
+  if (!one.simulated_ms || one.step_ms <= 0) return range;
+  // The time grows as steps do: by what the step may be longer, or shorter.
+  return Interval{range.low * std::min(1.0, one.simulated_ms->low / one.step_ms),
+                  range.high * std::max(1.0, one.simulated_ms->high / one.step_ms)};
+}
+
 }  // namespace
 
 bool told_apart(const CaseSummary& one, const CaseSummary& other) {
@@ -46,6 +57,13 @@ bool told_apart(const CaseSummary& one, const CaseSummary& other) {
 }
 
 bool has_interval(const CaseSummary& one) { return interval_of_rate(one).has_value(); }
+
+bool told_apart_in_time(const CaseSummary& one, const CaseSummary& other) {
+  const auto time = interval_of_time(one), of_other = interval_of_time(other);
+  return time && of_other && !time->overlaps(*of_other);
+}
+
+bool has_time_interval(const CaseSummary& one) { return interval_of_time(one).has_value(); }
 
 std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   std::vector<Tie> out;

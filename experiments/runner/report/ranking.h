@@ -14,4 +14,9 @@ bool told_apart(const CaseSummary& one, const CaseSummary& other);
 /// Whether the case has such an interval of its samples/s, and may be told apart from others.
 bool has_interval(const CaseSummary& one);
 
+/// The same for the times to loss of two cases that have one: the range over seeds and repeats, in
+/// a simulation widened by what its cluster states of its errors.
+bool told_apart_in_time(const CaseSummary& one, const CaseSummary& other);
+bool has_time_interval(const CaseSummary& one);
+
 }  // namespace ringside::runner

@@ -162,8 +162,8 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
   for (const SweepTable& sweep : sweep_of(cases))
     if (sweep.longest)
       add({fmt::format("sweep-{}", sweep.number),
-           fmt::format("samples/s against {}, {}", sweep.key, sweep.fixed), sweep_lines(sweep),
-           changes_text(sweep)});
+           fmt::format("{} against {}, {}", name_of(sweep.quantity), sweep.key, sweep.fixed),
+           sweep_lines(sweep), changes_text(sweep)});
   add({"utilization", "Overlap and utilization", utilization_table(cases), utilization_text(cases),
        with_utilization(cases)});
   add({"memory", "Peak memory of each role", memory_table(cases), memory_text(cases)});

@@ -63,27 +63,44 @@ std::vector<ValueByKey> combinations(const std::map<std::string, std::vector<std
   return out;
 }
 
-bool may_be_ranked(const CaseSummary& one) {
-  return one.plan.promise == Promise::same_run && one.verdict.proof != Proof::different &&
+/// What the table shows of a case; negative if there is nothing to show.
+double figure_of(const CaseSummary& one, SweepQuantity quantity) {
+  if (!one.finished()) return -1;
+  if (quantity == SweepQuantity::samples_per_s) return one.samples_per_s;
+  return one.time_to_loss && one.time_to_loss->seconds ? one.time_to_loss->seconds->median : -1;
+}
+
+bool may_be_ranked(const CaseSummary& one, SweepQuantity quantity) {
+  const bool same_work =
+      quantity == SweepQuantity::seconds_to_loss || one.plan.promise == Promise::same_run;
+  return figure_of(one, quantity) >= 0 && same_work && one.verdict.proof != Proof::different &&
          !shares_device(one.plan);
 }
 
 /// The cases, by line, that lead among those that may be ranked.
-std::vector<int> leading_of(const std::vector<const CaseSummary*>& ranked) {
-  const CaseSummary* most = nullptr;
+std::vector<int> leading_of(const std::vector<const CaseSummary*>& ranked, SweepQuantity quantity) {
+  const bool time = quantity == SweepQuantity::seconds_to_loss;
+  const auto faster = [&](const CaseSummary& one, const CaseSummary& other) {
+    const double a = figure_of(one, quantity), b = figure_of(other, quantity);
+    return time ? a < b : a > b;
+  };
+  const CaseSummary* first = nullptr;
   for (const CaseSummary* one : ranked)
-    if (one && (!most || one->samples_per_s > most->samples_per_s)) most = one;
+    if (one && (!first || faster(*one, *first))) first = one;
   std::vector<int> out;
-  if (!most || !has_interval(*most)) return out;
+  if (!first || !(time ? has_time_interval(*first) : has_interval(*first))) return out;
   for (std::size_t l = 0; l < ranked.size(); ++l)
-    if (ranked[l] && (ranked[l] == most || !told_apart(*ranked[l], *most)))
+    if (ranked[l] && (ranked[l] == first || !(time ? told_apart_in_time(*ranked[l], *first)
+                                                   : told_apart(*ranked[l], *first))))
       out.push_back(static_cast<int>(l));
   return out;
 }
 
 SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::string& key,
-                    const std::vector<std::string>& values, const ValueByKey& fixed, int world) {
-  SweepTable table{.key = key,
+                    const std::vector<std::string>& values, const ValueByKey& fixed, int world,
+                    SweepQuantity quantity) {
+  SweepTable table{.quantity = quantity,
+                   .key = key,
                    .fixed = fmt::format("world {}", world),
                    .world = world,
                    .others = fixed,
@@ -109,12 +126,12 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
     const auto value = own.find(key);
     for (std::size_t v = 0; v < values.size(); ++v)
       if (one->finished() && (value == own.end() || value->second == values[v])) {
-        line->samples_per_s[v] = one->samples_per_s;
-        line->ranked[v] = may_be_ranked(*one);
+        line->figures[v] = figure_of(*one, quantity);
+        line->ranked[v] = may_be_ranked(*one, quantity);
         if (line->ranked[v]) ranked[v][static_cast<std::size_t>(line - table.lines.begin())] = one;
       }
   }
-  for (const auto& of_value : ranked) table.leading.push_back(leading_of(of_value));
+  for (const auto& of_value : ranked) table.leading.push_back(leading_of(of_value, quantity));
   return table;
 }
 
@@ -135,16 +152,22 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
   for (const CaseSummary* one : asked)
     if (one->plan.scheme != reference_scheme) worlds.insert(one->plan.world);
   std::vector<SweepTable> tables;
-  for (const std::string& key : keys) {
+  const auto add = [&](SweepQuantity quantity, const std::string& key) {
     const bool longest = key == keys.front();
-    if (!longest && all.at(key).size() == 1) continue;
+    if (!longest && all.at(key).size() == 1) return;
     for (const int world : worlds)
       for (const ValueByKey& fixed : combinations(all, key)) {
-        tables.push_back(table_of(asked, key, all.at(key), fixed, world));
+        tables.push_back(table_of(asked, key, all.at(key), fixed, world, quantity));
         tables.back().number = static_cast<int>(tables.size());
         tables.back().longest = longest;
       }
-  }
+  };
+  for (const std::string& key : keys) add(SweepQuantity::samples_per_s, key);
+  const bool timed = std::any_of(asked.begin(), asked.end(), [](const CaseSummary* one) {
+    return figure_of(*one, SweepQuantity::seconds_to_loss) >= 0;
+  });
+  for (const std::string& key : keys)
+    if (timed) add(SweepQuantity::seconds_to_loss, key);
   return tables;
 }
 
@@ -163,18 +186,22 @@ std::vector<Crossover> crossovers(const SweepTable& table) {
 }
 
 std::vector<TableLine> sweep_lines(const SweepTable& table) {
-  TableLine names = {fmt::format("samples/s, {}", table.fixed)};
+  const bool time = table.quantity == SweepQuantity::seconds_to_loss;
+  TableLine names = {fmt::format("{}, {}", name_of(table.quantity), table.fixed)};
   for (const std::string& value : table.values)
     names.push_back(fmt::format("{} {}", names.size() == 1 ? table.key : "", value));
   std::vector<TableLine> lines = {names};
   for (std::size_t l = 0; l < table.lines.size(); ++l) {
     TableLine& line = lines.emplace_back(TableLine{table.lines[l].family});
     for (std::size_t v = 0; v < table.values.size(); ++v) {
-      const double rate = table.lines[l].samples_per_s[v];
+      const double figure = table.lines[l].figures[v];
       const bool fastest = table.fastest(v) == static_cast<int>(l);
-      line.push_back(rate < 0 ? "-"
-                              : fmt::format("{0}{1}{2}{0}", fastest ? "**" : "", per_second(rate),
-                                            table.lines[l].own_algorithm ? "*" : ""));
+      if (figure < 0)
+        line.push_back("-");
+      else
+        line.push_back(fmt::format("{0}{1}{2}{0}", fastest ? "**" : "",
+                                   time ? fmt::format("{:.3g}", figure) : per_second(figure),
+                                   table.lines[l].own_algorithm && !time ? "*" : ""));
     }
   }
   return lines;

@@ -1,19 +1,29 @@
-// The tables of a sweep: samples/s of every case, for each value of one key.
+// The tables of a sweep: samples/s of every case, or its time to loss, for each value of one key.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "core/base/named_enum.h"
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
 namespace ringside::runner {
 
-/// samples/s for one value of the swept key after the other, of one world.
+/// The quantity that a table shows. Seconds until the held-out loss reaches its target
+/// (TimeToLoss::seconds) rank algorithms of their own too; samples/s do not, because the samples of
+/// another algorithm train another model.
+enum class SweepQuantity : std::uint8_t { samples_per_s, seconds_to_loss };
+inline constexpr std::string_view sweep_quantity_names[] = {"samples/s", "seconds to loss"};
+constexpr EnumNames names_of(SweepQuantity) { return sweep_quantity_names; }
+
+/// One quantity for one value of the swept key after the other, of one world.
 struct SweepTable {
-  int number = 1;   // counted over the tables of a comparison
+  int number = 1;  // counted over the tables of a comparison
+  SweepQuantity quantity = SweepQuantity::samples_per_s;
   std::string key;  // the swept key
   /// Whether the key is the first of the keys with the most values. Texts have the tables of that
   /// key alone; the tables of other keys hold the same figures and are only drawn.
@@ -24,16 +34,17 @@ struct SweepTable {
   std::vector<std::string> values;
   struct Line {
     std::string family;
-    std::vector<double> samples_per_s;  // for each value; negative if there is no figure
-    /// Whether the figure may be ranked: not that of an algorithm of its own, of another training
-    /// run, or of ranks that share a device.
+    std::vector<double> figures;  // for each value; negative if there is none
+    /// Whether the figure may be ranked: not that of another training run, or of ranks that share a
+    /// device, nor samples/s of an algorithm of its own.
     std::vector<bool> ranked;
     bool own_algorithm = false;
   };
   std::vector<Line> lines;
   /// For each value, the indices of the lines that may be the fastest: the one with most samples/s,
-  /// and those that the comparison does not tell apart from it (told_apart()), in the order of the
-  /// lines. None if no line has a figure that may be ranked, and if that one was measured once.
+  /// or fewest seconds, and those that the comparison does not tell apart from it (told_apart(),
+  /// told_apart_in_time()), in the order of the lines. None if no line has a figure that may be
+  /// ranked, and if that one was measured once.
   std::vector<std::vector<int>> leading;
   /// The index of the fastest line at the value; -1 unless exactly one line leads.
   int fastest(std::size_t value) const {
@@ -50,7 +61,8 @@ struct Crossover {
 std::vector<Crossover> crossovers(const SweepTable& table);
 
 /// Returns a table for each world and each combination of values of the other keys: of the key with
-/// the most values, then of every other key that has several; none without a sweep.
+/// the most values, then of every other key that has several; none without a sweep. Tables of
+/// samples/s come first, then those of seconds to loss, if a case has reached its target.
 /// `single` stands in every table. References and runs on all cores are left out; a line whose
 /// scheme does not have a swept key has the same figure for all values of the key.
 std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases);

@@ -23,12 +23,12 @@ ordered_json value_json(const std::string& text) {
 }
 
 ordered_json line_json(const SweepTable::Line& line) {
-  ordered_json rates = ordered_json::array();
-  for (const double rate : line.samples_per_s)
-    rates.push_back(rate < 0 ? ordered_json() : ordered_json(rate));
+  ordered_json figures = ordered_json::array();
+  for (const double figure : line.figures)
+    figures.push_back(figure < 0 ? ordered_json() : ordered_json(figure));
   return {{"family", line.family},
           {"own_algorithm", line.own_algorithm},
-          {"samples_per_s", rates},
+          {"figures", figures},
           {"ranked", line.ranked}};
 }
 
@@ -55,9 +55,16 @@ ordered_json to_json(const SweepTable& table) {
                        {"before", values[change.before]},
                        {"from", table.lines[change.from].family},
                        {"to", table.lines[change.to].family}});
-  return {{"key", table.key},       {"fixed", table.fixed}, {"world", table.world},
-          {"others", table.others}, {"values", values},     {"numeric", numeric},
-          {"lines", lines},         {"fastest", fastest},   {"leading", leading},
+  return {{"quantity", name_of(table.quantity)},
+          {"key", table.key},
+          {"fixed", table.fixed},
+          {"world", table.world},
+          {"others", table.others},
+          {"values", values},
+          {"numeric", numeric},
+          {"lines", lines},
+          {"fastest", fastest},
+          {"leading", leading},
           {"changes", changes}};
 }
 

@@ -9,7 +9,7 @@ const topics = [
   { name: "step", title: "Time of a step", figures: ["step-time", "mfu"], tables: ["utilization"] },
   { name: "bytes", title: "Bytes sent", figures: ["bytes"], tables: [] },
   { name: "memory", title: "Memory", figures: ["memory"], tables: ["memory", "ranks"] },
-  { name: "loss", title: "Loss", figures: ["loss-samples", "loss-seconds", "loss-bytes", "time-to-loss"],
+  { name: "loss", title: "Loss", figures: ["loss-samples", "loss-seconds", "loss-bytes", "time-to-loss", "sweep-loss"],
     tables: ["time_to_loss", "held_out"] },
   { name: "staleness", title: "Staleness", figures: ["staleness"], tables: ["staleness"] },
   { name: "trust", title: "Predicted and published", figures: ["predicted-step", "predicted-memory", "published"],
