@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/compress/compression.h"
@@ -85,6 +86,13 @@ class Compressor {
   std::uint32_t step_ = 0;
 };
 
+/// The settings with which a compressor loses nothing, such as "ratio=1"; none: it always does. A
+/// scheme is then what it is without one, so they become its identities (lossless_identities()).
+struct Lossless {
+  std::vector<std::string> settings{};
+  bool to_the_bit = true;  // otherwise up to rounding
+};
+
 /// A kind of compressor: a row of compressors(), made in its source.
 struct CompressorInfo {
   std::string_view name;  // compressor = "topk"
@@ -107,6 +115,8 @@ struct CompressorInfo {
   /// The bytes of a worker's messages for a tensor of this shape, all rounds together.
   double (*bytes)(const CompressionOptions& options, const Shape& tensor) = nullptr;
   std::unique_ptr<Compressor> (*make)(CompressorContext context) = nullptr;
+  Lossless lossless{};
+  bool of_plugin = false;
   /// Options of its own, with their defaults, besides those of CompressionOptions. Their names must
   /// differ from those of all other options of schemes that compress.
   Options options{};

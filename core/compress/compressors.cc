@@ -26,7 +26,10 @@ RowList<CompressorInfo>& compressor_list() {
 }  // namespace
 
 const std::vector<CompressorInfo>& compressors() { return compressor_list().rows(); }
-void add_compressor(CompressorInfo row) { compressor_list().add(std::move(row)); }
+void add_compressor(CompressorInfo row) {
+  row.of_plugin = true;
+  compressor_list().add(std::move(row));
+}
 const CompressorInfo& find_compressor(std::string_view name) {
   return compressor_list().find(name);
 }

@@ -75,7 +75,8 @@ CompressorInfo dgc_info() {
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 8.0 * static_cast<double>(sent_of(options, tensor));
               },
-          .make = make_compressor<Dgc>};
+          .make = make_compressor<Dgc>,
+          .lossless = {{"ratio=1", "dgc_momentum=0"}}};
 }
 
 }  // namespace ringside::compress

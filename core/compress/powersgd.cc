@@ -155,7 +155,11 @@ CompressorInfo powersgd_info() {
                 return 4.0 *
                        static_cast<double>(rank > 0 ? rank * (rows + columns) : tensor.count());
               },
-          .make = make_compressor<PowerSgd>};
+          .make = make_compressor<PowerSgd>,
+          // A warm start begins with the columns of the gradient before, which may have less rank.
+          .lossless = {
+              {"matrix_approximation_rank=1000000", "min_compression_rate=0", "warm_start=false"},
+              false}};
 }
 
 }  // namespace ringside::compress

@@ -81,7 +81,8 @@ CompressorInfo random_k_info() {
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 4.0 * static_cast<double>(sent_of(options, tensor));
               },
-          .make = make_compressor<RandomK>};
+          .make = make_compressor<RandomK>,
+          .lossless = {{"ratio=1"}}};
 }
 
 }  // namespace ringside::compress

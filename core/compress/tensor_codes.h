@@ -32,7 +32,7 @@ class TensorCodes : public Compressor {
 /// The info of a compressor of class Codes, with a memory of errors unless options say otherwise.
 /// The bytes of a tensor's code are Codes::bytes_of(options, shape), the same in all steps.
 template <class Codes>
-CompressorInfo codes_info(std::string_view name, std::string_view summary) {
+CompressorInfo codes_info(std::string_view name, std::string_view summary, Lossless lossless = {}) {
   return {.name = name,
           .summary = summary,
           .remembers = true,
@@ -42,7 +42,8 @@ CompressorInfo codes_info(std::string_view name, std::string_view summary) {
               [](const CompressionOptions& options, const Shape& tensor) {
                 return static_cast<double>(Codes::bytes_of(options, tensor));
               },
-          .make = make_compressor<Codes>};
+          .make = make_compressor<Codes>,
+          .lossless = std::move(lossless)};
 }
 
 /// Bytes [begin, begin + shape.count() * size of the dtype) of a tensor of bytes, as a tensor.

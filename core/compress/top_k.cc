@@ -41,7 +41,8 @@ CompressorInfo top_k_info() {
               [](const CompressionOptions& options, const Shape& tensor) {
                 return 8.0 * static_cast<double>(sent_of(options, tensor));
               },
-          .make = make_compressor<TopK>};
+          .make = make_compressor<TopK>,
+          .lossless = {{"ratio=1"}}};
 }
 
 }  // namespace ringside::compress

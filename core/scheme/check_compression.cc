@@ -32,4 +32,21 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan,
     throw Error("{}: a rank compresses once a step; leave train.reduce = 'every' out", given);
 }
 
+std::vector<Identity> lossless_identities(std::string_view scheme, bool in_parts) {
+  std::vector<Identity> out;
+  for (const CompressorInfo& row : compressors()) {
+    if (row.lossless.settings.empty() || (in_parts && !row.in_parts)) continue;
+    Identity one{{fmt::format("scheme.{}.compressor={}", scheme, row.name)},
+                 "single",
+                 row.lossless.to_the_bit};
+    for (const std::string& setting : row.lossless.settings)
+      one.settings.push_back(fmt::format("scheme.{}.{}", scheme, setting));
+    one.of_plugin = row.of_plugin;
+    // AdamW divides by what may be little but rounding.
+    if (!one.to_the_bit) one.settings.emplace_back("optimizer.kind=sgd");
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 }  // namespace ringside

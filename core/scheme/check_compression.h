@@ -1,8 +1,12 @@
-// Checks of options of compression against a plan.
+// Checks of options of compression against a plan, and against what compresses nothing.
 #pragma once
+
+#include <string_view>
+#include <vector>
 
 #include "core/compress/compression.h"
 #include "core/plan/run_plan.h"
+#include "core/scheme/identity.h"
 
 namespace ringside {
 
@@ -11,5 +15,9 @@ namespace ringside {
 /// "every".
 void check_compression(const CompressionOptions& options, const RunPlan& plan,
                        bool each_micro_batch = false);
+
+/// What a scheme that compresses gradients must equal, with every compressor that can lose nothing
+/// (CompressorInfo::lossless): `single`. With `in_parts`, those alone whose sums can be divided.
+std::vector<Identity> lossless_identities(std::string_view scheme, bool in_parts = false);
 
 }  // namespace ringside

@@ -26,7 +26,8 @@ struct Identity {
   bool to_the_bit = false;
   /// Settings of the other run alone: "optimizer.momentum=0.9".
   std::vector<std::string> other_settings{};
-  int at_world = 0;  // the only world at which they are equal; 0: they are at every one
+  int at_world = 0;        // the only world at which they are equal; 0: they are at every one
+  bool of_plugin = false;  // it is a plug-in's claim, which no test of this program has tried
 };
 
 }  // namespace ringside

@@ -32,4 +32,4 @@ class MyTopK final : public compress::TensorCodes {
 
 }  // namespace
 
-RINGSIDE_PLUGIN(compress::codes_info<MyTopK>("my_topk", "the largest elements of each tensor"))
+RINGSIDE_PLUGIN(compress::codes_info<MyTopK>("my_topk", "the largest elements", {{"ratio=1"}}))

@@ -294,12 +294,11 @@ SchemeInfo fsdp_info() {
                                                         : Promise::same_run;
   };
   r.tried = tried_codes();
-  r.identities = {
-      {{"scheme.fsdp.compressor=topk", "scheme.fsdp.ratio=1"}, "single", true},
-      {{"scheme.fsdp.compressor=randomk", "scheme.fsdp.ratio=1"}, "single", true},
+  r.identities = lossless_identities("fsdp", true);
+  r.identities.push_back(
       {{"scheme.fsdp.zero_quantized_weights=true", "scheme.fsdp.zero_quantized_gradients=true",
         "scheme.fsdp.block=1", "optimizer.kind=sgd"},
-       "single"}};
+       "single"});
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return fsdp_minimum_bytes(shape, options.as<Own>());
   };

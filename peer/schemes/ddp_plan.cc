@@ -97,15 +97,7 @@ SchemeInfo ddp_info() {
   r.tried = {{"small_buckets", Own{.bucket_mb = 1e-3}},
              {"after_backward", Own{.bucket_mb = 1e-3, .overlap = false}}};
   for (const TriedOptions& one : tried_compressions()) r.tried.push_back(one);
-  r.identities = {
-      {{"scheme.ddp.compressor=topk", "scheme.ddp.ratio=1"}, "single", true},
-      {{"scheme.ddp.compressor=randomk", "scheme.ddp.ratio=1"}, "single", true},
-      {{"scheme.ddp.compressor=dgc", "scheme.ddp.ratio=1", "scheme.ddp.dgc_momentum=0"},
-       "single",
-       true},
-      {{"scheme.ddp.compressor=powersgd", "scheme.ddp.matrix_approximation_rank=1000000",
-        "scheme.ddp.min_compression_rate=0", "scheme.ddp.warm_start=false", "optimizer.kind=sgd"},
-       "single"}};
+  r.identities = lossless_identities("ddp");
   r.check = with_own<Own>(check);
   r.make = with_own<Own>(make_ddp);
   r.order = with_own<Own>(ddp_order);

@@ -62,6 +62,28 @@ SchemeInfo crashes() {
   return r;
 }
 
+/// All values as they are, of which twice as much is added: worker and definition share that too.
+class Doubles final : public compress::TensorCodes {
+ public:
+  using TensorCodes::TensorCodes;
+  static std::int64_t bytes_of(const CompressionOptions&, const Shape& tensor) {
+    return 4 * tensor.count();
+  }
+
+ private:
+  std::int64_t bytes(const Piece& piece) const override { return bytes_of(options(), piece.shape); }
+  void encode(const Piece& piece, const Tensor& values, const Tensor& code) override {
+    kernels().copy({.in = values, .out = all(piece, code)});
+  }
+  void add(const Piece& piece, const Tensor& code, float scale, const Tensor& out) override {
+    kernels().blend({.in = all(piece, code), .out = out, .in_scale = 2 * scale, .out_scale = 1});
+  }
+  static Tensor all(const Piece& piece, const Tensor& code) {
+    return compress::within(code, 0, {piece.shape.count()}, DType::f32);
+  }
+};
+
 }  // namespace
 
-RINGSIDE_PLUGIN(lazy(), shrinks(), crashes())
+RINGSIDE_PLUGIN(lazy(), shrinks(), crashes(),
+                compress::codes_info<Doubles>("doubles", "twice the gradient", {{"memory=none"}}))

@@ -132,6 +132,13 @@ class Plugins(unittest.TestCase):
         self.assertRegex(ended.stdout, r"shrinks at world 2: 15 checks, 1 WRONG\n  identities: .*\n"
                                        r" +it must equal single \(with optimizer.kind=sgd\): the loss of step 2 is")
 
+    def test_a_mistake_in_a_compressor_is_found_by_its_identity(self):
+        ended = self.run_in_folder([PROGRAM, "check-scheme", "ddp", "--worlds", "2", "--plugin", self.built["forgetful"],
+                                    "--set", "scheme.ddp.compressor=doubles"])
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stdout, r" 1 WRONG\n  identities: .*\n +it must equal single "
+                                       r"\(with scheme.ddp.compressor=doubles, scheme.ddp.memory=none\): the loss of step 2")
+
     def test_a_scheme_that_crashes_is_named(self):
         ended = self.run_in_folder([PROGRAM, "check-scheme", "crashes", "--worlds", "1", "--plugin",
                                     self.built["forgetful"]])

@@ -54,11 +54,13 @@ std::string identities_text(const RunPlan& plan) {
   bool tested = true;
   for (const SchemeInfo& row : scheme_rows()) {
     if (row.name != plan.scheme && row.former_name != plan.scheme) continue;
-    tested = !row.of_plugin;
-    for (const Identity& one : row.identities)
-      if (concerns(one, row, plan.options) &&
-          std::find(others.begin(), others.end(), one.other) == others.end())
-        others.push_back(one.other);
+    for (const Identity& one : row.identities) {
+      if (!concerns(one, row, plan.options) ||
+          std::find(others.begin(), others.end(), one.other) != others.end())
+        continue;
+      others.push_back(one.other);
+      tested = tested && !row.of_plugin && !one.of_plugin;
+    }
   }
   return others.empty() ? ""
                         : fmt::format("; {} {}", tested ? "tested against" : "claims to equal",

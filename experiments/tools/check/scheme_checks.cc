@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <variant>
 
 #include "core/models/llama.h"
 #include "core/plan/same_run.h"
@@ -150,7 +152,7 @@ Violations bytes(const CheckedScheme& one, const std::string& text) {
   Violations out = missing_traffic(row);
   const double least = row.bytes_minimum_per_step;
   const double measured = static_cast<double>(config.train.steps - config.train.warmup);
-  const double last = one.exact() ? 0 : 8.0 * row.parameters / measured;
+  const double last = one.scheme.info->own_replicas ? 8.0 * row.parameters / measured : 0;
   if (busiest(row) > (1 + allowed_share) * least + allowed_bytes + last)
     out.push_back(fmt::format(
         "the busiest rank sends {:.0f} bytes in a step, more than {:.0f} % above the {:.0f} that "
@@ -160,12 +162,15 @@ Violations bytes(const CheckedScheme& one, const std::string& text) {
 }
 
 Violations simulated_bits(const CheckedScheme& one, const std::string& text) {
+  Violations out;
   auto config = tiny("gpt", text);
   config.train.evaluate_every = 2;
-  if (one.replayed()) return one.against_definition(simulated(config, 4));
-  const RunRecord real = one.run_of(config);
-  const RunRecord row = one.run_of(simulated(config, 4));
-  return differences(row, real);
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    config.train.precision = precision;
+    add(out, one.replayed() ? one.against_definition(simulated(config, 4))
+                            : differences(one.run_of(simulated(config, 4)), one.run_of(config)));
+  }
+  return out;
 }
 
 /// Bytes and memory of every rank, where nothing is computed.
@@ -191,11 +196,30 @@ Violations simulated_bytes(const CheckedScheme& one, const std::string& text) {
   return out;
 }
 
-/// With the scheme's default options: identities name the options that they need.
+/// Whether the options are not the scheme's own, but those of a command line.
+bool is_given(const TriedScheme& one) {
+  const auto& own = one.info->tried;
+  return one.tried && std::none_of(own.begin(), own.end(),
+                                   [&](const TriedOptions& tried) { return &tried == one.tried; });
+}
+
+/// Whether the identity is one of the compressor that the options have.
+bool is_of_compressor(const Identity& identity, const TriedScheme& one) {
+  for (const Field& field : one.options().fields())
+    if (const auto* name = std::get_if<std::string*>(&field.value);
+        name && field.name == "compressor")
+      return std::count(identity.settings.begin(), identity.settings.end(),
+                        fmt::format("scheme.{}.compressor={}", one.info->name, **name)) > 0;
+  return false;
+}
+
+/// With the scheme's default options all of them, as identities name the options that they need;
+/// with a compressor that is given, those of the compressor.
 Violations identities(const CheckedScheme& one, const std::string& text) {
   Violations out;
   for (const Identity& identity : one.scheme.info->identities)
-    if (identity.at_world == 0 || identity.at_world == one.world)
+    if ((identity.at_world == 0 || identity.at_world == one.world) &&
+        (!one.scheme.tried || is_of_compressor(identity, one.scheme)))
       add(out, broken(identity, *one.scheme.info, one.world, text));
   if (one.scheme.info->identities.empty())
     out.push_back(
@@ -206,9 +230,13 @@ Violations identities(const CheckedScheme& one, const std::string& text) {
 /// Two runs of workers that do not wait for each other differ.
 bool runs_are_equal(const CheckedScheme& one) { return !one.replayed(); }
 bool has_something_to_show(const CheckedScheme& one) {
-  return !one.scheme.tried && (!one.scheme.info->identities.empty() ||
-                               (one.scheme.promise() == Promise::own_algorithm &&
-                                one.scheme.info->topology != SchemeTopology::none));
+  const std::vector<Identity>& all = one.scheme.info->identities;
+  if (one.scheme.tried)
+    return is_given(one.scheme) && std::any_of(all.begin(), all.end(), [&](const auto& identity) {
+             return is_of_compressor(identity, one.scheme);
+           });
+  return !all.empty() || (one.scheme.promise() == Promise::own_algorithm &&
+                          one.scheme.info->topology != SchemeTopology::none);
 }
 
 /// What the settings describe, for a small model.
@@ -238,8 +266,8 @@ constexpr SchemeCheck checks[] = {
     {"lengths", "trains samples of different lengths", lengths},
     {"recomputation", "recomputes activations with the same bits", recomputation, runs_are_equal},
     {"bytes", "sends what it says that it must send, and hardly more", bytes, runs_are_equal},
-    {"simulated_bits", "computes the same bits in a simulated cluster", simulated_bits, nullptr,
-     true},
+    {"simulated_bits", "computes the same bits in a simulated cluster, in fp32 and bf16",
+     simulated_bits, nullptr, true},
     {"simulated_bytes", "sends and holds the same bytes in a simulated cluster", simulated_bytes,
      runs_are_equal, true},
     {"identities", "equals other schemes where it says so", identities, has_something_to_show},

@@ -16,10 +16,12 @@ inline sim::ClusterSpec small_cluster(std::int64_t devices) {
   cluster.device.memory_gb = 16;
   cluster.device.bandwidth_gbs = 100;
   cluster.device.launch_us = 2;
-  cluster.device.tflops["fp32"] = 1;
-  for (std::size_t i = 0; i < op_classes; ++i)
-    cluster.device.efficiency["fp32"][std::string(name_of(static_cast<OpClass>(i)))].points = {
-        {1, 0.5}};
+  for (const char* dtype : {"fp32", "bf16"}) {
+    cluster.device.tflops[dtype] = 1;
+    for (std::size_t i = 0; i < op_classes; ++i)
+      cluster.device.efficiency[dtype][std::string(name_of(static_cast<OpClass>(i)))].points = {
+          {1, 0.5}};
+  }
   cluster.host = cluster.device;
   cluster.host.name = "host";
   cluster.host.kind = sim::DeviceKind::cpu;
