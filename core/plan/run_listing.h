@@ -74,6 +74,7 @@ struct RunListing {
   /// other seeds.
   int line = 0;
   int place = 0;        // position in the order in which the comparison makes its runs
+  bool quick = false;   // --quick: made once, whether or not other work disturbed it
   bool seeded = false;  // compare.seeds names the run's seed, which then stands in the id
   TargetKind target_kind = TargetKind::none;
   double target_loss = 0;

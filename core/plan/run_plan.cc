@@ -31,8 +31,8 @@ Fields fields_of(Published& published) {
 }
 
 /// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `save`, `history`,
-/// `lost` and SumTree::unknown_order, which are written only for the few runs that have them. The
-/// options are those of the plan's scheme.
+/// `lost`, RunListing::quick and SumTree::unknown_order, which are written only for the few runs
+/// that have them. The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -121,6 +121,7 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
     nlohmann::ordered_json& written = out["homes"].emplace_back(to_json(fields_to_read(home)));
     if (!home.device.empty()) written["device"] = home.device;
   }
+  if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
@@ -143,6 +144,7 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   if (const auto homes = in.find("homes"); homes != in.end())
     for (const nlohmann::json& home : *homes)
       plan.homes.emplace_back(read_json<RankHome>(home, absent)).device = home.value("device", "");
+  plan.listing.quick = in.value("quick", false);
   plan.sums.unknown_order = in.value("unknown_order", false);
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());

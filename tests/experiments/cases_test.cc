@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "experiments/runner/config/cases.h"
+#include "experiments/runner/plan/planner.h"
 #include "ps/schemes/ps.h"
 #include "tests/experiments/experiment_text.h"
 
@@ -160,6 +161,7 @@ TEST_F(Cases, OfAQuickComparisonAreRunOnce) {
   EXPECT_EQ(compare.repeats, 1);
   EXPECT_EQ(compare.attempts, 1);
   EXPECT_FALSE(compare.all_cores);
+  EXPECT_TRUE(plan_comparison(experiment, 2, {}).at(0).listing.quick);
 }
 
 TEST_F(Cases, ThatAreWrongAreNamedByTheirLine) {

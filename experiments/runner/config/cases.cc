@@ -247,6 +247,7 @@ void make_quick(Experiment& experiment) {
   CompareConfig& compare = experiment.common.compare;
   compare.repeats = compare.attempts = 1;
   compare.all_cores = false;
+  compare.quick = true;
 }
 
 std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view scheme,

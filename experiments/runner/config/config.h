@@ -25,6 +25,7 @@ struct CompareConfig {
   std::vector<std::int64_t> seeds;
   std::int64_t attempts = 3;
   bool all_cores = true;
+  bool quick = false;  // by make_quick() alone: files do not say it
   TargetKind target_kind = TargetKind::none;
   double target_loss = 0;
 };

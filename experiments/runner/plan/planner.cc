@@ -124,7 +124,9 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
 class Repeater {
  public:
   explicit Repeater(const ExperimentConfig& common)
-      : seeds_(common.compare.seeds), order_(static_cast<std::uint64_t>(common.train.seed)) {}
+      : seeds_(common.compare.seeds),
+        quick_(common.compare.quick),
+        order_(static_cast<std::uint64_t>(common.train.seed)) {}
 
   /// Adds each of the references, with every seed. Their lines begin with number `line`.
   void add_references(const std::vector<RunPlan>& references, int line) {
@@ -162,6 +164,7 @@ class Repeater {
     for (std::size_t i = 0; i < std::max<std::size_t>(1, seeds_.size()); ++i) {
       RunPlan& run = out.emplace_back(plan);
       run.repeat = repeat;
+      run.listing.quick = quick_;
       run.listing.seeded = !seeds_.empty();
       if (run.listing.seeded) {
         run.train.seed = seeds_[i];
@@ -173,6 +176,7 @@ class Repeater {
   }
 
   std::vector<std::int64_t> seeds_;
+  bool quick_;
   std::uint64_t order_;
   std::vector<RunPlan> runs_;
 };

@@ -77,7 +77,12 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
     out +=
         "One repeat: speed-ups have no interval, and small differences between them say nothing; "
-        "set compare.repeats (--quick makes one repeat, and no further attempt).\n";
+        "set compare.repeats.\n";
+  if (std::any_of(cases.begin(), cases.end(),
+                  [](const CaseSummary& one) { return one.plan.listing.quick; }))
+    out +=
+        "Quick (--quick): each run was made once, also if other work disturbed it, and none on all "
+        "cores.\n";
   if (std::any_of(cases.begin(), cases.end(),
                   [](const CaseSummary& one) { return one.other_batch; }))
     out +=

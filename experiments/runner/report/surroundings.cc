@@ -75,9 +75,9 @@ void compare(const std::map<std::string, json>& a, const std::map<std::string, j
 std::map<std::string, json> configuration_of(const RunPlan& plan) {
   json out = to_json(plan);
   for (const char* follows :
-       {"run",    "label",    "family",        "set",     "swept", "purpose", "line",
-        "place",  "sum_tree", "unknown_order", "promise", "world", "defines", "servers",
-        "repeat", "seeded",   "ranks",         "history", "lost",  "save"})
+       {"run",    "label",    "family",        "set",     "swept",   "purpose", "line",
+        "place",  "sum_tree", "unknown_order", "promise", "world",   "defines", "servers",
+        "repeat", "quick",    "seeded",        "ranks",   "history", "lost",    "save"})
     out.erase(follows);
   const json options = out["options"];
   out.erase("options");
