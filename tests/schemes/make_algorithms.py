@@ -77,8 +77,10 @@ def powersgd():
     return sums
 
 
-def dgc():
-    """Algorithm 2 of Lin et al. 2018: 40 elements, of which 10 are sent, with momentum 0.9."""
+def dgc(masked=True):
+    """Algorithm 2 of Lin et al. 2018: 40 elements, of which 10 are sent, with momentum 0.9.
+
+    Without `masked` it is wrong: velocities of sent elements go on, as without momentum factor masking (section 3.3)."""
     count, sent, momentum = 40, 10, 0.9
     velocity, held = np.zeros((WORKERS, count)), np.zeros((WORKERS, count))
     sums = []
@@ -89,7 +91,9 @@ def dgc():
             held[worker] += velocity[worker]
             chosen = np.argsort(-np.abs(held[worker]), kind="stable")[:sent]
             total[chosen] += held[worker][chosen]
-            held[worker][chosen] = velocity[worker][chosen] = 0
+            held[worker][chosen] = 0
+            if masked:
+                velocity[worker][chosen] = 0
         sums.append(total.tolist())
     return sums
 
@@ -203,5 +207,5 @@ def onebit_adam():
 
 golden = pathlib.Path(__file__).parent / "golden/algorithms.json"
 golden.write_text(json.dumps({
-    "powersgd": powersgd(), "dgc": dgc(), "diloco": diloco(), "local_sgd": local_sgd(),
+    "powersgd": powersgd(), "dgc": dgc(), "unmasked_dgc": dgc(False), "diloco": diloco(), "local_sgd": local_sgd(),
     "sgp": sgp(0), "overlap_sgp": sgp(2), "onebit_adam": onebit_adam()}) + "\n")

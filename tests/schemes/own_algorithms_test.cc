@@ -190,7 +190,7 @@ TEST(AveragingWithDistance, WithoutValuesHasNoFigureButTakesItsTime) {
 }
 
 TEST(OwnReplicas, RefuseWhatTheirDefinitionsDoNotSay) {
-  for (const SchemeInfo* info : testing::own_schemes()) {
+  for (const SchemeInfo* info : testing::defined_schemes()) {
     if (!info->own_replicas) continue;
     const std::string scheme(info->name);
     auto config = tiny("mlp");

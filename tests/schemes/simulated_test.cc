@@ -7,7 +7,10 @@
 #include "experiments/runner/run/simulation.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/ddp.h"
+#include "peer/schemes/diloco.h"
+#include "peer/schemes/local_sgd.h"
 #include "ps/schemes/ps.h"
+#include "tests/schemes/conformance.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
@@ -250,6 +253,31 @@ TEST(SimulatedWorld, RanksBeyondTheCoresOfACpuDoNotSpeedItUp) {
   const double alone = step_ms(1), two = step_ms(2), four = step_ms(4);
   EXPECT_NEAR(two, alone / 2, 0.1 * alone);
   EXPECT_GT(four, 0.95 * two);
+}
+
+/// Four machines on links of 50 and 200 Mb/s: what is left of a step is bytes over bandwidth.
+TEST(SimulatedWorld, OnSlowNetworksTimeIsBytesOverBandwidth) {
+  for (const double gbit_s : {0.05, 0.2}) {
+    auto cluster = small_cluster(1);
+    cluster.machines = 4;
+    cluster.nic.gbs = gbit_s / 8;
+    auto config = simulated(tiny("mlp"), cluster);
+    config.model.width = 400;
+    config.train.warmup = 8;
+    config.train.steps = 24;
+    config.sim.numerics = false;
+    const auto expect_bound = [&](const char* scheme, Options options) {
+      config.scheme_options[scheme] = std::move(options);
+      const RunRecord row = run_simulated(plan_training(config, scheme, 4));
+      const double expected = testing::busiest(row) / (cluster.nic.gbs * 1e9) * 1e3;
+      EXPECT_NEAR(row.time_ms.exposed, expected, 0.02 * expected) << scheme << " at " << gbit_s;
+    };
+    expect_bound("ddp", default_options("ddp"));
+    for (const std::int64_t every : {1, 8}) {
+      expect_bound("local_sgd", peer::LocalSgdOptions{.sync_every = every});
+      expect_bound("diloco", peer::DilocoOptions{.sync_every = every});
+    }
+  }
 }
 
 TEST(SimulatedWorld, OutOfMemoryNamesTheRankTheRequestAndItsOwners) {

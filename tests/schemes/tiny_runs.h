@@ -33,19 +33,24 @@ inline const std::string& text_path() {
 }
 
 /// The schemes with several workers. The names for degrees of fsdp are left out: degrees_test.cc is
-/// about these. So are schemes of other programs, which are no threads, and schemes whose every run
-/// is replayed, as its definition is none before it has ended: adpsgd_test.cc.
+/// about these. So are schemes of other programs, which are no threads.
 inline std::vector<const SchemeInfo*> own_schemes() {
   std::vector<const SchemeInfo*> out;
   for (const SchemeInfo& info : runner::scheme_rows())
-    if (!info.program && info.max_world != 1 && !info.name.starts_with("zero") &&
-        default_promise(info) != Promise::replayed)
+    if (!info.program && info.max_world != 1 && !info.name.starts_with("zero"))
       out.push_back(&info);
+  return out;
+}
+/// Those whose runs have a definition before they have ended.
+inline std::vector<const SchemeInfo*> defined_schemes() {
+  std::vector<const SchemeInfo*> out = own_schemes();
+  std::erase_if(out,
+                [](const SchemeInfo* info) { return default_promise(*info) == Promise::replayed; });
   return out;
 }
 inline std::vector<std::string> scheme_names() {
   std::vector<std::string> names;
-  for (const SchemeInfo* info : own_schemes()) names.emplace_back(info->name);
+  for (const SchemeInfo* info : defined_schemes()) names.emplace_back(info->name);
   return names;
 }
 

@@ -2,6 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "core/compress/compressed_bucket.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/models/models.h"
+#include "peer/schemes/ddp.h"
+#include "peer/schemes/diloco.h"
+#include "peer/schemes/dpsgd.h"
+#include "peer/schemes/local_sgd.h"
+#include "peer/schemes/sgp.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
@@ -90,6 +102,103 @@ TEST_P(TrafficAtWorld, AMasterColocatedWithWorkerZeroSendsThemToTheOthers) {
   ASSERT_EQ(row.ranks.front().role, "worker+server");
   const double master = (world() - 1) * (parameter_bytes(row) + (inputs + logits) / world());
   EXPECT_NEAR(row.ranks.front().bytes_sent_per_step, master, 0.02 * master);
+}
+
+/// What a compressor sends of a tensor of n elements, in bytes, and whether an all-reduce or an
+/// all-gather moves it (docs/schemes.md).
+struct CodedBytes {
+  peer::DdpOptions options;
+  double (*code)(const Shape& tensor);
+  bool summed = false;
+};
+
+double times(double bytes, const Shape& tensor) {
+  return bytes * static_cast<double>(tensor.count());
+}
+double blocks_of(const Shape& tensor) {
+  return std::ceil(static_cast<double>(tensor.count()) / 256);
+}
+double hundredth_of(const Shape& tensor) { return std::max(1.0, std::floor(times(0.01, tensor))); }
+
+TEST_P(TrafficAtWorld, CompressorsSendWhatTheirPapersSay) {
+  const auto with = [](std::string_view name) {
+    CompressionOptions compression;
+    compression.compressor = name;
+    compression.matrix_approximation_rank = 4;
+    return peer::DdpOptions{.compression = compression};
+  };
+  const CodedBytes all[] = {
+      {with("fp16"), [](const Shape& tensor) { return times(2, tensor); }, true},
+      {with("bf16"), [](const Shape& tensor) { return times(2, tensor); }, true},
+      {with("int8"), [](const Shape& tensor) { return times(1, tensor) + 4 * blocks_of(tensor); }},
+      {with("int4"),
+       [](const Shape& tensor) { return times(0.5, tensor) + 4 * blocks_of(tensor); }},
+      {with("onebit"), [](const Shape& tensor) { return times(0.125, tensor) + 4; }},
+      {with("signsgd"), [](const Shape& tensor) { return times(0.125, tensor); }},
+      {with("topk"), [](const Shape& tensor) { return 8 * hundredth_of(tensor); }},
+      {with("dgc"), [](const Shape& tensor) { return 8 * hundredth_of(tensor); }},
+      {with("randomk"), [](const Shape& tensor) { return 4 * hundredth_of(tensor); }, true},
+      {with("powersgd"),
+       [](const Shape& tensor) {
+         if (tensor.rank() < 2) return times(4, tensor);
+         const auto rows = static_cast<double>(tensor[0]), columns = times(1, tensor) / rows;
+         return 4 * std::min(4 * (rows + columns), rows * columns);
+       },
+       true}};
+  const auto device = make_cpu_device(1);
+  const Model model = make_model(wide().model, *device);
+  for (const CodedBytes& one : all) {
+    double code = 0;
+    int tensors = 0;
+    for (const Piece& piece : pieces_of(model, 0, model.parameter_count())) {
+      code += one.code(piece.shape);
+      ++tensors;
+    }
+    const double expected = one.summed ? 2 * (world() - 1) / world() * code : (world() - 1) * code;
+    // Each code is a whole number of words, and parts of an all-reduce are whole cache lines.
+    const double padding = one.summed ? 64 * world() * world() * 4 : 4 * (world() - 1) * tensors;
+    for (const RankRecord& rank : run("ddp", one.options).ranks) {
+      EXPECT_GE(rank.bytes_sent_per_step, 0.99 * expected - (one.summed ? padding : 1))
+          << one.options.compression.compressor;
+      EXPECT_LE(rank.bytes_sent_per_step, 1.01 * expected + padding)
+          << one.options.compression.compressor;
+    }
+  }
+}
+
+/// The bytes of a step in an all-reduce of 4 bytes a parameter.
+TEST_P(TrafficAtWorld, LocalStepsDivideTheBytesByTheirNumber) {
+  auto config = wide();
+  config.train.steps = 21;
+  config.train.warmup = 5;
+  for (const char* scheme : {"local_sgd", "diloco"})
+    // Steps 6 to 21 are measured, and the last step averages too.
+    for (const auto& [every, averagings] : {std::pair(1, 16.0), {4, 5.0}, {8, 3.0}}) {
+      if (std::string(scheme) == "diloco")
+        config.scheme_options[scheme] = peer::DilocoOptions{.sync_every = every};
+      else
+        config.scheme_options[scheme] = peer::LocalSgdOptions{.sync_every = every};
+      const RunRecord row = testing::run(plan_training(config, scheme, GetParam()));
+      const double once = 2 * (world() - 1) / world() * parameter_bytes(row);
+      for (const RankRecord& rank : row.ranks)
+        EXPECT_NEAR(rank.bytes_sent_per_step, once * averagings / 16, 64 * world() * world())
+            << scheme << " every " << every;
+    }
+}
+
+/// A ring has two neighbours, and one where there are two workers; push-sum sends a weight too.
+TEST_P(TrafficAtWorld, GossipSendsTheReplicaToEveryNeighbour) {
+  const int neighbours = std::min(GetParam() - 1, 2);
+  for (const auto& [scheme, targets, weight] :
+       {std::tuple("dpsgd", neighbours, 0), std::tuple("sgp", GetParam() > 1 ? 1 : 0, 4)}) {
+    auto config = wide();
+    if (std::string(scheme) == "sgp")
+      config.scheme_options[scheme] = peer::SgpOptions{.graph = peer::Graph::one_peer};
+    const RunRecord row = testing::run(plan_training(config, scheme, GetParam()));
+    const double expected = targets * (parameter_bytes(row) + weight);
+    for (const RankRecord& rank : row.ranks)
+      EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.01 * expected + 64) << scheme;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, TrafficAtWorld, ::testing::Values(1, 2, 3, 4));

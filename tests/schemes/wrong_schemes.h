@@ -158,6 +158,25 @@ class MistakesSenders : public WrappedCommunicator {
   }
 };
 
+/// All-gathers in which every rank's values come with the indices of the next rank. Indices are the
+/// words that are small as integers on all ranks: no value of a gradient has such bits but 0.
+class MistakesIndices : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+  WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
+    WrappedCommunicator::all_gather(part, array)->wait();
+    const std::size_t ranks = static_cast<std::size_t>(size()), words = array.bytes() / 4 / ranks;
+    auto* all = array.data<std::uint32_t>();
+    for (std::size_t w = 0; w < words; ++w) {
+      bool is_index = true;
+      for (std::size_t r = 0; r < ranks; ++r) is_index = is_index && all[r * words + w] < 1'000'000;
+      for (std::size_t r = 0; is_index && r + 1 < ranks; ++r)
+        std::swap(all[r * words + w], all[(r + 1) * words + w]);
+    }
+    return std::make_unique<Done>();
+  }
+};
+
 /// All-to-alls that bring zeros from the last rank.
 class HearsNothingOfLastRank : public WrappedCommunicator {
  public:

@@ -214,11 +214,11 @@ TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
 /// A gradient of top-k's that differs from the definition's in one worker's memory or message.
 class WrongCompression : public ::testing::Test {
  protected:
-  static Findings find_compressed(const SchemeInfo& scheme) {
+  static Findings find_compressed(const SchemeInfo& scheme, int world = 3) {
     auto config = tiny("mlp");
     config.scheme_options["ddp"] =
         peer::DdpOptions{.bucket_mb = 1e-3, .compression = {.compressor = "topk", .ratio = 0.25}};
-    return find_at(3, config, scheme);
+    return find_at(world, config, scheme);
   }
 };
 
@@ -229,10 +229,21 @@ TEST_F(WrongCompression, ForgetsItsErrors) {
   EXPECT_EQ(found.proof, Proof::different);
 }
 
+/// The sum of two messages is the same in any order: there only the memory shows the mistake.
 TEST_F(WrongCompression, TakesTheMessageOfTheWrongWorkerForItsOwn) {
+  for (const int world : {2, 3}) {
+    const Findings found =
+        find_compressed(testing::communicating_by<testing::MistakesSenders>("ddp"), world);
+    EXPECT_THAT(found.violations, Contains(parameters_of(0))) << world;
+    EXPECT_EQ(found.proof, Proof::different);
+  }
+}
+
+TEST_F(WrongCompression, TakesTheIndicesOfTheWrongWorker) {
   const Findings found =
-      find_compressed(testing::communicating_by<testing::MistakesSenders>("ddp"));
+      find_compressed(testing::communicating_by<testing::MistakesIndices>("ddp"), 2);
   EXPECT_THAT(found.violations, Contains(parameters_of(0)));
+  EXPECT_THAT(found.violations, Contains(loss_of(2)));
   EXPECT_EQ(found.proof, Proof::different);
 }
 
