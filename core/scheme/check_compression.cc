@@ -32,10 +32,10 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan,
     throw Error("{}: a rank compresses once a step; leave train.reduce = 'every' out", given);
 }
 
-std::vector<Identity> lossless_identities(std::string_view scheme, bool in_parts) {
+std::vector<Identity> lossless_identities(std::string_view scheme) {
   std::vector<Identity> out;
   for (const CompressorInfo& row : compressors()) {
-    if (row.lossless.settings.empty() || (in_parts && !row.in_parts)) continue;
+    if (row.lossless.settings.empty()) continue;
     Identity one{{fmt::format("scheme.{}.compressor={}", scheme, row.name)},
                  "single",
                  row.lossless.to_the_bit};

@@ -17,7 +17,7 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan,
                        bool each_micro_batch = false);
 
 /// What a scheme that compresses gradients must equal, with every compressor that can lose nothing
-/// (CompressorInfo::lossless): `single`. With `in_parts`, those alone whose sums can be divided.
-std::vector<Identity> lossless_identities(std::string_view scheme, bool in_parts = false);
+/// (CompressorInfo::lossless): `single`.
+std::vector<Identity> lossless_identities(std::string_view scheme);
 
 }  // namespace ringside

@@ -5,7 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "core/compress/compressor.h"
+#include "peer/fsdp/coded_reduction.h"
 #include "peer/fsdp/quantised_weights.h"
+#include "peer/fsdp/whole_reduction.h"
 
 namespace ringside::peer {
 namespace {
@@ -42,6 +45,16 @@ class HostCopies {
   std::set<std::size_t> current_;
 };
 
+std::unique_ptr<GradientReduction> make_reduction(const RankContext& context, Communicator& group,
+                                                  const Shards& shards,
+                                                  const GradientBuckets& buckets,
+                                                  const HostGroups& hosts,
+                                                  const CompressionOptions& options) {
+  if (find_compressor(options.compressor).in_parts)
+    return std::make_unique<CodedReduction>(context, shards, buckets, hosts, options);
+  return std::make_unique<WholeReduction>(context, group, shards, buckets, options);
+}
+
 class CodedCarrier final : public ShardCarrier {
  public:
   CodedCarrier(const RankContext& context, Communicator& group, const Shards& shards,
@@ -56,9 +69,8 @@ class CodedCarrier final : public ShardCarrier {
     if (codes.host_ranks > 1) copies_.emplace(context.device, hosts_);
     if (codes.weights) weights_.emplace(context.device, codes.block);
     if (compresses(codes.gradients))
-      reduction_.emplace(context, shards, buckets, codes.by_hosts ? hosts_ : one_host_,
-                         codes.gradients);
-    crosses_ = reduction_ && codes.by_hosts && hosts_.across();
+      reduction_ = make_reduction(context, group, shards, buckets,
+                                  codes.by_hosts ? hosts_ : one_host_, codes.gradients);
   }
 
   /// A step costs the same whether or not an evaluation before it has gathered its parameters.
@@ -104,14 +116,15 @@ class CodedCarrier final : public ShardCarrier {
     return reduction_ ? reduction_->begin(buckets_.of(fsdp_unit), gradient)
                       : by_values_->reduce(fsdp_unit, name, gradient, part, later);
   }
-  WorkPtr reduce_across_hosts(std::size_t fsdp_unit) override {
-    return reduction_->go_on(buckets_.of(fsdp_unit));
+  int rounds() const override { return reduction_ ? reduction_->rounds() : 1; }
+  WorkPtr go_on(std::size_t fsdp_unit, int round) override {
+    return reduction_->go_on(buckets_.of(fsdp_unit), round);
   }
   void reduced(std::size_t fsdp_unit, const Tensor& part) override {
     if (reduction_) reduction_->finish(buckets_.of(fsdp_unit), part);
   }
-  bool crosses_hosts() const override { return crosses_; }
-  bool one_at_a_time() const override { return reduction_.has_value(); }
+  bool takes_whole() const override { return reduction_ && reduction_->takes_whole(); }
+  bool one_at_a_time() const override { return static_cast<bool>(reduction_); }
 
   void leave() override {
     by_values_->leave();
@@ -119,7 +132,7 @@ class CodedCarrier final : public ShardCarrier {
   }
 
   std::string_view reduces() const override {
-    return reduction_ ? "all-to-all" : by_values_->reduces();
+    return reduction_ ? reduction_->name() : by_values_->reduces();
   }
   Traffic traffic() const override { return hosts_.traffic(); }
 
@@ -130,10 +143,10 @@ class CodedCarrier final : public ShardCarrier {
   const GradientBuckets& buckets_;
   std::unique_ptr<ShardCarrier> by_values_;
   HostGroups hosts_, one_host_;
-  bool exactly_ = false, crosses_ = false;
+  bool exactly_ = false;
   std::optional<HostCopies> copies_;
   std::optional<WeightCodes> weights_;
-  std::optional<CodedReduction> reduction_;
+  std::unique_ptr<GradientReduction> reduction_;  // null: gradients are summed as they are
   std::map<std::size_t, Tensor> coded_;  // units on their way in 8 bits: the codes of all shards
 };
 

@@ -3,14 +3,17 @@
 
 #include <memory>
 
-#include "peer/fsdp/coded_reduction.h"
+#include "core/compress/compression.h"
+#include "peer/fsdp/gradient_buckets.h"
 #include "peer/fsdp/shard_carrier.h"
 
 namespace ringside::peer {
 
 /// What a carrier sends in fewer bytes than values have, for N ranks.
 struct Codes {
-  /// Compressors of gradients; none: gradients are summed as they are.
+  /// Compressors of gradients; none: gradients are summed as they are. One that is
+  /// CompressorInfo::in_parts sends shards (CodedReduction), any other one whole buckets
+  /// (WholeReduction).
   CompressionOptions gradients{};
   /// Whether gradients are summed within hosts first (CodedReduction).
   bool by_hosts = false;  // on several hosts of `host_ranks`

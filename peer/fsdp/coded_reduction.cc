@@ -165,7 +165,7 @@ WorkPtr CodedReduction::begin(std::size_t bucket, const Tensor& gradient) {
   return begin(first_, bucket, gradient);
 }
 
-WorkPtr CodedReduction::go_on(std::size_t bucket) {
+WorkPtr CodedReduction::go_on(std::size_t bucket, int) {
   const Tensor sums = context_.device.tensor(
       {hosts_.hosts() * buckets_.part_count(bucket, shards_)}, MemoryKind::communication);
   finish(first_, bucket, sums);

@@ -1,4 +1,4 @@
-// Sums of gradients by compressors, of which every rank of a group takes its shards.
+// Sums of gradients by compressors of elements, of which every rank takes the codes of its shards.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "core/scheme/rank_context.h"
 #include "core/scheme/single.h"
 #include "peer/fsdp/gradient_buckets.h"
+#include "peer/fsdp/gradient_reduction.h"
 #include "peer/fsdp/host_groups.h"
 #include "peer/fsdp/sharded_storage.h"
 
@@ -23,11 +24,12 @@ struct GradientCodes {
   std::int64_t least = 0;  // of an FSDP unit (FsdpUnits)
 };
 
-/// The compressed reduce-scatter of a group of N ranks: a rank encodes each shard of its gradient
-/// for the rank that keeps the shard, tensor by tensor. Codes that are gathered elsewhere (as
-/// topk's) go to their owner by an all-to-all, and the owner decodes and adds up N of them, in rank
-/// order; messages that add up by themselves (as fp16's) are reduce-scattered. If one message is
-/// c bytes for the whole model, a rank sends (N-1)/N c.
+/// The compressed reduce-scatter of a group of N ranks, for compressors that are
+/// CompressorInfo::in_parts: a rank encodes each shard of its gradient for the rank that keeps the
+/// shard, tensor by tensor. Codes that are gathered elsewhere (as topk's) go to their owner by an
+/// all-to-all, and the owner decodes and adds up N of them, in rank order; messages that add up by
+/// themselves (as fp16's) are reduce-scattered. If one message is c bytes for the whole model, a
+/// rank sends (N-1)/N c.
 ///
 /// On several hosts (qgZ of ZeRO++: Wang et al., ICLR 2024, section 3.3) the ranks of a host do so
 /// first, for all hosts at once: rank l of a host gets the host's sums of the shards of the ranks l
@@ -38,19 +40,18 @@ struct GradientCodes {
 /// whole gradient, also where gradients are sharded: 4 bytes a parameter; on several hosts, 4/L
 /// more for what it loses of sums of its host. Codes are of MemoryKind::communication: c bytes of a
 /// bucket, and as many that have come.
-class CodedReduction {
+class CodedReduction final : public GradientReduction {
  public:
   /// All arguments outlive this object.
   CodedReduction(const RankContext& context, const Shards& shards, const GradientBuckets& buckets,
                  const HostGroups& hosts, const CompressionOptions& options);
 
-  /// Encodes a gradient as GradientShards sends it, and begins to bring the codes to their owners.
-  /// A bucket must be finished before its next sum begins.
-  WorkPtr begin(std::size_t bucket, const Tensor& gradient);
-  /// Only on several hosts, after the work of begin(): the second exchange.
-  WorkPtr go_on(std::size_t bucket);
-  /// After the last work: decodes this rank's part of the sum. Its padding becomes 0.
-  void finish(std::size_t bucket, const Tensor& part);
+  WorkPtr begin(std::size_t bucket, const Tensor& gradient) override;
+  /// Across hosts.
+  WorkPtr go_on(std::size_t bucket, int round) override;
+  void finish(std::size_t bucket, const Tensor& part) override;
+  int rounds() const override { return second_ ? 2 : 1; }
+  std::string_view name() const override { return "all-to-all"; }
 
  private:
   /// A shard of an FSDP unit without padding: where it begins in what is encoded, and in what is

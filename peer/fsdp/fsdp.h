@@ -90,13 +90,15 @@ Codes codes_of(const FsdpOptions& options, int ranks);
 /// they would be gathered, and are computed (Traffic::computed). `prefetch` has no effect, and
 /// `reshard_after_forward` changes only this count.
 ///
-/// With a compressor the reduce-scatters of one group are compressed, and it is an algorithm of its
-/// own (peer/fsdp/coded_reduction.h says how, the bytes, and the memory of errors). So it is with
-/// zero_quantized_weights and zero_quantized_gradients, the qwZ and qgZ of ZeRO++ (Wang et al.,
-/// ICLR 2024), for full_shard; its hpZ, zero_hpz_partition_size, changes no bits
-/// (peer/fsdp/coded_carrier.h). With p and g bytes a parameter, of which codes take q, a rank of N
-/// on hosts of L sends (N-1)/N q P/p to gather, and (L-1)/L P to gather again. One rank alone sends
-/// nothing, and codes nothing.
+/// With a compressor the sums of one group are compressed, and it is an algorithm of its own:
+/// compressors of elements encode each shard for its owner, in place of the reduce-scatter
+/// (peer/fsdp/coded_reduction.h); any other one sums whole buckets, as under ddp, of which every
+/// rank keeps its shards (peer/fsdp/whole_reduction.h). Both say the bytes, and the memory of
+/// errors. zero_quantized_weights and zero_quantized_gradients, the qwZ and qgZ of ZeRO++ (Wang et
+/// al., ICLR 2024) for full_shard, make another algorithm too; its hpZ, zero_hpz_partition_size,
+/// changes no bits (peer/fsdp/coded_carrier.h). With p and g bytes a parameter, of which codes take
+/// q, a rank of N on hosts of L sends (N-1)/N q P/p to gather, and (L-1)/L P to gather again. One
+/// rank alone sends nothing, and codes nothing.
 ///
 /// In a group of one rank nothing else is copied: parameters are used in place, and units'
 /// gradients are their own shards.

@@ -3,12 +3,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/compress/compressor.h"
 #include "core/scheme/single.h"
 #include "peer/fsdp/coded_carrier.h"
+#include "peer/fsdp/coded_reduction.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/fsdp/fsdp_units.h"
 #include "peer/fsdp/gradient_buckets.h"
 #include "peer/fsdp/quantised_weights.h"
+#include "peer/fsdp/whole_reduction.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {
@@ -72,8 +75,18 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm,
   return out;
 }
 
+/// The part of the definition that makes one gradient of those of all workers.
 std::unique_ptr<SyncScheme> define_sums(const RankContext& context, const FsdpOptions& options) {
   const RunPlan& plan = context.plan;
+  const int ranks = plan.defines;
+  const Codes codes = codes_of(options, ranks);
+  if (ranks > 1 && compresses(codes.gradients)) {
+    const std::int64_t least = options.min_unit_parameters;
+    if (!find_compressor(codes.gradients.compressor).in_parts)
+      return define_whole_reduction(context, codes.gradients, least, options.bucket_mb * 1e6);
+    const int hosts = codes.by_hosts && codes.host_ranks > 1 ? ranks / codes.host_ranks : 1;
+    return define_coded_reduction(context, {codes.gradients, hosts, least});
+  }
   return define_in_order(context, [&plan, options](const Model& model) {
     const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
     const FsdpUnits fsdp_units(model, options.min_unit_parameters);
@@ -99,13 +112,8 @@ SumOrder fsdp_order(const FsdpOptions& options, const RunPlan& plan) {
 std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options) {
   const int ranks = context.plan.defines;
   const Codes codes = codes_of(options, ranks);
-  if (ranks == 1) return define_sums(context, options);
-  const int hosts = codes.by_hosts && codes.host_ranks > 1 ? ranks / codes.host_ranks : 1;
-  auto sums =
-      compresses(codes.gradients)
-          ? define_coded_reduction(context, {codes.gradients, hosts, options.min_unit_parameters})
-          : define_sums(context, options);
-  if (!codes.weights) return sums;
+  auto sums = define_sums(context, options);
+  if (ranks == 1 || !codes.weights) return sums;
   return with_quantised_weights(context, std::move(sums), ranks, options.min_unit_parameters,
                                 codes.block);
 }

@@ -51,11 +51,6 @@ void check_gradient_codes(const FsdpOptions& options, const CompressionOptions& 
                                         compresses(options.compression)
                                             ? fmt::format("compressor = '{}'", codes.compressor)
                                             : "zero_quantized_gradients = true");
-  if (!find_compressor(codes.compressor).in_parts)
-    throw Error(
-        "{}: shards cut tensors, of which this compressor needs the whole sum on every rank; use "
-        "scheme ddp, or a compressor of elements such as 'topk' or 'int4'",
-        given);
   const Degree degree = degree_of(options.shard, options.shard_group, plan.world);
   if (options.shard == Shard::no_shard)
     throw Error("{} compresses reduce-scatters, and shard = 'no_shard' has none; use scheme ddp",
@@ -233,6 +228,7 @@ double gathered_bytes(const StepShape& shape, const FsdpOptions& options, const 
 /// The fewest bytes that a rank sends for one reduction of compressed gradients.
 double coded_bytes(const StepShape& shape, const Codes& codes) {
   const CompressorInfo& row = find_compressor(codes.gradients.compressor);
+  if (!row.in_parts) return compressed_bytes(codes.gradients, shape.tensors, shape.world);
   const double ranks = shape.world;
   double all = 0;
   for (const Shape& tensor : shape.tensors) all += row.bytes(codes.gradients, tensor);
@@ -255,6 +251,13 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
 
 namespace {
 
+/// powersgd, which every rank sums whole, in small buckets of several units.
+FsdpOptions with_powersgd(Shard shard = Shard::full_shard) {
+  return {.shard = shard,
+          .bucket_mb = 0.01,
+          .compression = {.compressor = "powersgd", .matrix_approximation_rank = 2}};
+}
+
 /// Compressors that are gathered, that add up, and whose messages change with steps; in small
 /// buckets, of several units; and ZeRO++. Where it divides no world, a host has all ranks.
 std::vector<TriedOptions> tried_codes() {
@@ -267,6 +270,12 @@ std::vector<TriedOptions> tried_codes() {
           {"signsgd", with({.compressor = "signsgd"})},
           {"dgc", with({.compressor = "dgc", .ratio = 0.1, .start_step = 3})},
           {"randomk", with({.compressor = "randomk", .ratio = 0.25})},
+          {"powersgd", with_powersgd()},
+          {"powersgd_late", FsdpOptions{.compression = {.compressor = "powersgd",
+                                                        .memory = ErrorMemory::none,
+                                                        .matrix_approximation_rank = 2,
+                                                        .warm_start = false,
+                                                        .start_step = 2}}},
           {"hpz", FsdpOptions{.zero_hpz_partition_size = 4}},
           {"qwz", FsdpOptions{.zero_quantized_weights = true}},
           {"zero_plus_plus", FsdpOptions{.min_unit_parameters = 1000,
@@ -274,6 +283,19 @@ std::vector<TriedOptions> tried_codes() {
                                          .zero_quantized_weights = true,
                                          .zero_hpz_partition_size = 4,
                                          .zero_quantized_gradients = true}}};
+}
+
+/// What fsdp, or the name of one of its degrees, must equal: `single` where nothing is lost, and
+/// ddp where whole buckets are summed. At world 1 fsdp has no codes, but ddp has.
+std::vector<Identity> identities_of_codes(const std::string& scheme) {
+  std::vector<Identity> out = lossless_identities(scheme);
+  out.push_back({{fmt::format("scheme.{}.compressor=powersgd", scheme),
+                  "scheme.ddp.compressor=powersgd"},
+                 "ddp",
+                 true,
+                 {},
+                 3});
+  return out;
 }
 
 }  // namespace
@@ -294,7 +316,7 @@ SchemeInfo fsdp_info() {
                                                         : Promise::same_run;
   };
   r.tried = tried_codes();
-  r.identities = lossless_identities("fsdp", true);
+  r.identities = identities_of_codes("fsdp");
   r.identities.push_back(
       {{"scheme.fsdp.zero_quantized_weights=true", "scheme.fsdp.zero_quantized_gradients=true",
         "scheme.fsdp.block=1", "optimizer.kind=sgd"},
@@ -315,8 +337,8 @@ SchemeInfo zero_info(std::string_view name, std::string_view summary, Shard shar
   r.name = name;
   r.summary = summary;
   r.defaults = Own{.shard = shard};
-  r.tried.clear();
-  r.identities.clear();
+  r.tried = {{"powersgd", with_powersgd(shard)}};
+  r.identities = identities_of_codes(std::string(name));
   r.reduces_each_micro_batch = shard != Shard::shard_optimizer;
   r.check = [name, shard](const Options& options, const RunPlan& plan) {
     const Own& own = options.as<Own>();

@@ -11,7 +11,10 @@ GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, doubl
       buckets_.push_back({fsdp_units[b].name, b, b});
       held = 0;
     }
-    buckets_.back().first = b;
+    GradientBucket& bucket = buckets_.back();
+    bucket.first = b;
+    bucket.begin = fsdp_units[b].begin;
+    bucket.count += fsdp_units[b].count;
     held += element * static_cast<double>(fsdp_units[b].count);
     of_fsdp_unit_[b] = buckets_.size() - 1;
   }
@@ -21,8 +24,9 @@ GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, doubl
 }
 
 std::int64_t GradientBuckets::part_count(std::size_t bucket, const Shards& shards) const {
-  const auto& [name, first, last] = buckets_[bucket];
-  return shards.begin(last) + shards.padded_count(last) / shards.ranks() - shards.begin(first);
+  const std::size_t last = buckets_[bucket].last;
+  return shards.begin(last) + shards.padded_count(last) / shards.ranks() -
+         shards.begin(buckets_[bucket].first);
 }
 
 }  // namespace ringside::peer

@@ -10,10 +10,11 @@
 
 namespace ringside::peer {
 
-/// The FSDP units from `first` to `last`.
+/// The FSDP units from `first` to `last`: elements [begin, begin + count) of the model.
 struct GradientBucket {
   std::string name;
   std::size_t first = 0, last = 0;
+  std::int64_t begin = 0, count = 0;
 };
 
 /// All FSDP units of a model in buckets. FSDP units say what is gathered at once, and buckets what

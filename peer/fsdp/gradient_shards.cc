@@ -26,6 +26,8 @@ GradientShards::GradientShards(const RankContext& context, const Shards& shards,
       buckets_(buckets),
       mesh_(mesh),
       carrier_(carrier),
+      rounds_((carrier ? carrier->rounds() : 1) + (carrier && mesh.across() ? 1 : 0)),
+      takes_whole_(carrier && carrier->takes_whole()),
       written_as_(parameter_dtype(context.plan.train)),
       reduced_as_(reduce_dtype(context.plan.train)),
       adds_up_first_(adds_up_first(context.plan)),
@@ -97,18 +99,18 @@ void GradientShards::send(std::size_t fsdp_unit, const Tensor& gradient, bool la
   else if (bucket.first != bucket.last)
     sent = part_of_sums(b);
   if (packs) temporary = in_sums && !carrier_ ? Tensor{} : sent;
-  const std::int64_t count = part_count(b);
-  const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
+  const Tensor part = in_sums ? part_of_sums(b) : part_of_sent(b, sent);
   if (carrier_ && carrier_->one_at_a_time())
     while (!is_summed(fsdp_unit, fsdp_unit)) finish_first();
   WorkPtr work = begin_traced(context_.timeline, bucket.name, [&]() -> WorkPtr {
     if (carrier_) return carrier_->reduce(fsdp_unit, bucket.name, sent, part, later);
     return across ? begin_across(bucket.name, part) : nullptr;
   });
-  if (!on_their_way_.empty()) cross(on_their_way_.back());
-  const bool crosses = carrier_ && (across || carrier_->crosses_hosts());
-  on_their_way_.push_back(
-      {b, part, in_sums, later, std::move(temporary), std::move(work), crosses});
+  OnItsWay next{b, part, in_sums, later, std::move(temporary), std::move(work)};
+  while (!next.work && next.round + 1 < rounds_) go_on(next);
+  for (OnItsWay& earlier : on_their_way_)
+    if (earlier.round + 1 < rounds_) go_on(earlier);
+  on_their_way_.push_back(std::move(next));
 }
 
 /// Copies an FSDP unit's gradient to its places in what is sent of the bucket.
@@ -116,19 +118,38 @@ void GradientShards::pack(std::size_t fsdp_unit, const Tensor& gradient, bool in
   const std::size_t b = buckets_.of(fsdp_unit);
   const std::int64_t ranks = shards_.ranks(), count = part_count(b);
   if (!packed_ && !in_sums) make_room();
-  if (!packed_)
-    packed_ = in_sums
-                  ? part_of_sums(b)
-                  : context_.device.tensor({ranks * count}, MemoryKind::communication, reduced_as_);
+  if (!packed_) packed_ = in_sums ? part_of_sums(b) : new_packed(b);
   const auto span =
       context_.timeline.scope(Activity::encoding, "pack " + shards_.fsdp_units()[fsdp_unit].name,
                               {.bytes = static_cast<std::int64_t>(gradient.bytes())});
+  if (takes_whole_) {
+    const FsdpUnit& unit = shards_.fsdp_units()[fsdp_unit];
+    context_.device.kernels().cast(
+        {.in = gradient.range(0, unit.count),
+         .out = packed_.range(unit.begin - buckets_[b].begin, unit.count)});
+    return;
+  }
   const std::int64_t begin = shards_.begin(fsdp_unit) - shards_.begin(buckets_[b].first);
   const std::int64_t shard = gradient.count() / ranks;
   context_.device.kernels().cast({.in = gradient,
                                   .out = packed_.range(begin, (ranks - 1) * count + shard),
                                   .rows = ranks,
                                   .stride = count});
+}
+
+Tensor GradientShards::new_packed(std::size_t bucket) const {
+  const std::int64_t count =
+      takes_whole_ ? buckets_[bucket].count : shards_.ranks() * part_count(bucket);
+  return context_.device.tensor({count}, MemoryKind::communication, reduced_as_);
+}
+
+/// A part of a whole bucket of one FSDP unit is where it was sent; of several, it has to be put
+/// together.
+Tensor GradientShards::part_of_sent(std::size_t bucket, const Tensor& sent) const {
+  const std::int64_t count = part_count(bucket);
+  if (takes_whole_ && buckets_[bucket].first != buckets_[bucket].last)
+    return context_.device.tensor({count}, MemoryKind::communication, reduced_as_);
+  return sent.range(shards_.rank() * count, count);
 }
 
 std::int64_t GradientShards::part_count(std::size_t bucket) const {
@@ -151,16 +172,16 @@ std::vector<std::int64_t> GradientShards::counts() const {
   return out;
 }
 
-/// Sends a gradient that has been summed within the group across groups, if there are several; or
-/// one that has been summed within hosts across hosts.
-void GradientShards::cross(OnItsWay& gradient) {
-  if (!std::exchange(gradient.crosses, false) || !gradient.work) return;
-  wait(gradient, carrier_->reduces());
-  if (gradient.in_sums) gradient.temporary = {};
-  const std::string& name = buckets_[gradient.bucket].name;
-  gradient.work = begin_traced(context_.timeline, name, [&] {
-    return mesh_.across() ? begin_across(name, gradient.part)
-                          : carrier_->reduce_across_hosts(buckets_[gradient.bucket].first);
+/// Waits for a gradient's round, and begins its next one: of the carrier, or, after these, across
+/// groups.
+void GradientShards::go_on(OnItsWay& gradient) {
+  if (gradient.work) wait(gradient, carrier_->reduces());
+  if (gradient.in_sums && !takes_whole_) gradient.temporary = {};
+  const GradientBucket& bucket = buckets_[gradient.bucket];
+  const int round = ++gradient.round;
+  gradient.work = begin_traced(context_.timeline, bucket.name, [&] {
+    return round < carrier_->rounds() ? carrier_->go_on(bucket.first, round)
+                                      : begin_across(bucket.name, gradient.part);
   });
 }
 
@@ -169,16 +190,19 @@ WorkPtr GradientShards::begin_across(const std::string& name, const Tensor& part
   return mesh_.across()->all_reduce(part);
 }
 
-/// Waits until at most one gradient on its way has memory of its own.
+/// Waits until at most one gradient on its way has memory of its own; if all rounds need it, one
+/// for each round, so that each has the backward of a bucket to hide behind.
 void GradientShards::make_room() {
   const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
-  while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1) finish_first();
+  const int most = takes_whole_ ? rounds_ : 1;
+  while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > most)
+    finish_first();
 }
 
 void GradientShards::finish_first() {
   OnItsWay first = std::move(on_their_way_.front());
   on_their_way_.pop_front();
-  cross(first);
+  while (first.round + 1 < rounds_) go_on(first);
   if (first.work) wait(first, mesh_.across() ? "all-reduce" : carrier_->reduces());
   if (carrier_) carrier_->reduced(buckets_[first.bucket].first, first.part);
   take(first);
@@ -222,8 +246,8 @@ void GradientShards::finish(std::size_t fsdp_unit) {
 }
 
 void GradientShards::finish_arrived() {
-  const auto arrived = [](const OnItsWay& one) {
-    return !one.crosses && (!one.work || one.work->ready());
+  const auto arrived = [this](const OnItsWay& one) {
+    return one.round + 1 == rounds_ && (!one.work || one.work->ready());
   };
   while (!on_their_way_.empty() && arrived(on_their_way_.front())) finish_first();
 }

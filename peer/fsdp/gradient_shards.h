@@ -28,14 +28,16 @@ namespace ringside::peer {
 /// (core/plan/train_config.h). Ranks sum a bucket of FSDP units at a time. A bucket of one FSDP
 /// unit whose dtype need not change is sent from where backward wrote it; so are several FSDP units
 /// if the group is one rank. Any other bucket is packed into a copy, in which the first rank's
-/// shards of all FSDP units lie one after the other, then the second rank's, and so on.
+/// shards of all FSDP units lie one after the other, then the second rank's, and so on; or all
+/// elements as in the model, if the carrier takes them so (ShardCarrier::takes_whole).
 ///
 /// Memory: the sums are of kind gradient. They are whole if asked for, if the group is one rank, or
 /// if this rank adds up several micro-batches first; whole gradients of another dtype than the sums
 /// lie beside them, and the sums are shards then. The gradient of a later micro-batch that the rank
 /// adds up itself is of kind gradient too, one unit at a time. All other gradients, and copies, are
 /// of kind communication: at most two buckets of what is sent, and, if that is a copy, the gradient
-/// of one FSDP unit.
+/// of one FSDP unit. A carrier that takes buckets as they lie in the model needs them in all of its
+/// R rounds, so there are at most R + 1 of them, and this rank's parts of those that are copies.
 class GradientShards {
  public:
   /// `carrier` is null if the mesh's group is this rank alone. `whole` keeps whole gradients even
@@ -81,8 +83,8 @@ class GradientShards {
     bool in_sums;      // whether `part` is where sums() has it
     bool later;        // whether `part` is then added to the sum over earlier micro-batches
     Tensor temporary;  // what is sent, if it is not a part of a whole gradient or of sums()
-    WorkPtr work;      // null if there is no other rank
-    bool crosses;      // whether `part` is still to be summed across groups, or hosts
+    WorkPtr work;      // of the present round; null if that moves nothing
+    int round = 0;     // of the carrier, or, as the last one, across groups
   };
 
   /// The gradients that backward writes, if this rank keeps whole ones.
@@ -90,7 +92,7 @@ class GradientShards {
   Tensor make_target(std::size_t fsdp_unit, bool later);
   void send(std::size_t fsdp_unit, const Tensor& gradient, bool later, Tensor temporary);
   void pack(std::size_t fsdp_unit, const Tensor& gradient, bool in_sums);
-  void cross(OnItsWay& gradient);
+  void go_on(OnItsWay& gradient);
   /// Begins to sum `part` across groups; records and traces show the `name`.
   WorkPtr begin_across(const std::string& name, const Tensor& part);
   void make_room();
@@ -98,6 +100,10 @@ class GradientShards {
   void take(const OnItsWay& gradient);
   void add(const std::string& name, const Tensor& in, const Tensor& out);
   void wait(OnItsWay& gradient, std::string_view operation);
+  /// Where a bucket is packed; where its sum over ranks leaves this rank's part, if sums() does not
+  /// get that directly.
+  Tensor new_packed(std::size_t bucket) const;
+  Tensor part_of_sent(std::size_t bucket, const Tensor& sent) const;
   /// The number of elements that this rank gets of the bucket, and where sums() has them, if they
   /// lie there one after the other.
   std::int64_t part_count(std::size_t bucket) const;
@@ -109,6 +115,8 @@ class GradientShards {
   const GradientBuckets& buckets_;
   const Mesh& mesh_;
   ShardCarrier* carrier_;
+  int rounds_;        // of a gradient on its way
+  bool takes_whole_;  // a bucket is sent as it lies in the model
   DType written_as_, reduced_as_;
   bool adds_up_first_;  // this rank adds up its micro-batches before they are summed over ranks
   bool keeps_whole_;

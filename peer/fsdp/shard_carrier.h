@@ -41,17 +41,22 @@ class ShardCarrier {
   /// earlier micro-batches of this rank have brought there.
   virtual WorkPtr reduce(std::size_t fsdp_unit, const std::string& name, const Tensor& gradient,
                          const Tensor& part, bool later) = 0;
-  /// Only if crosses_hosts(), after the wait for reduce(): begins its second part. `fsdp_unit` is
-  /// that of reduce().
-  virtual WorkPtr reduce_across_hosts(std::size_t fsdp_unit) {
-    static_cast<void>(fsdp_unit);
+  /// The exchanges that a reduction takes, one after the other. After the wait for one the caller
+  /// begins the next by go_on(): `round` 1 follows reduce(), and `fsdp_unit` is that of reduce().
+  /// Null work, of reduce() too: this exchange moves nothing.
+  virtual int rounds() const { return 1; }
+  virtual WorkPtr go_on(std::size_t fsdp_unit, int round) {
+    static_cast<void>(fsdp_unit), static_cast<void>(round);
     return nullptr;
   }
   /// Called after the last wait: `part` then has its values.
   virtual void reduced(std::size_t fsdp_unit, const Tensor& part) {
     static_cast<void>(fsdp_unit), static_cast<void>(part);
   }
-  virtual bool crosses_hosts() const { return false; }
+  /// Whether reduce() gets a bucket as it lies in the model: its elements one after the other, with
+  /// padding behind the last alone. The carrier may then overwrite them until reduced(). If not, a
+  /// bucket is one owner's shards after the other's.
+  virtual bool takes_whole() const { return false; }
   /// Whether a gradient of the same FSDP unit or bucket must be reduced() before its next one.
   virtual bool one_at_a_time() const { return false; }
 

@@ -132,21 +132,26 @@ void DefinedSum::sum(std::size_t bucket, std::span<const Tensor> gradients, cons
 
 std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
                                               const CompressionOptions& options,
-                                              double bucket_bytes) {
-  return define_sum(context, [context, options, bucket_bytes](const Model& model) {
-    const std::vector<Bucket> buckets =
-        make_buckets(model, reduce_dtype(context.plan.train), bucket_bytes);
-    const auto sum =
-        std::make_shared<DefinedSum>(context, model, buckets, options, context.plan.defines);
-    return [buckets, sum](std::span<const Tensor> gradients, const Tensor& total, bool) {
-      for (std::size_t b = 0; b < buckets.size(); ++b) {
-        std::vector<Tensor> own;
-        for (const Tensor& whole : gradients)
-          own.push_back(whole.range(buckets[b].begin, buckets[b].count));
-        sum->sum(b, own, total.range(buckets[b].begin, buckets[b].count));
-      }
-    };
-  });
+                                              BucketsOfModel buckets_of) {
+  return define_sum(
+      context, [context, options, buckets_of = std::move(buckets_of)](const Model& model) {
+        const std::vector<Bucket> buckets = buckets_of(model);
+        const auto sum =
+            std::make_shared<DefinedSum>(context, model, buckets, options, context.plan.defines);
+        return [&device = context.device, buckets, sum](std::span<const Tensor> gradients,
+                                                        const Tensor& total, bool first) {
+          for (std::size_t b = 0; b < buckets.size(); ++b) {
+            std::vector<Tensor> own;
+            for (const Tensor& whole : gradients)
+              own.push_back(whole.range(buckets[b].begin, buckets[b].count));
+            const Tensor all = total.range(buckets[b].begin, buckets[b].count);
+            const Tensor added =
+                first ? all : device.tensor(all.shape(), MemoryKind::workspace, all.dtype());
+            sum->sum(b, own, added);
+            if (!first) device.kernels().add({.in = added, .out = all});
+          }
+        };
+      });
 }
 
 }  // namespace ringside::peer

@@ -1,6 +1,7 @@
 // Buckets of gradients that a compressor sums over workers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,10 +62,11 @@ class DefinedSum {
   std::vector<std::vector<CompressedBucket>> buckets_;  // of each worker
 };
 
-/// The definition of a scheme that compresses gradients, as define_sum() makes it. `bucket_bytes`
-/// and the dtype decide the buckets, as for workers.
+/// The definition of a scheme that compresses gradients in these buckets, once a step or in every
+/// micro-batch, as define_sum() makes it.
+using BucketsOfModel = std::function<std::vector<Bucket>(const Model& model)>;
 std::unique_ptr<SyncScheme> define_compressed(const RankContext& context,
                                               const CompressionOptions& options,
-                                              double bucket_bytes);
+                                              BucketsOfModel buckets_of);
 
 }  // namespace ringside::peer

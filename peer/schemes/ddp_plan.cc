@@ -68,7 +68,10 @@ SumOrder ddp_order(const DdpOptions& options, const RunPlan& plan) {
 std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {
   const RunPlan& plan = context.plan;
   if (compresses(options.compression))
-    return define_compressed(context, options.compression, options.bucket_mb * 1e6);
+    return define_compressed(context, options.compression,
+                             [&plan, bytes = options.bucket_mb * 1e6](const Model& model) {
+                               return make_buckets(model, reduce_dtype(plan.train), bytes);
+                             });
   return define_in_order(context, [&plan, options](const Model& model) {
     std::vector<Sum> out;
     for (const Bucket& bucket :

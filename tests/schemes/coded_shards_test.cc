@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/device/cpu/cpu_device.h"
 #include "experiments/tools/check/scheme_checks.h"
 #include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
@@ -31,6 +33,12 @@ RunPlan plan_with(ExperimentConfig config, const FsdpOptions& options, int world
 TriedOptions on_two_hosts(std::string_view name) {
   FsdpOptions out{.zero_hpz_partition_size = 2};
   if (name == "hpz") return {name, out};
+  if (name == "powersgd") {
+    out.bucket_mb = 0.01;
+    out.compression = {.compressor = "powersgd", .matrix_approximation_rank = 2};
+    out.zero_quantized_weights = true;
+    return {name, out};
+  }
   out.zero_quantized_gradients = true;
   out.compression.block = 100;
   if (name == "qgz_in_buckets") out.bucket_mb = 0.01;
@@ -52,18 +60,22 @@ TEST_P(OnTwoHosts, EverySchemesChecksHold) {
 }
 INSTANTIATE_TEST_SUITE_P(Fsdp, OnTwoHosts,
                          ::testing::Values("hpz", "qgz", "qgz_in_buckets", "qgz_with_errors",
-                                           "zero_plus_plus"),
+                                           "zero_plus_plus", "powersgd"),
                          [](const auto& info) { return info.param; });
 
 /// What is summed does not depend on what else is sharded.
 TEST(CompressedShards, HaveTheSameSumsAtEveryDegree) {
   auto config = testing::accumulating();
   for (const Reduce reduce : {Reduce::last, Reduce::every})
-    for (const char* compressor : {"topk", "int8", "fp16"}) {
+    for (const std::string compressor : {"topk", "int8", "fp16", "powersgd"}) {
       SCOPED_TRACE(compressor);
       config.train.reduce = reduce;
       const CompressionOptions compression{.compressor = compressor, .ratio = 0.25};
       const RunRecord whole = run(plan_with(config, {.compression = compression}, 3));
+      if (compressor == "powersgd" && reduce == Reduce::last) {
+        config.scheme_options["ddp"] = peer::DdpOptions{.compression = compression};
+        EXPECT_EQ(run(plan_training(config, "ddp", 3)).parameter_hashes, whole.parameter_hashes);
+      }
       for (const auto& [name, shard] :
            {std::pair<std::string, Shard>{"zero1", Shard::shard_optimizer},
             {"zero2", Shard::shard_grad_op},
@@ -75,6 +87,30 @@ TEST(CompressedShards, HaveTheSameSumsAtEveryDegree) {
       }
     }
 }
+
+/// The names of the degrees are tried with their own options, and have their own identities.
+class ZeroWithACompressor : public ::testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(ZeroWithACompressor, HoldWithACompressor) {
+  const auto& [name, world] = GetParam();
+  const SchemeInfo& info = find_scheme(name);
+  ASSERT_FALSE(info.tried.empty());
+  for (const TriedOptions* tried : {static_cast<const TriedOptions*>(nullptr), &info.tried[0]}) {
+    const tools::check::CheckedScheme one{{&info, tried}, world};
+    for (const tools::check::SchemeCheck& check : tools::check::scheme_checks()) {
+      if (!tried && check.name != "identities") continue;
+      if (!concerns(check, one) || (check.simulates && !tools::check::can_simulate())) continue;
+      EXPECT_THAT(check.run(one, testing::text_path()), IsEmpty()) << check.demand;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Registry, ZeroWithACompressor,
+                         ::testing::Combine(::testing::Values("zero1", "zero2", "zero3"),
+                                            ::testing::Values(2, 3)),
+                         [](const auto& info) {
+                           return fmt::format("{}_world_{}", std::get<0>(info.param),
+                                              std::get<1>(info.param));
+                         });
 
 /// The parameters that a run ends with are those that it updates, not those that it gathers.
 TEST(QuantisedWeights, TrainInSixteenBitsWithStepsThatOverflow) {
@@ -98,6 +134,18 @@ TEST(QuantisedWeights, AreOffloadedAsOthersAre) {
   for (const Offload offload : {Offload::optimizer, Offload::parameters}) {
     config.train.offload = offload;
     EXPECT_EQ(run(plan_with(config, options, 4)).parameter_hashes, here.parameter_hashes);
+  }
+}
+
+/// With a compressor that sums whole buckets, the host may update shards while backward goes on.
+TEST(WholeBuckets, AreOffloadedAsShardsAre) {
+  auto config = tiny("mlp");
+  const FsdpOptions options{
+      .bucket_mb = 0.01, .compression = {.compressor = "powersgd", .matrix_approximation_rank = 2}};
+  const RunRecord here = run(plan_with(config, options, 3));
+  for (const Offload offload : {Offload::optimizer, Offload::parameters}) {
+    config.train.offload = offload;
+    EXPECT_EQ(run(plan_with(config, options, 3)).parameter_hashes, here.parameter_hashes);
   }
 }
 
@@ -138,6 +186,36 @@ TEST(ZeroPlusPlus, SendsWhatThePaperSays) {
                [&](double count) { return all * count * (4 + 4 + 1.0 / 8); });
 }
 
+/// Vogels et al. (NeurIPS 2019, section 3): for each matrix r (rows + columns) values, in two
+/// all-reduces; all else as it is. Parameters are gathered as they are.
+TEST(WholeBuckets, SendWhatPowerSgdSendsUnderDdp) {
+  constexpr double n = 4, r = 3;
+  const auto device = make_cpu_device(1);
+  double values = 0, count = 0;
+  for (const auto& unit : make_model(wide().model, *device).units)
+    for (const auto& parameter : unit->layout().parameters()) {
+      const auto all = static_cast<double>(parameter.shape.count());
+      const auto rows = static_cast<double>(parameter.shape[0]);
+      count += all;
+      values += parameter.shape.rank() < 2 ? all : r * (rows + all / rows);
+    }
+  for (const double bucket_mb : {0.0, 0.05}) {
+    const RunRecord row =
+        run(plan_with(wide(),
+                      {.shard = Shard::shard_grad_op,
+                       .bucket_mb = bucket_mb,
+                       .compression = {.compressor = "powersgd",
+                                       .matrix_approximation_rank = static_cast<std::int64_t>(r),
+                                       .min_compression_rate = 0}},
+                      4));
+    const double expected = (n - 1) / n * 4 * count + 2 * (n - 1) / n * 4 * values;
+    EXPECT_NEAR(row.bytes_minimum_per_step, expected, 1e-6 * expected);
+    for (const auto& rank : row.ranks)
+      EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.01 * expected) << rank.rank;
+    EXPECT_GT(row.time_ms.encoding, 0);
+  }
+}
+
 /// An error is known to the rank that made it alone, so its memory is whole where gradients are
 /// sharded.
 TEST(CompressedShards, RememberWholeGradients) {
@@ -148,6 +226,7 @@ TEST(CompressedShards, RememberWholeGradients) {
   };
   EXPECT_NEAR(gradient_bytes({.compression = {.compressor = "int8"}}), 1, 0.01) << "a shard";
   EXPECT_NEAR(gradient_bytes({.compression = {.compressor = "topk"}}), 1 + 4, 0.01);
+  EXPECT_NEAR(gradient_bytes({.compression = {.compressor = "powersgd"}}), 1 + 4, 0.01);
   const CompressionOptions with_errors{.compressor = "int4", .memory = ErrorMemory::residual};
   EXPECT_NEAR(gradient_bytes({.compression = with_errors,
                               .zero_hpz_partition_size = 2,
@@ -161,8 +240,14 @@ TEST(CompressedShards, AreRefusedWhereSumsAreOthers) {
     return complaint([&] { plan_with(tiny("mlp"), options, world); });
   };
   const CompressionOptions topk{.compressor = "topk"};
-  EXPECT_THAT(refusal({.compression = {.compressor = "powersgd"}}),
-              HasSubstr("scheme.fsdp.compressor = 'powersgd': shards cut tensors"));
+  const CompressionOptions powersgd{.compressor = "powersgd"};
+  EXPECT_THAT(refusal({.shard = Shard::on_demand, .compression = powersgd}),
+              HasSubstr("on_demand"));
+  EXPECT_THAT(refusal({.shard = Shard::hybrid_shard, .shard_group = 2, .compression = powersgd}),
+              HasSubstr("across groups"));
+  EXPECT_THAT(refusal({.compression = powersgd, .zero_quantized_gradients = true}),
+              HasSubstr("zero_quantized_gradients = true quantises to 'int4' or 'int8', not to "
+                        "'powersgd'"));
   EXPECT_THAT(refusal({.shard = Shard::no_shard, .compression = topk}),
               HasSubstr("use scheme ddp"));
   EXPECT_THAT(refusal({.shard = Shard::on_demand, .compression = topk}), HasSubstr("on_demand"));

@@ -177,6 +177,20 @@ class MistakesIndices : public WrappedCommunicator {
   }
 };
 
+/// All-reduces of which every second one leaves each rank with its own array, as if it went on
+/// before the others' had come.
+class SumsEverySecondArray : public WrappedCommunicator {
+ public:
+  using WrappedCommunicator::WrappedCommunicator;
+  WorkPtr all_reduce(const Tensor& array) override {
+    sums_ = !sums_;
+    return sums_ ? WrappedCommunicator::all_reduce(array) : std::make_unique<Done>();
+  }
+
+ private:
+  bool sums_ = false;
+};
+
 /// All-to-alls that bring zeros from the last rank.
 class HearsNothingOfLastRank : public WrappedCommunicator {
  public:

@@ -282,6 +282,18 @@ TEST_F(WrongCodes, OfTheWrongWorkers) {
   expect_noticed({.zero_quantized_weights = true}, scheme);
 }
 
+/// Sums of two rounds: each has its own mistakes.
+TEST_F(WrongCodes, OfMatrices) {
+  const peer::FsdpOptions powersgd{
+      .bucket_mb = 0.01, .compression = {.compressor = "powersgd", .matrix_approximation_rank = 2}};
+  expect_noticed(powersgd, testing::forgetting_last_worker("fsdp"));
+  expect_noticed(powersgd, testing::communicating_by<testing::SumsEverySecondArray>("fsdp"));
+  expect_noticed(
+      powersgd, misled([](peer::FsdpOptions& own) { own.compression.memory = ErrorMemory::none; }));
+  expect_noticed(powersgd,
+                 misled([](peer::FsdpOptions& own) { own.compression.warm_start = false; }));
+}
+
 TEST_F(WrongCodes, OfWeightsInOtherBlocks) {
   expect_noticed({.zero_quantized_weights = true},
                  misled([](peer::FsdpOptions& own) { own.compression.block = 255; }));
