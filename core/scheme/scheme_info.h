@@ -54,6 +54,10 @@ struct SchemeInfo {
   /// The scheme's own options with their defaults. `check`, and the functions below, take options
   /// of this type; `check` throws Error for a bad value.
   Options defaults;
+  /// Replaces values of options that stand for what the plan decides, before `check`: `hosts` has
+  /// the host of each worker (core/plan/host_workers.h). Throws Error if they have no meaning
+  /// there. Null for schemes without such values.
+  std::function<void(Options&, const std::vector<int>& hosts)> settle;
   /// Throws Error for a bad value of an option, and for a plan with which the scheme cannot do what
   /// it promises. Called before the plan has ranks.
   std::function<void(const Options&, const RunPlan&)> check;

@@ -1,9 +1,12 @@
 #include "peer/schemes/local_sgd.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/plan/host_workers.h"
 #include "peer/schemes/consensus_distance.h"
 #include "peer/schemes/local_scheme.h"
 
@@ -63,6 +66,21 @@ class LocalSgd final : public LocalRule {
   std::optional<ConsensusDistance> distance_;
 };
 
+/// Says how many workers are a group if those of a host are.
+void settle_groups(Options& options, const std::vector<int>& hosts) {
+  LocalSgdOptions own = options.as<LocalSgdOptions>();
+  if (own.group != 0) return;
+  const std::optional<int> group = workers_of_each_host(hosts);
+  if (!group)
+    throw Error(
+        "scheme.local_sgd.group = 0 is for hosts with equally many workers, of which the last may "
+        "have fewer, and here {} follow each other on a host; give the size of groups, or start "
+        "equally many on each host",
+        fmt::join(consecutive_workers(hosts), ", "));
+  own.group = *group;
+  options = own;
+}
+
 void check(const LocalSgdOptions& options, const RunPlan&) {
   if (options.group > 1 && options.sync_every % options.group_every != 0)
     throw Error(
@@ -91,9 +109,9 @@ Fields fields_of(LocalSgdOptions& options) {
            "until so many steps are done, replicas are averaged after every step (post-local SGD)",
            Range::not_negative},
           {"group", &options.group,
-           "consecutive workers, as of one host, that average their replicas among themselves more "
-           "often (hierarchical local SGD); 1: none",
-           Range::positive},
+           "consecutive workers that average their replicas among themselves more often "
+           "(hierarchical local SGD); 0: those of one host; 1: none",
+           Range::not_negative},
           {"group_every", &options.group_every,
            "number of steps from one averaging in groups to the next; it must divide sync_every",
            Range::positive},
@@ -116,6 +134,7 @@ SchemeInfo local_sgd_info() {
              {"with_distance", Own{.distance = true}},
              {"post_local", Own{.start_step = 2}},
              {"in_groups", Own{.sync_every = 4, .group = 2}},
+             {"by_host", Own{.sync_every = 4, .group = 0, .group_every = 2}},
              {"with_moments", Own{.sync_every = 2, .average_moments = true}},
              {"groups_with_moments", Own{.sync_every = 4,
                                          .start_step = 1,
@@ -131,6 +150,7 @@ SchemeInfo local_sgd_info() {
       {{"scheme.local_sgd.group=2", "scheme.local_sgd.group_every=4", "scheme.diloco.sync_every=4",
         "scheme.diloco.outer_lr=1", "scheme.diloco.outer_momentum=0"},
        "diloco"}};
+  r.settle = settle_groups;
   r.check = with_own<Own>(check);
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return minimum_bytes(options.as<Own>(), shape);

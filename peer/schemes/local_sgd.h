@@ -30,7 +30,9 @@ Fields fields_of(LocalSgdOptions& options);
 ///
 /// With `group` it is hierarchical local SGD (the same paper): after every `group_every`
 /// steps without an averaging of all, each replica becomes the mean of the replicas of its group of
-/// `group` consecutive workers, such as those of a host. The last group may be smaller.
+/// `group` consecutive workers; the last group may be smaller. 0 stands for the workers of a host,
+/// or of a simulated machine, of which each must have equally many (the last may have fewer); plans
+/// have the number in its place (SchemeInfo::settle).
 ///
 /// With `average_moments` the moments of the optimizers are averaged wherever replicas are.
 ///

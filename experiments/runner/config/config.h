@@ -61,6 +61,8 @@ struct ExperimentConfig {
   std::optional<sim::ClusterSpec> cluster;
   /// Whether the ranks of real devices live where a job places them, which numbers their devices.
   bool in_job = false;
+  /// The places for ranks on each host of that job; empty: there is one host.
+  std::vector<int> host_slots{};
 };
 
 /// The tables that every experiment has, by name, in the order of files: all but [scheme.X].

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/plan/device_traits.h"
+#include "core/plan/host_workers.h"
 #include "experiments/runner/hosts/job_hosts.h"
 #include "experiments/runner/registry/rank_devices.h"
 #include "experiments/runner/registry/registry.h"
@@ -46,23 +48,15 @@ std::string describe(const std::vector<Host>& hosts) {
 
 /// How many workers each host gets.
 std::vector<int> workers_by_host(const RunPlan& run, const std::vector<Host>& hosts) {
-  int slots = 0;
-  for (const Host& host : hosts) slots += static_cast<int>(host.slots.size());
-  if (run.world > slots)
+  std::vector<int> slots;
+  for (const Host& host : hosts) slots.push_back(static_cast<int>(host.slots.size()));
+  const int all = std::accumulate(slots.begin(), slots.end(), 0);
+  if (run.world > all)
     throw Error(
         "run {}: {} workers do not fit into the {} slots of this job ({}); start more processes, "
         "or leave this world out (--worlds)",
-        run.id, run.world, slots, describe(hosts));
-  std::vector<int> out(hosts.size());
-  for (int left = run.world; left > 0;)
-    for (std::size_t h = 0; h < hosts.size() && left > 0; ++h) {
-      const int room = static_cast<int>(hosts[h].slots.size()) - out[h];
-      const int taken =
-          std::min({room, left, run.hosts.workers == WorkerPlacement::fill ? room : 1});
-      out[h] += taken;
-      left -= taken;
-    }
-  return out;
+        run.id, run.world, all, describe(hosts));
+  return workers_by_slots(run.world, slots, run.hosts.workers);
 }
 
 /// The hosts of dedicated servers, which take them in turn.

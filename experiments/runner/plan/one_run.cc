@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/plan/host_workers.h"
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 #include "core/plan/slices.h"
@@ -225,6 +226,9 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
   if (row.own_replicas) check_side_by_side(plan);
+  if (row.settle)
+    row.settle(plan.options,
+               hosts_of_workers(world, plan.cluster, config.host_slots, plan.hosts.workers));
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;

@@ -112,6 +112,9 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
   runner::limit_to(experiment, arguments.schemes, arguments.worlds);
   if (arguments.quick) runner::make_quick(experiment);
   experiment.common.in_job = comparison.job != nullptr;
+  if (const runner::Job* job = comparison.job)
+    for (const runner::HostRoom& room : runner::rooms_of(job->agents()))
+      experiment.common.host_slots.push_back(room.slots);
   comparison.name = experiment.common.name;
   plan(comparison);
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
