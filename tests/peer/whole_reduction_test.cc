@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/compress/codes.h"
 #include "tests/peer/training.h"
 
 namespace ringside::peer {
@@ -142,6 +145,40 @@ TEST(WholeReductions, LeaveEveryRankTheShardsOfTheDefinedSum) {
                 << "bucket " << b << ", step " << step;
         }
       });
+}
+
+/// topk, as a plug-in would bring it that does not say that it can be taken in parts. Rows are
+/// added before the first is looked up.
+constexpr std::string_view whole_topk = "topk_of_whole_buckets";
+const bool added_whole_topk = [] {
+  CompressorInfo row = compress::top_k_info();
+  row.name = whole_topk;
+  row.in_parts = false;
+  add_compressor(row);
+  return true;
+}();
+
+/// A rank sends (N-1) 8 k bytes for k elements of a tensor.
+TEST(WholeReductions, GatherCodesThatDoNotAddUp) {
+  ASSERT_TRUE(added_whole_topk);
+  const CompressionOptions options{.compressor = std::string(whole_topk), .ratio = 0.25};
+  const Training training{.world = ranks_that_sum};
+  run_ranks(ranks_that_sum, [&](const Rank& r) {
+    Scene s(r, training);
+    const auto sums = defined_whole(s, options, 2);
+    std::vector<Shape> tensors;
+    for (const auto& unit : s.model.units)
+      for (const auto& parameter : unit->layout().parameters()) tensors.push_back(parameter.shape);
+    RankOfWholeSums reduction(s, r.comm, r.rank, 2000, options);
+    for (std::int64_t step = 0; step < 2; ++step) {
+      const Traffic before = r.comm.traffic();
+      const auto parts = reduction.step(step);
+      EXPECT_EQ(static_cast<double>(r.comm.traffic().sent - before.sent),
+                compressed_bytes(options, tensors, ranks_that_sum));
+      for (std::size_t b = 0; b < parts.size(); ++b)
+        EXPECT_EQ(parts[b], part_of_whole(sums[static_cast<std::size_t>(step)], reduction, b));
+    }
+  });
 }
 
 /// That the comparison above can fail: a rank that keeps the next rank's shards.
