@@ -268,6 +268,70 @@ TEST(Cost, CrossEntropy) {
   expect_cost(cost(op), OpClass::loss, 5 * m * classes, 2 * m * classes + 2 * m);
 }
 
+TEST(Cost, SelectionAndMovesByIndex) {
+  constexpr std::int64_t n = 1000, k = 30;
+  const Tensor in = made({n}), indices = integers({k}), values = made({k});
+  // Radix selection reads its input once for each of four digits of 8 bits, once to count what is
+  // selected of each stretch, and once to write it; every reading looks at each element.
+  expect_cost(cost(SelectTopK{.in = in, .indices = indices, .values = values}),
+              OpClass::elementwise, (4 + 1 + 1) * n, (4 + 1 + 1) * n + k + k);
+  expect_cost(cost(DrawIndices{.indices = indices, .below = n}), OpClass::elementwise, k, k);
+  // Only k of the n elements are touched: read and written, or read, added to and written.
+  expect_cost(cost(TakeElements{.in = in, .indices = indices, .out = values}), OpClass::elementwise,
+              0, k + k + k);
+  expect_cost(cost(AddElements{.in = values, .indices = indices, .out = in, .scale = 0.5F}),
+              OpClass::elementwise, 2 * k, k + k + 2 * k);
+}
+
+TEST(Cost, SignsTakeABitEach) {
+  constexpr std::int64_t n = 1001, sign_bytes = 126;
+  const Tensor in = made({n}), signs = made({sign_bytes}, DType::u8), magnitude = made({1});
+  // A magnitude and a sum for each element.
+  expect_cost(cost(PackSigns{.in = in, .signs = signs, .magnitude = magnitude}),
+              OpClass::elementwise, 2 * n, n + sign_bytes / 4.0 + 1);
+  expect_cost(cost(PackSigns{.in = in, .signs = signs}), OpClass::elementwise, 2 * n,
+              n + sign_bytes / 4.0);
+  // The sum is read and written.
+  expect_cost(cost(AddSigns{.signs = signs, .magnitude = magnitude, .out = in}),
+              OpClass::elementwise, n, sign_bytes / 4.0 + 1 + 2 * n);
+}
+
+TEST(Cost, CodesOfBlocks) {
+  constexpr std::int64_t n = 1001, block = 99, norms = 11;
+  for (const int bits : {8, 4}) {
+    // Ten blocks of 99 elements, of 50 bytes with two codes in a byte, and one of 11.
+    const std::int64_t code_bytes = bits == 8 ? n : 10 * 50 + 6;
+    const Tensor in = made({n}), codes = made({code_bytes}, DType::u8), norm = made({norms});
+    // The largest, a product, a sum with what is drawn, a comparison with L.
+    expect_cost(
+        cost(Quantise{.in = in, .codes = codes, .norms = norm, .block = block, .bits = bits}),
+        OpClass::elementwise, 4 * n, n + static_cast<double>(code_bytes) / 4 + norms);
+    // A product and a sum; the sum is read and written.
+    expect_cost(
+        cost(AddQuantised{.codes = codes, .norms = norm, .out = in, .block = block, .bits = bits}),
+        OpClass::elementwise, 2 * n, static_cast<double>(code_bytes) / 4 + norms + 2 * n);
+  }
+}
+
+TEST(Cost, CodesOfMatrices) {
+  constexpr std::int64_t m = 30, n = 20, r = 4;
+  // m * n products and as many sums for each of r columns, whichever way the matrices lie.
+  const Tensor matrix = made({m, n}), left = made({m, r}), right = made({n, r});
+  expect_cost(cost(MatrixProduct{.a = matrix, .b = right, .out = left}), OpClass::linear,
+              2 * m * n * r, m * n + n * r + m * r);
+  expect_cost(cost(MatrixProduct{.a = matrix, .b = left, .out = right, .transpose_a = true}),
+              OpClass::linear, 2 * m * n * r, m * n + n * r + m * r);
+  expect_cost(cost(MatrixProduct{.a = left, .b = right, .out = matrix, .transpose_b = true}),
+              OpClass::linear, 2 * m * n * r, m * n + n * r + m * r);
+  // Twice, each of about r * r / 2 pairs of columns takes a dot product, of 2 m operations, and
+  // another 2 m to take the share away. A pair reads the other column once and its own twice, which
+  // it writes again.
+  expect_cost(cost(Orthonormalise{.matrix = left}), OpClass::elementwise,
+              2 * (r * r / 2) * (2 * m + 2 * m), 2 * (r * r / 2) * 4 * m);
+  // A logarithm, a root and a cosine in fp64 count as 60 operations.
+  expect_cost(cost(DrawNormal{.out = right}), OpClass::elementwise, 60 * n * r, n * r);
+}
+
 TEST(Cost, KnowsTheDtypeThatItComputesOn) {
   const auto of16 = [](Shape shape) { return made(shape, DType::bf16); };
   const LinearForward linear{.x = of16({4, 6}), .weight = of16({5, 6}), .y = of16({4, 5})};
@@ -291,6 +355,7 @@ TEST(Cost, KnowsTheDtypeThatItComputesOn) {
 TEST(Cost, OperationsOnNothingCostNothing) {
   const Tensor none = made({0});
   expect_cost(cost(Add{.in = none, .out = none}), OpClass::elementwise, 0, 0);
+  expect_cost(cost(Quantise{.in = none, .codes = none, .norms = none}), OpClass::elementwise, 0, 0);
   expect_cost(
       cost(AdamW{
           .parameters = none, .gradients = none, .first_moment = none, .second_moment = none}),
