@@ -1,4 +1,5 @@
-// The host side of a simulated device against closed forms: flows over PCIe, the host's roofline.
+// The host side of a simulated device, and its host's work on its values, against closed forms:
+// flows over PCIe, the host's roofline.
 #include "core/device/sim/sim_host_side.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,7 @@
 #include <cmath>
 
 #include "core/device/cpu/cpu_device.h"
+#include "core/device/on_host.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
@@ -155,6 +157,90 @@ TEST(SimHostSide, ARankThatFailsLeavesNothingBehind) {
     });
   });
   EXPECT_EQ(error, "a rank fails");
+}
+
+/// Lets the host of the rank's device double one tensor and overwrite half of another.
+constexpr OpCost doubling{OpClass::elementwise, count, 2 * bytes};
+void double_on_host(const Rank& r, int& calls) {
+  on_host(r.device, {r.own}, {r.own, r.other.range(0, count / 2)}, doubling,
+          [&](HostValues& in, HostValues& out) {
+            ++calls;
+            for (std::size_t i = 0; i < out.of<float>(0).size(); ++i)
+              out.of<float>(0)[i] = 2 * in.of<float>(0)[i];
+          });
+}
+/// One core of the host reaches half of its 100 GB/s.
+constexpr double doubling_s = 2 * bytes / 50e9 + 2e-6;
+/// The copies before and after it: each a flow of all its tensors.
+double copies_s(double gbs = 4) {
+  return (100e-6 + bytes / (1e9 * gbs)) + (100e-6 + 1.5 * bytes / (1e9 * gbs));
+}
+
+TEST(OnSimulatedHost, TakesTheTimeOfBothCopiesAndOfTheWork) {
+  for (const bool numerics : {false, true}) {
+    int calls = 0;
+    const double end = run(
+        cluster(), 1,
+        [&](const Rank& r) {
+          r.device.kernels().fill({.out = r.own, .value = 3});
+          r.device.kernels().fill({.out = r.other, .value = 5});
+          r.device.synchronize();
+          const double begin = r.world.now();
+          double_on_host(r, calls);
+          EXPECT_NEAR(r.world.now() - begin, copies_s() + doubling_s, 1e-9);
+          if (!numerics) return;
+          EXPECT_EQ(r.own.data<float>()[count - 1], 6);
+          EXPECT_EQ(r.other.data<float>()[count / 2 - 1], 0);
+          EXPECT_EQ(r.other.data<float>()[count / 2], 5);
+        },
+        numerics);
+    EXPECT_GT(end, copies_s() + doubling_s);
+    EXPECT_EQ(calls, numerics ? 1 : 0) << "without values there is nothing to do";
+  }
+}
+
+/// The device stands still meanwhile, after it has done what was enqueued before.
+TEST(OnSimulatedHost, BeginsAfterTheDeviceAndHidesBehindNothing) {
+  int calls = 0;
+  const double end = run(cluster(), 1, [&](const Rank& r) {
+    for (int i = 0; i < 10; ++i) r.device.kernels().add({.in = r.own, .out = r.other});
+    double_on_host(r, calls);
+  });
+  EXPECT_NEAR(end, 10 * (3 * bytes / 50e9 + 2e-6) + copies_s() + doubling_s, 1e-9);
+}
+
+TEST(OnSimulatedHost, CopiesOfRanksShareThePcieRoot) {
+  ClusterSpec shared = cluster();
+  int calls = 0;
+  const auto work = [&](const Rank& r) { double_on_host(r, calls); };
+  EXPECT_NEAR(run(shared, 2, work), copies_s() + doubling_s, 1e-9);
+  shared.pcie_root_gbs = 4;
+  EXPECT_NEAR(run(shared, 2, work), copies_s(2) + doubling_s, 1e-9);
+}
+
+TEST(OnSimulatedHost, WithoutTensorsIsTheWorkAlone) {
+  const double end = run(cluster(), 1, [&](const Rank& r) {
+    on_host(r.device, {}, {}, doubling, [](HostValues&, HostValues&) {});
+  });
+  EXPECT_NEAR(end, doubling_s, 1e-9);
+}
+
+/// A CPU is its own host: its values lie there, and the work is its own.
+TEST(OnSimulatedHost, OfACpuHasNoCopies) {
+  ClusterSpec spec = cluster();
+  spec.device.kind = DeviceKind::cpu;
+  spec.device.bandwidth_gbs = 10;
+  const auto world = make_world(spec);
+  double end = 0;
+  world->spawn("rank", {0, 0}, [&] {
+    const auto device = make_sim_device(spec, world.get(), {0, 0}, nullptr);
+    const Tensor own = device->tensor({count}, MemoryKind::parameter);
+    on_host(*device, {own}, {own}, doubling, [](HostValues&, HostValues&) {});
+    device->synchronize();
+    end = world->now();
+  });
+  world->run();
+  EXPECT_NEAR(end, 2 * bytes / 5e9 + 2e-6, 1e-9);
 }
 
 }  // namespace
