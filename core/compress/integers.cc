@@ -6,9 +6,9 @@ namespace {
 /// The code: a norm for each block, fp32, and 8 or 4 bits for each element. Every tensor, worker
 /// and step has random numbers of its own.
 template <int bits>
-class Integers final : public TensorCodes {
+class Integers final : public DenseCodes {
  public:
-  using TensorCodes::TensorCodes;
+  using DenseCodes::DenseCodes;
 
   static std::int64_t bytes_of(const CompressionOptions& options, const Shape& tensor) {
     return 4 * code_blocks(tensor.count(), options.block) +
@@ -20,32 +20,30 @@ class Integers final : public TensorCodes {
   void encode(const Piece& piece, const Tensor& values, const Tensor& code) override {
     const auto workers = static_cast<std::uint32_t>(context().workers);
     const auto worker = static_cast<std::uint32_t>(context().worker);
-    kernels().quantise({.in = values,
-                        .codes = codes(piece, code),
-                        .norms = norms(piece, code),
-                        .block = options().block,
-                        .bits = bits,
-                        .seed = context().seed,
-                        .number = piece.number * workers + worker,
-                        .step = step()});
+    const std::int64_t count = piece.shape.count(), block = options().block;
+    const std::int64_t norms = code_blocks(count, block);
+    kernels().quantise(
+        {.in = values,
+         .codes = within(code, 4 * norms, {code_bytes(count, block, bits)}, DType::u8),
+         .norms = within(code, 0, {norms}, DType::f32),
+         .block = block,
+         .bits = bits,
+         .seed = context().seed,
+         .number = piece.number * workers + worker,
+         .step = step()});
   }
-  void add(const Piece& piece, const Tensor& code, float scale, const Tensor& out) override {
-    kernels().add_quantised({.codes = codes(piece, code),
-                             .norms = norms(piece, code),
-                             .out = out,
-                             .block = options().block,
-                             .bits = bits,
-                             .scale = scale});
-  }
-  std::int64_t blocks(const Piece& piece) const {
-    return code_blocks(piece.shape.count(), options().block);
-  }
-  Tensor norms(const Piece& piece, const Tensor& code) const {
-    return within(code, 0, {blocks(piece)}, DType::f32);
-  }
-  Tensor codes(const Piece& piece, const Tensor& code) const {
-    return within(code, 4 * blocks(piece), {code_bytes(piece.shape.count(), options().block, bits)},
-                  DType::u8);
+  void add_all(const Piece& piece, std::span<const Tensor> codes, float scale, const Tensor& out,
+               bool onto) override {
+    const std::int64_t count = piece.shape.count(), block = options().block;
+    const std::int64_t norms = code_blocks(count, block);
+    kernels().add_quantised(
+        {.codes = within_all(codes, 4 * norms, {code_bytes(count, block, bits)}, DType::u8),
+         .norms = within_all(codes, 0, {norms}, DType::f32),
+         .out = out,
+         .block = block,
+         .bits = bits,
+         .scale = scale,
+         .onto = onto});
   }
 };
 

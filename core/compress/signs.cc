@@ -6,40 +6,44 @@ namespace {
 std::int64_t sign_bytes(std::int64_t count) { return (count + 7) / 8; }
 
 /// The code: the mean of the absolute values, fp32, and a bit for each sign.
-class OneBit final : public TensorCodes {
+class OneBit final : public DenseCodes {
  public:
-  using TensorCodes::TensorCodes;
+  using DenseCodes::DenseCodes;
 
  private:
   std::int64_t bytes(const Piece& piece) const override {
     return 4 + sign_bytes(piece.shape.count());
   }
   void encode(const Piece&, const Tensor& values, const Tensor& code) override {
-    kernels().pack_signs({.in = values, .signs = signs(code), .magnitude = magnitude(code)});
+    kernels().pack_signs({.in = values,
+                          .signs = within(code, 4, {code.count() - 4}, DType::u8),
+                          .magnitude = within(code, 0, {1}, DType::f32)});
   }
-  void add(const Piece&, const Tensor& code, float scale, const Tensor& out) override {
-    kernels().add_signs(
-        {.signs = signs(code), .magnitude = magnitude(code), .out = out, .scale = scale});
+  void add_all(const Piece& piece, std::span<const Tensor> codes, float scale, const Tensor& out,
+               bool onto) override {
+    const std::int64_t bytes = sign_bytes(piece.shape.count());
+    kernels().add_signs({.signs = within_all(codes, 4, {bytes}, DType::u8),
+                         .magnitudes = within_all(codes, 0, {1}, DType::f32),
+                         .out = out,
+                         .scale = scale,
+                         .onto = onto});
   }
-  static Tensor magnitude(const Tensor& code) { return within(code, 0, {1}, DType::f32); }
-  static Tensor signs(const Tensor& code) { return within(code, 4, {code.count() - 4}, DType::u8); }
 };
 
 /// The code: a bit for each sign.
-class SignSgd final : public TensorCodes {
+class SignSgd final : public DenseCodes {
  public:
-  using TensorCodes::TensorCodes;
+  using DenseCodes::DenseCodes;
 
   /// The sum becomes the sign of what the most workers voted for; +1 if as many voted against it.
   void take(int round, std::span<const Tensor> messages, const Tensor& total) override {
-    TensorCodes::take(round, messages, total);
+    DenseCodes::take(round, messages, total);
     for (const Piece& piece : context().pieces) {
       const Tensor votes = piece.of(total);
       const Tensor signs =
           device().tensor({sign_bytes(votes.count())}, MemoryKind::workspace, DType::u8);
       kernels().pack_signs({.in = votes, .signs = signs});
-      kernels().fill({.out = votes});
-      kernels().add_signs({.signs = signs, .out = votes});
+      kernels().add_signs({.signs = {signs}, .out = votes, .onto = false});
     }
   }
 
@@ -48,8 +52,10 @@ class SignSgd final : public TensorCodes {
   void encode(const Piece&, const Tensor& values, const Tensor& code) override {
     kernels().pack_signs({.in = values, .signs = code});
   }
-  void add(const Piece&, const Tensor& code, float scale, const Tensor& out) override {
-    kernels().add_signs({.signs = code, .out = out, .scale = scale});
+  void add_all(const Piece&, std::span<const Tensor> codes, float scale, const Tensor& out,
+               bool onto) override {
+    kernels().add_signs(
+        {.signs = {codes.begin(), codes.end()}, .out = out, .scale = scale, .onto = onto});
   }
 };
 

@@ -8,6 +8,14 @@ Tensor within(const Tensor& bytes, std::int64_t begin, Shape shape, DType dtype)
   return {bytes.buffer(), bytes.byte_offset() + static_cast<std::size_t>(begin), shape, dtype};
 }
 
+std::vector<Tensor> within_all(std::span<const Tensor> codes, std::int64_t begin,
+                               const Shape& shape, DType dtype) {
+  std::vector<Tensor> out;
+  out.reserve(codes.size());
+  for (const Tensor& code : codes) out.push_back(within(code, begin, shape, dtype));
+  return out;
+}
+
 std::int64_t sent_of(const CompressionOptions& options, const Shape& tensor) {
   return std::max<std::int64_t>(
       1, static_cast<std::int64_t>(options.ratio * static_cast<double>(tensor.count())));
@@ -15,12 +23,11 @@ std::int64_t sent_of(const CompressionOptions& options, const Shape& tensor) {
 
 /// Codes follow each other, each from a multiple of 4 bytes on.
 template <class Visit>
-void TensorCodes::for_each_code(const Tensor& message, const Visit& visit) const {
+void TensorCodes::for_each_code(const Visit& visit) const {
   std::int64_t begin = 0;
   for (const Piece& piece : context().pieces) {
-    const std::int64_t own = bytes(piece);
-    visit(piece, message ? message.range(begin, own) : Tensor());
-    begin += (own + 3) / 4 * 4;
+    visit(piece, begin);
+    begin += (bytes(piece) + 3) / 4 * 4;
   }
 }
 
@@ -31,22 +38,30 @@ Compressor::Form TensorCodes::form(int) const {
 }
 
 void TensorCodes::give(int, const Tensor& values, const Tensor& message) {
-  for_each_code(message, [&](const Piece& piece, const Tensor& code) {
-    encode(piece, piece.of(values), code);
+  for_each_code([&](const Piece& piece, std::int64_t begin) {
+    encode(piece, piece.of(values), message.range(begin, bytes(piece)));
   });
 }
 
 void TensorCodes::take(int, std::span<const Tensor> messages, const Tensor& total) {
   kernels().fill({.out = total});
   for (const Tensor& message : messages)
-    for_each_code(message, [&](const Piece& piece, const Tensor& code) {
-      add(piece, code, 1, piece.of(total));
+    for_each_code([&](const Piece& piece, std::int64_t begin) {
+      add(piece, message.range(begin, bytes(piece)), 1, piece.of(total));
     });
 }
 
 void TensorCodes::keep(const Tensor& own, const Tensor&, const Tensor& values) {
-  for_each_code(
-      own, [&](const Piece& piece, const Tensor& code) { add(piece, code, -1, piece.of(values)); });
+  for_each_code([&](const Piece& piece, std::int64_t begin) {
+    add(piece, own.range(begin, bytes(piece)), -1, piece.of(values));
+  });
+}
+
+void DenseCodes::take(int, std::span<const Tensor> messages, const Tensor& total) {
+  for_each_code([&](const Piece& piece, std::int64_t begin) {
+    const auto codes = within_all(messages, begin, {bytes(piece)}, DType::u8);
+    add_all(piece, codes, 1, piece.of(total), false);
+  });
 }
 
 }  // namespace ringside::compress

@@ -1,5 +1,9 @@
-// TensorCodes: the base of compressors whose workers gather each other's codes of tensors.
+// TensorCodes, DenseCodes: the bases of compressors whose workers gather each other's codes of
+// tensors.
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "core/compress/compressor.h"
 
@@ -24,9 +28,29 @@ class TensorCodes : public Compressor {
   /// out += scale * (what the code stands for)
   virtual void add(const Piece& piece, const Tensor& code, float scale, const Tensor& out) = 0;
 
- private:
+  /// Calls visit(piece, the first byte of its code in a message) for all pieces.
   template <class Visit>
-  void for_each_code(const Tensor& message, const Visit& visit) const;
+  void for_each_code(const Visit& visit) const;
+};
+
+/// A compressor whose codes say something of every element. All workers' codes of a tensor are
+/// added up in one pass over the sum, which several passes, of one code each, would read and write
+/// every time.
+class DenseCodes : public TensorCodes {
+ public:
+  using TensorCodes::TensorCodes;
+
+  void take(int round, std::span<const Tensor> messages, const Tensor& total) override;
+
+ protected:
+  /// For each code in turn: out += scale * (what it stands for). If not `onto`, sums begin with 0.
+  virtual void add_all(const Piece& piece, std::span<const Tensor> codes, float scale,
+                       const Tensor& out, bool onto) = 0;
+
+ private:
+  void add(const Piece& piece, const Tensor& code, float scale, const Tensor& out) final {
+    add_all(piece, std::span(&code, 1), scale, out, true);
+  }
 };
 
 /// The info of a compressor of class Codes, with a memory of errors unless options say otherwise.
@@ -48,6 +72,10 @@ CompressorInfo codes_info(std::string_view name, std::string_view summary, Lossl
 
 /// Bytes [begin, begin + shape.count() * size of the dtype) of a tensor of bytes, as a tensor.
 Tensor within(const Tensor& bytes, std::int64_t begin, Shape shape, DType dtype);
+
+/// within() of every code: `begin` bytes behind its own beginning.
+std::vector<Tensor> within_all(std::span<const Tensor> codes, std::int64_t begin,
+                               const Shape& shape, DType dtype);
 
 /// The number of elements that are sent of a tensor: ratio * (its elements), rounded down, at least
 /// one.

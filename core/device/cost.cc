@@ -14,6 +14,12 @@ double bytes(const Operands&... operands) {
   return (0.0 + ... + static_cast<double>(operands.bytes()));
 }
 
+double bytes_of_all(const std::vector<Tensor>& operands) {
+  double sum = 0;
+  for (const Tensor& operand : operands) sum += bytes(operand);
+  return sum;
+}
+
 /// Number of pairs of a query and a key that the query sees, over all samples and heads of
 /// queries, times the width of a head. `y` is [B, T, H, D]; a causal mask is for T keys.
 double attended(const Tensor& y, std::int64_t keys, bool causal) {
@@ -334,7 +340,8 @@ OpCost cost(const PackSigns& op) {
 }
 
 OpCost cost(const AddSigns& op) {
-  return {OpClass::elementwise, count(op.out), bytes(op.signs, op.magnitude, op.out, op.out),
+  return {OpClass::elementwise, static_cast<double>(op.signs.size()) * count(op.out),
+          bytes_of_all(op.signs) + bytes_of_all(op.magnitudes) + (op.onto ? 2 : 1) * bytes(op.out),
           op.out.dtype()};
 }
 
@@ -343,7 +350,8 @@ OpCost cost(const Quantise& op) {
 }
 
 OpCost cost(const AddQuantised& op) {
-  return {OpClass::elementwise, 2 * count(op.out), bytes(op.codes, op.norms, op.out, op.out),
+  return {OpClass::elementwise, 2 * static_cast<double>(op.codes.size()) * count(op.out),
+          bytes_of_all(op.codes) + bytes_of_all(op.norms) + (op.onto ? 2 : 1) * bytes(op.out),
           op.out.dtype()};
 }
 

@@ -35,11 +35,11 @@ void WeightCodes::decode(const Tensor& code, const Tensor& shard) const {
   if (count == 0) return;
   const bool direct = shard.dtype() == DType::f32;
   const Tensor values = direct ? shard : device_.tensor({count}, MemoryKind::workspace);
-  device_.kernels().fill({.out = values});
-  device_.kernels().add_quantised({.codes = elements(count, code),
-                                   .norms = norms(count, code),
+  device_.kernels().add_quantised({.codes = {elements(count, code)},
+                                   .norms = {norms(count, code)},
                                    .out = values,
-                                   .block = block_});
+                                   .block = block_,
+                                   .onto = false});
   if (!direct) device_.kernels().cast({.in = values, .out = shard});
 }
 

@@ -61,13 +61,16 @@ Tensor OnebitMomentum::of_chunk(const Tensor& codes, std::size_t chunk) const {
   return codes.range(static_cast<std::int64_t>(chunk) * chunk_bytes_, chunk_bytes_);
 }
 
-void OnebitMomentum::add(std::size_t chunk, const Tensor& code, float scale, const Tensor& values,
-                         std::int64_t first) const {
-  for (const Part& part : chunks_[chunk])
-    device_.kernels().add_signs({.signs = signs(part, code),
-                                 .magnitude = magnitude(part, code),
-                                 .out = values.range(part.begin - first, part.count),
-                                 .scale = scale});
+void OnebitMomentum::add(std::size_t chunk, std::span<const Tensor> codes, float scale, bool onto,
+                         const Tensor& values, std::int64_t first) const {
+  for (const Part& part : chunks_[chunk]) {
+    AddSigns sum{.out = values.range(part.begin - first, part.count), .scale = scale, .onto = onto};
+    for (const Tensor& code : codes) {
+      sum.signs.push_back(signs(part, code));
+      sum.magnitudes.push_back(magnitude(part, code));
+    }
+    device_.kernels().add_signs(sum);
+  }
 }
 
 void OnebitMomentum::encode(std::size_t chunk, const Tensor& values, std::int64_t first,
@@ -77,7 +80,7 @@ void OnebitMomentum::encode(std::size_t chunk, const Tensor& values, std::int64_
                                   .signs = signs(part, code),
                                   .magnitude = magnitude(part, code),
                                   .root_mean_square = true});
-  add(chunk, code, -1, values, first);
+  add(chunk, std::span(&code, 1), -1, true, values, first);
 }
 
 void OnebitMomentum::give(const Tensor& momentum, const Tensor& gradient, float beta1,
@@ -97,16 +100,18 @@ void OnebitMomentum::combine(const Tensor& given, const Tensor& code) {
   const auto own = static_cast<std::size_t>(worker_);
   const float share = 1 / static_cast<float>(chunks_.size());
   const Tensor mean = device_.tensor(server_errors_.shape(), MemoryKind::workspace);
-  device_.kernels().fill({.out = mean});
-  for (std::size_t w = 0; w < chunks_.size(); ++w)
-    add(own, of_chunk(given, w), share, mean, first_);
+  std::vector<Tensor> codes;
+  for (std::size_t w = 0; w < chunks_.size(); ++w) codes.push_back(of_chunk(given, w));
+  add(own, codes, share, false, mean, first_);
   device_.kernels().add({.in = mean, .out = server_errors_});
   encode(own, server_errors_, first_, code);
 }
 
 void OnebitMomentum::take(const Tensor& codes, const Tensor& momentum) const {
-  device_.kernels().fill({.out = momentum});
-  for (std::size_t c = 0; c < chunks_.size(); ++c) add(c, of_chunk(codes, c), 1, momentum, 0);
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    const Tensor code = of_chunk(codes, c);
+    add(c, std::span(&code, 1), 1, false, momentum, 0);
+  }
 }
 
 FrozenAdam::FrozenAdam(Device& device, const OptimizerConfig& config, const RunSize& run,

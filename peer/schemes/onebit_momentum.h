@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/compress/compressor.h"
@@ -48,8 +49,9 @@ class OnebitMomentum {
   /// the model is element 0 of `values`.
   void encode(std::size_t chunk, const Tensor& values, std::int64_t first,
               const Tensor& code) const;
-  void add(std::size_t chunk, const Tensor& code, float scale, const Tensor& values,
-           std::int64_t first) const;
+  /// values += scale * (what the codes of a chunk stand for), or without `onto` values = that.
+  void add(std::size_t chunk, std::span<const Tensor> codes, float scale, bool onto,
+           const Tensor& values, std::int64_t first) const;
 
   Device& device_;
   int worker_;

@@ -225,18 +225,18 @@ void add_codes(Bench& b) {
   b.memory("pack_signs/16M", large + large / 32,
            [=, &k] { k.pack_signs({.in = in, .signs = signs, .magnitude = magnitude}); });
   b.memory("add_signs/16M", 2 * large + large / 32,
-           [=, &k] { k.add_signs({.signs = signs, .magnitude = magnitude, .out = out}); });
+           [=, &k] { k.add_signs({.signs = {signs}, .magnitudes = {magnitude}, .out = out}); });
   const Tensor codes = made(large, DType::u8), norms = made(large / block, DType::f32);
   b.memory("quantise/16M", large + large / 4 + large / block,
            [=, &k] { k.quantise({.in = in, .codes = codes, .norms = norms, .block = block}); });
   b.memory("add_quantised/16M", 2 * large + large / 4 + large / block, [=, &k] {
-    k.add_quantised({.codes = codes, .norms = norms, .out = out, .block = block});
+    k.add_quantised({.codes = {codes}, .norms = {norms}, .out = out, .block = block});
   });
   b.memory("quantise/16M_to_4_bits", large + large / 8 + large / block, [=, &k] {
     k.quantise({.in = in, .codes = codes, .norms = norms, .block = block, .bits = 4});
   });
   b.memory("add_quantised/16M_of_4_bits", 2 * large + large / 8 + large / block, [=, &k] {
-    k.add_quantised({.codes = codes, .norms = norms, .out = out, .block = block, .bits = 4});
+    k.add_quantised({.codes = {codes}, .norms = {norms}, .out = out, .block = block, .bits = 4});
   });
 }
 

@@ -175,7 +175,9 @@ TEST_P(CodeKernels, SignsHaveABitEachAndTheMeanOfMagnitudes) {
     const Values before = normal(count);
     for (const Tensor& of : {magnitude, Tensor()}) {
       const Tensor out = upload({count}, before);
-      kernels().add_signs({.signs = signs, .magnitude = of, .out = out, .scale = -0.25F});
+      AddSigns op{.signs = {signs}, .out = out, .scale = -0.25F};
+      if (of) op.magnitudes = {of};
+      kernels().add_signs(op);
       const float value = of ? -0.25F * mean : -0.25F;
       const std::vector<float> got = download(out);
       for (std::size_t i = 0; i < got.size(); ++i)
@@ -254,14 +256,98 @@ TEST_P(CodeKernels, QuantiseRoundsByItsDraws) {
         }
       }
       const Tensor out = upload({count}, Values(values.size()));
-      kernels().add_quantised({.codes = codes,
-                               .norms = norms,
+      kernels().add_quantised({.codes = {codes},
+                               .norms = {norms},
                                .out = out,
                                .block = block,
                                .bits = rounding.bits,
                                .scale = -2});
       EXPECT_CLOSE(out, expected);
     }
+}
+
+/// An operation with several codes must add what operations with one code each add one after the
+/// other, to the bit; where it does not add onto what is there, after zeros.
+class CodesTogether : public CodeKernels {
+ protected:
+  static constexpr std::int64_t counts[] = {1, 33, 5003};
+  static constexpr std::size_t most = 35;  // more than one launch of a GPU takes
+
+  /// `add` runs an operation with the codes [first, first + n) on `out`.
+  template <class Add>
+  void expect_as_one_by_one(std::int64_t count, const Add& add) {
+    for (const std::size_t codes : {std::size_t{0}, std::size_t{1}, std::size_t{3}, most})
+      for (const bool onto : {true, false}) {
+        const Values before = onto ? normal(count) : Values(static_cast<std::size_t>(count));
+        const Tensor expected = upload({count}, before);
+        for (std::size_t c = 0; c < codes; ++c) add(c, 1, expected, true);
+        const Tensor got = onto ? upload({count}, before) : output({count});
+        add(0, codes, got, onto);
+        ASSERT_EQ(bits_of(got), bits_of(expected)) << codes << " codes of " << count;
+      }
+  }
+
+ private:
+  std::vector<std::uint32_t> bits_of(const Tensor& tensor) const {
+    std::vector<std::uint32_t> bits;
+    for (const float value : all<float>(tensor))
+      bits.push_back(std::bit_cast<std::uint32_t>(value));
+    return bits;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, CodesTogether, ::testing::ValuesIn(fp32_on_devices()), case_name);
+
+std::vector<Tensor> some_of(const std::vector<Tensor>& all, std::size_t first, std::size_t n) {
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(n)};
+}
+
+TEST_P(CodesTogether, SignsAreAddedAsOneByOne) {
+  for (const auto count : counts) {
+    std::vector<Tensor> signs, magnitudes;
+    for (std::size_t c = 0; c < most; ++c) {
+      signs.push_back(empty((count + 7) / 8, DType::u8));
+      magnitudes.push_back(output({1}));
+      kernels().pack_signs({.in = upload({count}, normal(count)),
+                            .signs = signs.back(),
+                            .magnitude = magnitudes.back()});
+    }
+    expect_as_one_by_one(count,
+                         [&](std::size_t first, std::size_t n, const Tensor& out, bool onto) {
+                           kernels().add_signs({.signs = some_of(signs, first, n),
+                                                .magnitudes = some_of(magnitudes, first, n),
+                                                .out = out,
+                                                .scale = 0.3F,
+                                                .onto = onto});
+                         });
+  }
+}
+
+TEST_P(CodesTogether, QuantisedAreAddedAsOneByOne) {
+  for (const auto count : counts)
+    for (const int bits : {8, 4})
+      for (const std::int64_t block : {7, 256, 5001}) {
+        std::vector<Tensor> codes, norms;
+        for (std::size_t c = 0; c < most; ++c) {
+          codes.push_back(empty(code_bytes(count, block, bits), DType::u8));
+          norms.push_back(output({code_blocks(count, block)}));
+          kernels().quantise({.in = upload({count}, normal(count)),
+                              .codes = codes.back(),
+                              .norms = norms.back(),
+                              .block = block,
+                              .bits = bits});
+        }
+        expect_as_one_by_one(count,
+                             [&](std::size_t first, std::size_t n, const Tensor& out, bool onto) {
+                               kernels().add_quantised({.codes = some_of(codes, first, n),
+                                                        .norms = some_of(norms, first, n),
+                                                        .out = out,
+                                                        .block = block,
+                                                        .bits = bits,
+                                                        .scale = 0.3F,
+                                                        .onto = onto});
+                             });
+      }
 }
 
 TEST_P(CodeKernels, QuantiseIsRightInTheMean) {
@@ -273,8 +359,8 @@ TEST_P(CodeKernels, QuantiseIsRightInTheMean) {
     for (std::uint32_t step = 0; step < draws; ++step) {
       kernels().quantise(
           {.in = in, .codes = codes, .norms = norms, .block = count, .bits = bits, .step = step});
-      kernels().add_quantised({.codes = codes,
-                               .norms = norms,
+      kernels().add_quantised({.codes = {codes},
+                               .norms = {norms},
                                .out = sum,
                                .block = count,
                                .bits = bits,
@@ -299,7 +385,7 @@ TEST_P(CodeKernels, ValuesThatAreNotFiniteStayNoticed) {
       kernels().fill({.out = out});
       kernels().quantise({.in = in, .codes = codes, .norms = norms, .block = 300, .bits = bits});
       kernels().add_quantised(
-          {.codes = codes, .norms = norms, .out = out, .block = 300, .bits = bits});
+          {.codes = {codes}, .norms = {norms}, .out = out, .block = 300, .bits = bits});
       EXPECT_FALSE(std::isfinite(download(out)[5])) << bad << ", " << bits << " bits";
     }
     const Tensor signs = empty(38, DType::u8), magnitude = output({1});

@@ -103,6 +103,23 @@ TEST(Cost, Embedding) {
               rows + (rows + many + places) * width);
 }
 
+/// One pass over `out`, however many codes are added.
+TEST(Cost, CodesThatAreAddedTogether) {
+  constexpr std::int64_t n = 3200;
+  const Tensor code = made({n / 32}), norms = made({10});  // a bit for each element
+  AddSigns signs{.signs = {code, code, code}, .magnitudes = {made({1}), made({1}), made({1})}};
+  signs.out = made({n});
+  expect_cost(cost(signs), OpClass::elementwise, 3 * n, 3 * (n / 32 + 1) + 2 * n);
+  signs.onto = false;
+  expect_cost(cost(signs), OpClass::elementwise, 3 * n, 3 * (n / 32 + 1) + n);
+
+  const Tensor bytes = made({n / 4});
+  AddQuantised sum{.codes = {bytes, bytes}, .norms = {norms, norms}, .out = made({n})};
+  expect_cost(cost(sum), OpClass::elementwise, 4 * n, 2 * (n / 4 + 10) + 2 * n);
+  sum.onto = false;
+  expect_cost(cost(sum), OpClass::elementwise, 4 * n, 2 * (n / 4 + 10) + n);
+}
+
 TEST(Cost, LayerNorm) {
   constexpr std::int64_t m = 30, width = 20;
   LayerNormForward forward{.x = made({m, width}),

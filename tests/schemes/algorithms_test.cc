@@ -61,6 +61,38 @@ TEST_F(Algorithms, PowerSgdIsThatOfThePaper) {
             1e-5);
 }
 
+/// What all workers' messages stand for together is what each stands for alone, added up: to the
+/// bit, tensor by tensor, also where the codes of a tensor do not end with a whole byte or block.
+TEST_F(Algorithms, MessagesAreAddedUpInTheOrderOfWorkers) {
+  const std::vector<Piece> pieces = {{0, {3, 11}, 0}, {33, {5003}, 1}, {5036, {1}, 2}};
+  constexpr std::int64_t count = 5037;
+  for (const char* name : {"int8", "int4", "onebit", "topk"}) {
+    std::vector<CompressedBucket> buckets;
+    std::vector<Tensor> messages;
+    for (int w = 0; w < algorithm_workers; ++w) {
+      buckets.emplace_back(CompressorContext{.device = *device_,
+                                             .options = {.compressor = name, .block = 7},
+                                             .pieces = pieces,
+                                             .worker = w,
+                                             .workers = algorithm_workers,
+                                             .seed = 7});
+      buckets.back().begin(made(sines(count, phase_of(w, 0))));
+      const Compressor::Form form = buckets.back().form(0);
+      messages.push_back(device_->tensor({form.count}, MemoryKind::communication, form.dtype));
+      buckets.back().give(0, messages.back());
+    }
+    std::vector<Tensor> alone;
+    for (const Tensor& message : messages) {
+      alone.push_back(made(std::vector<float>(count, NAN)));
+      buckets[0].decode(std::span(&message, 1), alone.back());
+    }
+    const Tensor total = made(std::vector<float>(count, NAN)), expected = sum_of(alone);
+    buckets[0].decode(messages, total);
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(total.data<float>()[i], expected.data<float>()[i]) << name << ", element " << i;
+  }
+}
+
 TEST_F(Algorithms, DgcIsThatOfThePaper) {
   const CompressionOptions options{.compressor = "dgc", .ratio = 0.25};
   EXPECT_LT(distance_of_sums({{0, {40}, 0}}, options, "dgc"), 1e-5);

@@ -65,21 +65,28 @@ void pack(const std::uint8_t* __restrict codes, std::int64_t count, std::int64_t
   if (i < count) *out = codes[i] & 15;
 }
 
-void add_codes(const std::uint8_t* __restrict codes, std::int64_t count, float factor,
+/// Adds factor * codes, to `out` or to 0.
+template <bool onto>
+void add_bytes(const std::uint8_t* __restrict codes, std::int64_t count, float factor,
                float* __restrict out) {
   for (std::int64_t i = 0; i < count; ++i)
-    out[i] += factor * static_cast<float>(static_cast<std::int8_t>(codes[i]));
+    out[i] = (onto ? out[i] : 0) + factor * static_cast<float>(static_cast<std::int8_t>(codes[i]));
 }
 
-void add_halves(const std::uint8_t* __restrict codes, std::int64_t count, float factor,
-                float* __restrict out) {
-  const auto lower = [](std::uint32_t code) { return static_cast<std::int32_t>(code << 28) >> 28; };
-  for (std::int64_t i = 0; i < count / 2; ++i) {
-    const std::uint32_t code = codes[i];
-    out[2 * i] += factor * static_cast<float>(lower(code));
-    out[2 * i + 1] += factor * static_cast<float>(lower(code >> 4));
+/// The same with two codes in a byte.
+template <bool onto>
+void add_halves(const std::uint8_t* codes, std::int64_t count, float factor, float* out) {
+  constexpr std::int64_t most = 512;
+  alignas(64) std::uint16_t pairs[most];
+  for (std::int64_t begin = 0; begin < count; begin += 2 * most) {
+    const std::int64_t own = std::min(2 * most, count - begin);
+    for (std::int64_t i = 0; i < (own + 1) / 2; ++i) {
+      const std::uint32_t both = codes[begin / 2 + i];
+      const std::uint32_t apart = (both | both << 4) & 0x0f0fu;
+      pairs[i] = static_cast<std::uint16_t>(apart | (apart & 0x0808u) * 30);  // with their signs
+    }
+    add_bytes<onto>(reinterpret_cast<const std::uint8_t*>(pairs), own, factor, out + begin);
   }
-  if (count % 2 == 1) out[count - 1] += factor * static_cast<float>(lower(codes[count / 2]));
 }
 
 void quantise_range(const Quantise& op, std::int64_t begin, std::int64_t end) {
@@ -123,19 +130,27 @@ void quantise(const Context& context, const Quantise& op) {
 }
 
 void add_quantised(const Context& context, const AddQuantised& op) {
-  const auto* codes = op.codes.data<std::uint8_t>();
-  const float* norms = op.norms.data<float>();
   float* out = op.out.data<float>();
-  const std::int64_t count = op.out.count();
-  parallel_for(context.threads, op.norms.count(), std::max<std::int64_t>(1, grain / op.block),
+  const std::int64_t count = op.out.count(), blocks = code_blocks(count, op.block);
+  const std::int64_t near = std::max<std::int64_t>(1, cached / op.block);
+  const std::int64_t bytes = op.bits == 8 ? op.block : (op.block + 1) / 2;  // of a block
+  const float levels = code_levels(op.bits);
+  parallel_for(context.threads, blocks, std::max<std::int64_t>(1, grain / op.block),
                [&](std::int64_t first, std::int64_t last, int) {
-                 for (std::int64_t b = first; b < last; ++b) {
-                   const std::int64_t own = std::min(op.block, count - b * op.block);
-                   const float factor = op.scale * norms[b] / code_levels(op.bits);
-                   if (op.bits == 8)
-                     add_codes(codes + b * op.block, own, factor, out + b * op.block);
-                   else
-                     add_halves(codes + b * ((op.block + 1) / 2), own, factor, out + b * op.block);
+                 for (std::int64_t b = first; b < last; b += near) {
+                   const std::int64_t stop = std::min(b + near, last);
+                   if (op.codes.empty() && !op.onto)
+                     std::fill(out + b * op.block, out + std::min(stop * op.block, count), 0.0F);
+                   for (std::size_t c = 0; c < op.codes.size(); ++c) {
+                     const bool onto = op.onto || c > 0;
+                     const auto add = op.bits == 8 ? (onto ? add_bytes<true> : add_bytes<false>)
+                                                   : (onto ? add_halves<true> : add_halves<false>);
+                     const auto* codes = op.codes[c].data<std::uint8_t>();
+                     const float* norms = op.norms[c].data<float>();
+                     for (std::int64_t i = b; i < stop; ++i)
+                       add(codes + i * bytes, std::min(op.block, count - i * op.block),
+                           op.scale * norms[i] / levels, out + i * op.block);
+                   }
                  }
                });
 }

@@ -6,23 +6,28 @@
 
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
+#include "core/device/cpu/vectors.h"
 
 namespace ringside::cpu {
 namespace {
 
 constexpr std::int64_t block = 1024;  // elements whose sum is made in fp32
 constexpr std::int64_t grain = 1 << 5;
-constexpr std::int64_t lanes = 16;
+constexpr std::int64_t sum_lanes = 16;
+/// Blocks that stay in the nearest cache while all codes are added.
+constexpr std::int64_t near = 4;
+
+using Words = std::uint32_t __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
 
 /// The sum of the absolute values of a block, or of their squares, in an order that vector
 /// registers of any width keep.
 template <bool squares>
 double sum_of_block(const float* in, std::int64_t count) {
   const auto term = [](float value) { return squares ? value * value : std::abs(value); };
-  float sums[lanes] = {};
+  float sums[sum_lanes] = {};
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    for (std::int64_t l = 0; l < lanes; ++l) sums[l] += term(in[i + l]);
+  for (; i + sum_lanes <= count; i += sum_lanes)
+    for (std::int64_t l = 0; l < sum_lanes; ++l) sums[l] += term(in[i + l]);
   for (std::int64_t l = 0; i < count; ++i, ++l) sums[l] += term(in[i]);
   double sum = 0;
   for (const float one : sums) sum += one;
@@ -42,12 +47,27 @@ void pack_block(const float* in, std::int64_t count, std::uint8_t* signs) {
   }
 }
 
-/// Adds the signs of `bytes` whole bytes.
-void add_whole(const std::uint8_t* __restrict signs, std::int64_t bytes, float value,
-               float* __restrict out) {
-  for (std::int64_t byte = 0; byte < bytes; ++byte)
-    for (int bit = 0; bit < 8; ++bit)
-      out[byte * 8 + bit] += signs[byte] >> bit & 1 ? value : -value;
+/// Adds `value` with `count` signs, to `out` or to 0. The signs of a word of 32 are read at once,
+/// and a lane looks at its own bit.
+template <bool onto>
+void add_bits(const std::uint8_t* signs, std::int64_t count, float value, float* out) {
+  constexpr std::int64_t word_signs = 32;
+  Words own = {};
+  for (std::int64_t l = 0; l < lanes; ++l) own[l] = 1u << l;
+  const Vector plus = Vector{} + value, minus = -plus;
+  std::int64_t i = 0;
+  for (; i + word_signs <= count; i += word_signs) {
+    std::uint32_t word;
+    std::memcpy(&word, signs + i / 8, sizeof word);
+    const Words all = Words{} + word;
+    for (std::int64_t l = 0; l < word_signs; l += lanes) {
+      const Vector before = onto ? load(out + i + l) : Vector{};
+      const Vector added = (all & own << static_cast<int>(l)) != 0 ? plus : minus;
+      store(before + added, out + i + l);
+    }
+  }
+  for (; i < count; ++i)
+    out[i] = (onto ? out[i] : 0) + (signs[i / 8] >> i % 8 & 1 ? value : -value);
 }
 
 }  // namespace
@@ -75,18 +95,20 @@ void pack_signs(const Context& context, const PackSigns& op) {
 }
 
 void add_signs(const Context& context, const AddSigns& op) {
-  const auto* signs = op.signs.data<std::uint8_t>();
   float* out = op.out.data<float>();
-  const float value = op.magnitude ? op.scale * *op.magnitude.data<float>() : op.scale;
-  const std::int64_t count = op.out.count();
-  parallel_for(
-      context.threads, (count + 7) / 8, grain * block / 8,
-      [&](std::int64_t first, std::int64_t last, int) {
-        const std::int64_t whole = std::min(last, count / 8);
-        add_whole(signs + first, std::max<std::int64_t>(0, whole - first), value, out + first * 8);
-        for (std::int64_t i = std::max(first, whole) * 8; i < std::min(last * 8, count); ++i)
-          out[i] += signs[i / 8] >> i % 8 & 1 ? value : -value;
-      });
+  const std::int64_t count = op.out.count(), blocks = (count + block - 1) / block;
+  parallel_for(context.threads, blocks, grain, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t b = first; b < last; b += near) {
+      const std::int64_t begin = b * block, end = std::min(std::min(b + near, last) * block, count);
+      if (op.signs.empty() && !op.onto) std::fill(out + begin, out + end, 0.0F);
+      for (std::size_t c = 0; c < op.signs.size(); ++c) {
+        const float value =
+            op.magnitudes.empty() ? op.scale : op.scale * *op.magnitudes[c].data<float>();
+        const auto add = op.onto || c > 0 ? add_bits<true> : add_bits<false>;
+        add(op.signs[c].data<std::uint8_t>() + begin / 8, end - begin, value, out + begin);
+      }
+    }
+  });
 }
 
 }  // namespace ringside::cpu

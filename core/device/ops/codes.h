@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/tensor/tensor.h"
 
@@ -53,11 +54,14 @@ struct PackSigns {
   Tensor signs{}, magnitude{};
   bool root_mean_square = false;
 };
-/// out[i] += m where the sign of element i says in[i] >= 0, and -= m elsewhere, where m is scale *
-/// `magnitude`, or `scale` alone if that is empty.
+/// For each of the codes in turn: out[i] += m where its sign of element i says in[i] >= 0, and -= m
+/// elsewhere, where m is scale * its magnitude, or `scale` alone if `magnitudes` is empty. If not
+/// `onto`, `out` is not read: sums begin with 0.
 struct AddSigns {
-  Tensor signs{}, magnitude{}, out{};
+  std::vector<Tensor> signs{}, magnitudes{};
+  Tensor out{};
   float scale = 1;
+  bool onto = true;
 };
 /// Rounds blocks of `block` elements (the last may be smaller) to integers from -L to L in two's
 /// complement, with L = 127 in 8 `bits` and 7 in 4: QSGD (Alistarh et al., NeurIPS 2017, section
@@ -78,12 +82,15 @@ struct Quantise {
   std::uint64_t seed = 0;
   std::uint32_t number = 0, step = 0;
 };
-/// out[i] += scale * norm / L * code, with scale * norm / L rounded first.
+/// For each of the codes in turn: out[i] += scale * norm / L * code, with scale * norm / L rounded
+/// first. If not `onto`, `out` is not read: sums begin with 0.
 struct AddQuantised {
-  Tensor codes{}, norms{}, out{};
+  std::vector<Tensor> codes{}, norms{};
+  Tensor out{};
   std::int64_t block = 1;
   int bits = 8;
   float scale = 1;
+  bool onto = true;
 };
 /// The number of blocks, and of bytes, that `count` elements are quantised to.
 constexpr std::int64_t code_blocks(std::int64_t count, std::int64_t block) {

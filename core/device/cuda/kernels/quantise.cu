@@ -1,5 +1,6 @@
 // Quantise and AddQuantised (core/device/ops/codes.h). Compiled without contraction of a product
 // and a sum into one operation, so that codes are those of the CPU.
+#include <algorithm>
 #include <cmath>
 
 #include "core/device/cuda/kernels/kernels.h"
@@ -106,27 +107,48 @@ __global__ __launch_bounds__(threads) void round_to_halves(const float* in, std:
   }
 }
 
-__global__ __launch_bounds__(threads) void add_codes(const std::uint8_t* codes, const float* norms,
-                                                     float* out, std::int64_t count,
-                                                     std::int64_t block, float scale) {
-  const std::int64_t step = std::int64_t{gridDim.x} * threads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
-    const float factor = scale * norms[i / block] / code_levels(8);
-    out[i] += factor * static_cast<float>(static_cast<std::int8_t>(codes[i]));
-  }
-}
+/// The codes that one launch adds.
+struct BlockCodes {
+  static constexpr std::size_t most = 32;
 
-__global__ __launch_bounds__(threads) void add_halves(const std::uint8_t* codes, const float* norms,
-                                                      float* out, std::int64_t count,
-                                                      std::int64_t block, float scale) {
+  const std::uint8_t* codes[most];
+  const float* norms[most];
+  int count;
+};
+
+/// Adds up, for each element, what code_at(codes, block, place in it) says.
+template <int bits, class CodeAt>
+__device__ __forceinline__ void add_all(const BlockCodes& all, float* out, std::int64_t count,
+                                        std::int64_t block, float scale, bool onto,
+                                        const CodeAt& code_at) {
   const std::int64_t step = std::int64_t{gridDim.x} * threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
     const std::int64_t own = i / block, place = i % block;
-    const float factor = scale * norms[own] / code_levels(4);
-    const std::uint32_t both = codes[own * ((block + 1) / 2) + place / 2];
-    const int code = static_cast<int>(both << (place % 2 == 0 ? 28 : 24)) >> 28;
-    out[i] += factor * static_cast<float>(code);
+    float sum = onto ? out[i] : 0;
+    for (int c = 0; c < all.count; ++c) {
+      const float factor = scale * all.norms[c][own] / code_levels(bits);
+      sum += factor * static_cast<float>(code_at(all.codes[c], own, place));
+    }
+    out[i] = sum;
   }
+}
+
+__global__ __launch_bounds__(threads) void add_codes(BlockCodes all, float* out, std::int64_t count,
+                                                     std::int64_t block, float scale, bool onto) {
+  add_all<8>(all, out, count, block, scale, onto,
+             [block](const std::uint8_t* codes, std::int64_t own, std::int64_t place) -> int {
+               return static_cast<std::int8_t>(codes[own * block + place]);
+             });
+}
+
+__global__ __launch_bounds__(threads) void add_halves(BlockCodes all, float* out,
+                                                      std::int64_t count, std::int64_t block,
+                                                      float scale, bool onto) {
+  add_all<4>(all, out, count, block, scale, onto,
+             [block](const std::uint8_t* codes, std::int64_t own, std::int64_t place) {
+               const std::uint32_t both = codes[own * ((block + 1) / 2) + place / 2];
+               return static_cast<int>(both << (place % 2 == 0 ? 28 : 24)) >> 28;
+             });
 }
 
 }  // namespace
@@ -142,10 +164,16 @@ void quantise(const Context& context, const Quantise& op) {
 
 void add_quantised(const Context& context, const AddQuantised& op) {
   const std::int64_t count = op.out.count();
-  launch(context, "add_quantised", op.bits == 8 ? add_codes : add_halves,
-         blocks_for(count, threads, std::int64_t{32} * context.multiprocessors), threads,
-         op.codes.data<std::uint8_t>(), op.norms.data<float>(), op.out.data<float>(), count,
-         op.block, op.scale);
+  for (std::size_t first = 0; first == 0 || first < op.codes.size(); first += BlockCodes::most) {
+    BlockCodes all{};
+    for (std::size_t c = first; c < std::min(first + BlockCodes::most, op.codes.size()); ++c) {
+      all.codes[all.count] = op.codes[c].data<std::uint8_t>();
+      all.norms[all.count++] = op.norms[c].data<float>();
+    }
+    launch(context, "add_quantised", op.bits == 8 ? add_codes : add_halves,
+           blocks_for(count, threads, std::int64_t{32} * context.multiprocessors), threads, all,
+           op.out.data<float>(), count, op.block, op.scale, op.onto || first > 0);
+  }
 }
 
 }  // namespace ringside::cuda

@@ -1,4 +1,5 @@
 // Signs of the operations of codes (core/device/ops/codes.h).
+#include <algorithm>
 #include <cmath>
 
 #include "core/device/cuda/kernels/kernels.h"
@@ -44,13 +45,26 @@ __global__ __launch_bounds__(threads) void mean_of_parts(const double* parts, in
   if (threadIdx.x == 0) *out = static_cast<float>(root ? sqrt(mean) : mean);
 }
 
-__global__ __launch_bounds__(threads) void add_bits(const std::uint8_t* signs,
-                                                    const float* magnitude, float scale, float* out,
-                                                    std::int64_t count) {
-  const float value = magnitude ? scale * *magnitude : scale;
+/// The codes that one launch adds.
+struct SignCodes {
+  static constexpr std::size_t most = 32;
+
+  const std::uint8_t* signs[most];
+  const float* magnitudes[most];  // null: `scale` alone counts
+  int count;
+};
+
+__global__ __launch_bounds__(threads) void add_bits(SignCodes codes, float scale, float* out,
+                                                    std::int64_t count, bool onto) {
   const std::int64_t step = std::int64_t{gridDim.x} * threads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step)
-    out[i] += signs[i / 8] >> i % 8 & 1 ? value : -value;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += step) {
+    float sum = onto ? out[i] : 0;
+    for (int c = 0; c < codes.count; ++c) {
+      const float value = codes.magnitudes[c] ? scale * *codes.magnitudes[c] : scale;
+      sum += codes.signs[c][i / 8] >> i % 8 & 1 ? value : -value;
+    }
+    out[i] = sum;
+  }
 }
 
 }  // namespace
@@ -69,10 +83,17 @@ void pack_signs(const Context& context, const PackSigns& op) {
 
 void add_signs(const Context& context, const AddSigns& op) {
   const std::int64_t count = op.out.count();
-  launch(context, "add_signs", add_bits,
-         blocks_for(count, threads, std::int64_t{32} * context.multiprocessors), threads,
-         op.signs.data<std::uint8_t>(), op.magnitude ? op.magnitude.data<float>() : nullptr,
-         op.scale, op.out.data<float>(), count);
+  for (std::size_t first = 0; first == 0 || first < op.signs.size(); first += SignCodes::most) {
+    SignCodes codes{};
+    for (std::size_t c = first; c < std::min(first + SignCodes::most, op.signs.size()); ++c) {
+      codes.signs[codes.count] = op.signs[c].data<std::uint8_t>();
+      codes.magnitudes[codes.count++] =
+          op.magnitudes.empty() ? nullptr : op.magnitudes[c].data<float>();
+    }
+    launch(context, "add_signs", add_bits,
+           blocks_for(count, threads, std::int64_t{32} * context.multiprocessors), threads, codes,
+           op.scale, op.out.data<float>(), count, op.onto || first > 0);
+  }
 }
 
 }  // namespace ringside::cuda
