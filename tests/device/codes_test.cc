@@ -206,6 +206,18 @@ void PrintTo(const Rounding& one, std::ostream* out) {
        << one.block;
 }
 
+/// The code of x, element i, by the definition of Quantise.
+int code_of(const Quantise& op, float x, std::size_t i, float factor) {
+  const auto group = static_cast<std::uint32_t>(i / 1024);
+  const std::uint32_t key = philox({group, 0, op.number, op.step}, code_key(op.seed))[0];
+  const std::uint32_t word = scrambled(key + static_cast<std::uint32_t>(i % 256));
+  const float drawn = (static_cast<float>(word >> 8 * (i % 1024 / 256) & 255) + 0.5F) / 256;
+  const float level = std::abs(x) * factor + (op.random ? drawn : 0.5F);
+  const float levels = code_levels(op.bits);
+  const int code = static_cast<int>(level < levels ? level : levels);
+  return x < 0 ? -code : code;
+}
+
 TEST_P(CodeKernels, QuantiseRoundsByItsDraws) {
   std::vector<Rounding> roundings;
   for (const std::int64_t block : {1, 7, 100, 256, 200'000})
@@ -244,15 +256,9 @@ TEST_P(CodeKernels, QuantiseRoundsByItsDraws) {
         ASSERT_EQ(got_norms[static_cast<std::size_t>(b)], norm);
         const float factor = norm > 0 ? levels / norm : 0;
         for (std::size_t i = first; i < last; ++i) {
-          const auto group = static_cast<std::uint32_t>(i / 1024);
-          const std::uint32_t key = philox({group, 0, op.number, op.step}, code_key(3))[0];
-          const std::uint32_t word = scrambled(key + static_cast<std::uint32_t>(i % 256));
-          const float drawn = (static_cast<float>(word >> 8 * (i % 1024 / 256) & 255) + 0.5F) / 256;
-          const float u = rounding.random ? drawn : 0.5F;
-          const int code = static_cast<int>(std::min(std::abs(in[i]) * factor + u, levels));
-          ASSERT_EQ(rounding.code(got, static_cast<std::int64_t>(i)), in[i] < 0 ? -code : code)
-              << i << " of " << count;
-          expected[i] = -2 * double{norm} / levels * (in[i] < 0 ? -code : code);
+          const int code = code_of(op, in[i], i, factor);
+          ASSERT_EQ(rounding.code(got, static_cast<std::int64_t>(i)), code) << i << " of " << count;
+          expected[i] = -2 * double{norm} / levels * code;
         }
       }
       const Tensor out = upload({count}, Values(values.size()));
@@ -264,6 +270,34 @@ TEST_P(CodeKernels, QuantiseRoundsByItsDraws) {
                                .scale = -2});
       EXPECT_CLOSE(out, expected);
     }
+}
+
+/// L / norm may be infinite or 0, and so may levels, or be no numbers.
+TEST_P(CodeKernels, QuantiseTakesBlocksOfAnyMagnitude) {
+  for (const int bits : {8, 4})
+    for (const bool random : {true, false})
+      for (const double scale : {1e-42, 1e-37, 1.0, 5e37})
+        for (const double special : {0.0, double{INFINITY}, double{NAN}}) {
+          Values values = normal(300);
+          for (double& value : values) value *= scale;
+          values[5] = special, values[6] = -special;
+          const Tensor codes = empty(code_bytes(300, 300, bits), DType::u8), norms = output({1});
+          const Quantise op{.in = upload({300}, values),
+                            .codes = codes,
+                            .norms = norms,
+                            .block = 300,
+                            .bits = bits,
+                            .random = random};
+          kernels().quantise(op);
+          const std::vector<float> in = floats(values);
+          const float norm = download(norms)[0];
+          ASSERT_EQ(std::isfinite(norm), special == 0);
+          const auto got = all<std::uint8_t>(codes);
+          for (std::size_t i = 0; i < in.size(); ++i)
+            ASSERT_EQ((Rounding{300, bits}.code(got, static_cast<std::int64_t>(i))),
+                      code_of(op, in[i], i, norm > 0 ? code_levels(bits) / norm : 0))
+                << in[i] << " among " << scale << " and " << special;
+        }
 }
 
 /// An operation with several codes must add what operations with one code each add one after the
