@@ -6,7 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/compress/compressor.h"
 #include "experiments/runner/registry/registry.h"
+#include "peer/schemes/ddp.h"
+#include "peer/schemes/diloco.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
@@ -284,6 +287,26 @@ TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   EXPECT_EQ(rounded([](RunRecord& row) { row.evaluations[0].accuracy = 0.755; }),
             Proof::to_rounding);
   EXPECT_EQ(rounded([](RunRecord& row) { row.evaluations[0].accuracy = 0.8; }), Proof::different);
+}
+
+TEST(Report, SumsOf16BitsMayDifferByMoreWhicheverTheScheme) {
+  const auto rounding_of = [](const Options& options, const std::string& device) {
+    RunPlan plan;
+    plan.options = options;
+    plan.device.kind = device;
+    return largest_rounding(plan);
+  };
+  for (const CompressorInfo& info : compressors()) {
+    const bool in_16_bits = info.name == "fp16" || info.name == "bf16";
+    CompressionOptions compression;
+    compression.compressor = info.name;
+    for (const Options& options : {Options(peer::DdpOptions{.compression = compression}),
+                                   Options(peer::DilocoOptions{.compression = compression})}) {
+      EXPECT_EQ(rounding_of(options, "cpu"), in_16_bits ? 1e-2 : 1e-5) << info.name;
+      EXPECT_EQ(rounding_of(options, "cuda"), in_16_bits ? 1e-2 : 1e-4) << info.name;
+    }
+  }
+  EXPECT_EQ(rounding_of(peer::DdpOptions{}, "cuda"), 1e-4);
 }
 
 /// Each block has one digit here; a shard keeps blocks 0 and 1, or 2 and 3.

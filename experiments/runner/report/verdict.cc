@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "core/compress/compressor.h"
 #include "core/plan/device_traits.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/text_table.h"
@@ -205,10 +206,25 @@ Verdict verdict(const RunRecord& row, const Reference& reference) {
   return {close ? Proof::to_rounding : Proof::different, difference};
 }
 
+/// Whether the scheme, whichever it is, has a compressor whose messages are added up in 16 bits:
+/// two bytes for each element of a large tensor.
+bool compresses_to_16_bits(const RunPlan& plan) {
+  constexpr std::int64_t elements = 1 << 20;
+  for (const Field& field : plan.options.fields()) {
+    const auto* name = std::get_if<std::string*>(&field.value);
+    if (!name || field.name != "compressor" || **name == no_compressor) continue;
+    for (const CompressorInfo& info : compressors())
+      if (info.name == **name && info.move == Compressor::Move::sum)
+        return info.bytes({}, {elements}) == 2.0 * elements;
+  }
+  return false;
+}
+
 }  // namespace
 
 double largest_rounding(const RunPlan& plan) {
-  if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32)
+  if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32 ||
+      compresses_to_16_bits(plan))
     return 1e-2;
   return !device_traits(plan.device.kind).repeats_bits || plan.program ? 1e-4 : 1e-5;
 }

@@ -43,8 +43,8 @@ Verdict verdict(const std::vector<const RunRecord*>& repeats, const std::vector<
 
 /// The largest relative difference that losses of one training run may have because sums are added
 /// up in another order: 1e-5 on the CPU; 1e-4 on GPUs, whose libraries choose an order from call to
-/// call, and for the kernels of another program (RunPlan::program); 1e-2 for 16-bit parameters
-/// (bf16 has 8 significant bits).
+/// call, and for the kernels of another program (RunPlan::program); 1e-2 for parameters or sums of
+/// 16 bits (bf16 has 8 significant bits), which are those of some compressors too.
 double largest_rounding(const RunPlan& plan);
 
 /// The largest |a - b| / |b| over all steps; infinite if a and b differ in length.
