@@ -112,6 +112,7 @@ struct CompressorInfo {
   /// that takes it alone, as one of one worker, gets its values.
   bool stands_alone = false;
   Compressor::Move move = Compressor::Move::gather;
+  DType summed_in = DType::f32;  // the dtype of messages that are summed
   /// The bytes of a worker's messages for a tensor of this shape, all rounds together.
   double (*bytes)(const CompressionOptions& options, const Shape& tensor) = nullptr;
   std::unique_ptr<Compressor> (*make)(CompressorContext context) = nullptr;

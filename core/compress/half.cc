@@ -33,6 +33,7 @@ CompressorInfo half_info(std::string_view name, std::string_view summary) {
           .in_parts = true,
           .stands_alone = true,
           .move = Compressor::Move::sum,
+          .summed_in = half,
           .bytes = [](const CompressionOptions&,
                       const Shape& tensor) { return 2.0 * static_cast<double>(tensor.count()); },
           .make = make_compressor<Half<half>>};

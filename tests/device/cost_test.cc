@@ -309,7 +309,7 @@ TEST(Cost, SignsTakeABitEach) {
   expect_cost(cost(PackSigns{.in = in, .signs = signs}), OpClass::elementwise, 2 * n,
               n + sign_bytes / 4.0);
   // The sum is read and written.
-  expect_cost(cost(AddSigns{.signs = signs, .magnitude = magnitude, .out = in}),
+  expect_cost(cost(AddSigns{.signs = {signs}, .magnitudes = {magnitude}, .out = in}),
               OpClass::elementwise, n, sign_bytes / 4.0 + 1 + 2 * n);
 }
 
@@ -325,7 +325,8 @@ TEST(Cost, CodesOfBlocks) {
         OpClass::elementwise, 4 * n, n + static_cast<double>(code_bytes) / 4 + norms);
     // A product and a sum; the sum is read and written.
     expect_cost(
-        cost(AddQuantised{.codes = codes, .norms = norm, .out = in, .block = block, .bits = bits}),
+        cost(AddQuantised{
+            .codes = {codes}, .norms = {norm}, .out = in, .block = block, .bits = bits}),
         OpClass::elementwise, 2 * n, static_cast<double>(code_bytes) / 4 + norms + 2 * n);
   }
 }

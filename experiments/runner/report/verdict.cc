@@ -206,16 +206,13 @@ Verdict verdict(const RunRecord& row, const Reference& reference) {
   return {close ? Proof::to_rounding : Proof::different, difference};
 }
 
-/// Whether the scheme, whichever it is, has a compressor whose messages are added up in 16 bits:
-/// two bytes for each element of a large tensor.
-bool compresses_to_16_bits(const RunPlan& plan) {
-  constexpr std::int64_t elements = 1 << 20;
+/// Whether the scheme, whichever it is, has a compressor whose messages are added up in 16 bits.
+bool sums_codes_in_16_bits(const RunPlan& plan) {
   for (const Field& field : plan.options.fields()) {
     const auto* name = std::get_if<std::string*>(&field.value);
     if (!name || field.name != "compressor" || **name == no_compressor) continue;
     for (const CompressorInfo& info : compressors())
-      if (info.name == **name && info.move == Compressor::Move::sum)
-        return info.bytes({}, {elements}) == 2.0 * elements;
+      if (info.name == **name) return info.summed_in != DType::f32;
   }
   return false;
 }
@@ -224,7 +221,7 @@ bool compresses_to_16_bits(const RunPlan& plan) {
 
 double largest_rounding(const RunPlan& plan) {
   if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32 ||
-      compresses_to_16_bits(plan))
+      sums_codes_in_16_bits(plan))
     return 1e-2;
   return !device_traits(plan.device.kind).repeats_bits || plan.program ? 1e-4 : 1e-5;
 }
