@@ -289,12 +289,12 @@ std::vector<TriedOptions> tried_codes() {
 /// ddp where whole buckets are summed. At world 1 fsdp has no codes, but ddp has.
 std::vector<Identity> identities_of_codes(const std::string& scheme) {
   std::vector<Identity> out = lossless_identities(scheme);
-  out.push_back({{fmt::format("scheme.{}.compressor=powersgd", scheme),
-                  "scheme.ddp.compressor=powersgd"},
-                 "ddp",
-                 true,
-                 {},
-                 3});
+  out.push_back(
+      {{fmt::format("scheme.{}.compressor=powersgd", scheme), "scheme.ddp.compressor=powersgd"},
+       "ddp",
+       true,
+       {},
+       3});
   return out;
 }
 

@@ -59,8 +59,9 @@ std::vector<TriedScheme> summing() {
 /// The schemes whose runs are proven by a replay: by default, and consistencies of ps.
 std::vector<TriedScheme> replayed_schemes() {
   std::vector<TriedScheme> out = tried_schemes(Promise::replayed);
-  for (const SchemeInfo& info : runner::scheme_rows())
-    if (!info.program && default_promise(info) == Promise::replayed) out.push_back({&info});
+  std::erase_if(out, [](const TriedScheme& one) {
+    return one.tried && default_promise(*one.info) == Promise::replayed;
+  });
   return out;
 }
 

@@ -324,10 +324,9 @@ TEST(Cost, CodesOfBlocks) {
         cost(Quantise{.in = in, .codes = codes, .norms = norm, .block = block, .bits = bits}),
         OpClass::elementwise, 4 * n, n + static_cast<double>(code_bytes) / 4 + norms);
     // A product and a sum; the sum is read and written.
-    expect_cost(
-        cost(AddQuantised{
-            .codes = {codes}, .norms = {norm}, .out = in, .block = block, .bits = bits}),
-        OpClass::elementwise, 2 * n, static_cast<double>(code_bytes) / 4 + norms + 2 * n);
+    expect_cost(cost(AddQuantised{
+                    .codes = {codes}, .norms = {norm}, .out = in, .block = block, .bits = bits}),
+                OpClass::elementwise, 2 * n, static_cast<double>(code_bytes) / 4 + norms + 2 * n);
   }
 }
 

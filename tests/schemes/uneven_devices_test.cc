@@ -134,8 +134,8 @@ TEST(DevicesOfTwoKinds, TrainWithTheBitsOfSingleOverTheSameShares) {
 
 TEST(DevicesOfTwoKinds, MustBothKnowTheDtype) {
   auto cluster = two_kinds();
-  cluster.device.tflops["bf16"] = 2;
-  cluster.device.efficiency["bf16"] = cluster.device.efficiency["fp32"];
+  cluster.others[0].device.tflops.erase("bf16");
+  cluster.others[0].device.efficiency.erase("bf16");
   auto config = simulated(cluster);
   config.train.precision = Precision::bf16;
   EXPECT_NO_THROW(plan_training(config, "ddp", 1));

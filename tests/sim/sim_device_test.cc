@@ -169,7 +169,7 @@ TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
   EXPECT_EQ(complaint([&] {
               make_sim_device(cluster, nullptr, {0, 0}, nullptr, true);
             }),
-            "device gpu: tflops.tf32 is missing; the device has figures for fp32");
+            "device gpu: tflops.tf32 is missing; the device has figures for bf16, fp32");
   EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr, true));
   cluster.device = with_bf16();
   cluster.device.tflops["tf32"] = 2;
