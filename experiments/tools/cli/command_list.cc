@@ -123,9 +123,14 @@ void list_compressors() {
 void list_identities() {
   std::cout << "identities: runs of a scheme that the test suite holds against another scheme\n";
   for (const SchemeInfo& row : runner::scheme_rows())
-    for (const Identity& one : row.identities)
+    for (const Identity& one : row.identities) {
+      std::string how = one.to_the_bit ? "to the bit" : "to rounding";
+      if (one.at_world > 0) how += fmt::format(", at world {}", one.at_world);
+      if (!one.other_settings.empty())
+        how += fmt::format(", with {} there", fmt::join(one.other_settings, ", "));
       std::cout << fmt::format("  {:<10} {}: {}, {}\n", row.name, fmt::join(one.settings, ", "),
-                               one.other, one.to_the_bit ? "to the bit" : "to rounding");
+                               one.other, how);
+    }
 }
 
 void list_keys() {
