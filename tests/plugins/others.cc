@@ -50,6 +50,14 @@ ModelInfo my_mlp() {
   return row;
 }
 
+/// No file of weights has names for its parameters.
+ModelInfo nameless() {
+  ModelInfo row = mlp_info();
+  row.name = "nameless";
+  row.names = nullptr;
+  return row;
+}
+
 DatasetInfo my_tokens() {
   return {
       "my_tokens", "random tokens", [](const DataConfig&) { return DataFiles(); }, false,
@@ -98,4 +106,4 @@ CompressorInfo rounded() {
 
 }  // namespace
 
-RINGSIDE_PLUGIN(half_sgd(), my_mlp(), my_tokens(), rounded())
+RINGSIDE_PLUGIN(half_sgd(), my_mlp(), nameless(), my_tokens(), rounded())

@@ -203,6 +203,15 @@ class Plugins(unittest.TestCase):
         self.assertIn("digits", self.refused([PROGRAM, "compare", "trial.toml", *SMALL, "--plugin", self.built["others"],
                                               "--set", "scheme.ddp.digits=0"]))
 
+    def test_a_model_that_no_file_of_weights_can_hold_is_refused_before_it_trains(self):
+        words = [PROGRAM, "train", "trial.toml", "--plugin", self.built["others"], "--scheme", "single", "--world", "1",
+                 "--set", "train.steps=3", "--set", "train.warmup=1", "--save", "kept.safetensors"]
+        self.assertIn("files of weights cannot hold a model of this kind",
+                      self.refused([*words, "--set", "model.kind=nameless"]))
+        self.assertFalse((self.folder / "kept.safetensors").exists())
+        self.ok([*words, "--set", "model.kind=my_mlp"])
+        self.assertTrue((self.folder / "kept.safetensors").exists())
+
     def test_several_processes_of_a_job_load_it(self):
         with socket.socket() as port:
             port.bind(("127.0.0.1", 0))
