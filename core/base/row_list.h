@@ -1,6 +1,7 @@
 // RowList: the things of one kind that this program has, such as its schemes, with a row each.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,7 +31,7 @@ const Row& find_row(const std::vector<Row>& rows, std::string_view what, std::st
 
 /// Rows that have a member `name`: those of the program, and those that plug-ins add while the
 /// program starts. The first look at the rows closes the list, so a list never changes under its
-/// readers. For one thread until then.
+/// readers. For one thread until then; afterwards any thread may read.
 template <class Row>
 class RowList {
  public:
@@ -54,7 +55,7 @@ class RowList {
  private:
   std::string_view what_;
   std::vector<Row> rows_;
-  bool closed_ = false;
+  std::atomic<bool> closed_ = false;  // the threads of several ranks close it alike
 };
 
 }  // namespace ringside
