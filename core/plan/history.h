@@ -17,7 +17,8 @@ struct RangeEvent {
     accepted = 'a',  // the worker's next gradient arrived, and is part of an update
     dropped = 'd',   // the worker's next gradient arrived too late, and is part of none
     read = 'r',      // the worker got the values (easgd, for a push: the difference)
-    merged = 'm',    // an update was made of all that had been accepted; no worker's (0)
+    taken = 't',     // the worker's push is part of the merge that comes next
+    merged = 'm',    // an update was made of the pushes that were taken; no worker's (0)
     gone = 'g'       // the worker has left: later updates do not wait for it
   };
   Kind kind = Kind::accepted;

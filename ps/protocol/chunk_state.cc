@@ -1,18 +1,19 @@
 #include "ps/protocol/chunk_state.h"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 namespace ringside::ps {
 
 using Event = RangeEvent::Kind;
 
 ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-                       const Policy& policy, std::size_t history_bytes, double now)
+                       const Policy& policy, Merges& merges, std::size_t history_bytes, double now)
     : chunk_(chunk),
       begin_(begin),
       world_(workers),
       policy_(policy),
+      merges_(merges),
       clocks_(policy, workers, pushes),
       turn_(chunk.member),
       reads_(static_cast<std::size_t>(workers), Read{0, now}),
@@ -70,7 +71,12 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
     }
     return {};
   }
-  if (chosen_.empty()) merges ? choose_merged(now) : choose_first();
+  if (merges && chosen_.empty()) {
+    if (decides_merges()) decide_merge(now);
+    choose_merged();
+  } else if (chosen_.empty()) {
+    choose_first();
+  }
   if (chosen_.empty()) return {};
   Gradient gradient = std::move(chosen_.front());
   gradient.first = taken_++ == 0;
@@ -91,22 +97,41 @@ bool ChunkState::can_still_come() const {
 
 /// A merge takes all that has come: at once if every worker that is left has pushed, else a while
 /// after a quorum of them have.
-void ChunkState::choose_merged(double now) {
-  if (waiting_.empty()) return;
+void ChunkState::decide_merge(double now) {
+  if (waiting_.empty() || merges_.count() > version_) return;
   bool all = true;
-  for (int worker = 0; worker < world_; ++worker)
-    all = all && (!clocks_.is_there(worker) || waits(worker));
+  std::vector<bool> workers(static_cast<std::size_t>(world_));
+  for (int worker = 0; worker < world_; ++worker) {
+    const bool has_come = waits(worker);
+    workers[static_cast<std::size_t>(worker)] = has_come;
+    all = all && (has_come || !clocks_.is_there(worker));
+  }
   if (!all) {
     if (static_cast<int>(waiting_.size()) < wanted()) return;
     if (!due_) due_ = now + *policy_.grace_s();
     if (now < *due_) return;
   }
   due_.reset();
-  chosen_.assign(std::make_move_iterator(waiting_.begin()),
-                 std::make_move_iterator(waiting_.end()));
-  waiting_.clear();
+  merges_.decide(std::move(workers));
+}
+
+/// Chooses the pushes of the merge under way once all have come but those of workers that are gone.
+/// If none is left, the update is empty.
+void ChunkState::choose_merged() {
+  if (merges_.count() <= version_) return;
+  const auto is_taken = [&](int worker) { return merges_.takes(version_, worker); };
+  for (int worker = 0; worker < world_; ++worker)
+    if (is_taken(worker) && clocks_.is_there(worker) && !waits(worker)) return;
+  std::erase_if(waiting_, [&](Gradient& one) {
+    if (!is_taken(one.worker)) return false;
+    chosen_.push_back(std::move(one));
+    return true;
+  });
   std::ranges::sort(chosen_, {}, &Gradient::worker);
-  if (history_bytes_ > 0) history_.add({Event::merged}, history_bytes_);
+  complete_ = chosen_.empty();
+  if (history_bytes_ == 0 || complete_) return;
+  for (const Gradient& one : chosen_) history_.add({Event::taken, one.worker}, history_bytes_);
+  history_.add({Event::merged}, history_bytes_);
 }
 
 /// If enough gradients of the update have come, chooses the first ones and drops the others. A

@@ -12,6 +12,7 @@
 #include "core/plan/history.h"
 #include "core/tensor/tensor.h"
 #include "ps/protocol/clocks.h"
+#include "ps/protocol/merges.h"
 #include "ps/protocol/message.h"
 #include "ps/protocol/partition.h"
 
@@ -47,13 +48,15 @@ class ChunkState {
   };
 
   /// `begin` is the chunk's first element in its server's own parameters. `workers` are all of the
-  /// run; those that do not push the chunk count as gone from the start. The policy outlives this
-  /// object. At most `history_bytes` of history() are kept; 0 keeps none. Workers begin with the
-  /// initial values, as if they had read them at `now`.
+  /// run; those that do not push the chunk count as gone from the start. The policy and `merges`,
+  /// of its server, outlive this object. At most `history_bytes` of history() are kept; 0 keeps
+  /// none. Workers begin with the initial values, as if they had read them at `now`.
   ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-             const Policy& policy, std::size_t history_bytes, double now);
+             const Policy& policy, Merges& merges, std::size_t history_bytes, double now);
 
   const Chunk& chunk() const { return chunk_; }
+  /// Whether this chunk decides which workers the merges of all chunks take.
+  bool decides_merges() const { return chunk_.begin == 0; }
   /// The number of gradients of an update, if no worker is gone.
   int wanted() const { return policy_.gradients(pushers()); }
   std::int64_t begin() const { return begin_; }
@@ -69,7 +72,7 @@ class ChunkState {
   /// it has not arrived, or if it is not yet `now` that the update may begin (due()).
   std::optional<Gradient> next_gradient(double now = 0);
   /// The time until which a merge waits for further pushes (Policy::grace_s); none while it waits
-  /// for a quorum.
+  /// for a quorum, or for what decides_merges().
   std::optional<double> due() const { return due_; }
   /// Whether all gradients of the update under way have been taken.
   bool complete() const { return complete_; }
@@ -108,12 +111,14 @@ class ChunkState {
   std::optional<Gradient> take(int worker);
   bool waits(int worker) const;
   void choose_first();
-  void choose_merged(double now);
+  void decide_merge(double now);
+  void choose_merged();
 
   Chunk chunk_;
   std::int64_t begin_;
   int world_;
   const Policy& policy_;
+  Merges& merges_;
   Clocks clocks_;
   std::int64_t version_ = 0;
   std::deque<Gradient> waiting_;  // in order of arrival

@@ -152,6 +152,7 @@ void Client::take_reply(int server, const Message& reply) {
   if (header.token != config_.token || header.worker != config_.worker || !header.reply)
     throw Error("server {} sent a message that is not a reply to this worker", server);
   if (header.kind == Kind::alive) return;  // the server waits for other workers, as this one does
+  if (header.kind == Kind::merge) return pass_on(server, reply);
   std::deque<Request>& asked = connections_[static_cast<std::size_t>(server)].asked;
   const auto matches = [&](const Request& request) {
     const Header& h = request.message.header;
@@ -168,6 +169,15 @@ void Client::take_reply(int server, const Message& reply) {
   request.note.bytes += frame_bytes(reply);
   timeline_.add(Activity::communication, std::move(request.what), request.begin, timeline_.now(),
                 std::move(request.note));
+}
+
+void Client::pass_on(int from, const Message& message) {
+  for (int server = 0; server < config_.servers; ++server)
+    if (server != from) {
+      Message copy = message;
+      copy.header.reply = false;
+      send(server, std::move(copy));
+    }
 }
 
 Client::ServerConnection* Client::next_connection(bool waits) {

@@ -107,6 +107,8 @@ class Client {
 
   bool receive(double timeout_s);
   void take_reply(int server, const Message& reply);
+  /// Sends a server's message to the other servers.
+  void pass_on(int from, const Message& message);
   void send_queued(bool waits = false);
   /// The connection whose first queued request may be sent now; null if there is none.
   ServerConnection* next_connection(bool waits);

@@ -33,6 +33,8 @@ enum class Kind : std::uint8_t {
   loss,     // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
   ticket,  // in scalar, the worker's speed (local steps a second), or 0 -> in scalar, the number of
            // steps up to its next push, or 0 if the run is over
+  merge,   // a server to a worker, which passes it on to the other servers: the workers of merge
+           // `step`, in text (ps/protocol/merges.h); no reply
   finish,  // the worker pushes no more -> once no worker pushes any more
   own,     // a request that only a scheme's own server understands
   alive,   // a heartbeat; no reply
@@ -41,8 +43,8 @@ enum class Kind : std::uint8_t {
   error    // a reply: the reason, in text
 };
 inline constexpr std::string_view kind_names[] = {
-    "hello", "push",   "push_pull", "pull", "peek",  "measure", "settle", "sum",  "inputs",
-    "loss",  "ticket", "finish",    "own",  "alive", "done",    "failed", "error"};
+    "hello", "push",   "push_pull", "pull",   "peek", "measure", "settle", "sum",    "inputs",
+    "loss",  "ticket", "merge",     "finish", "own",  "alive",   "done",   "failed", "error"};
 constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 

@@ -29,6 +29,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       config_(config),
       policy_(config.policy ? config.policy : make_policy(config.rules, config.workers)),
       codes_(device, config_, policy_->values_rest()),
+      merges_(config.workers),
       rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
       steps_left_(config.steps * config.workers),
@@ -43,10 +44,12 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   for (const Chunk& chunk : chunks) {
     if (chunk.server != config.server) continue;
     chunk_at_[chunk.begin] = chunks_.size();
-    chunks_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, history_bytes,
-                         device.clock().now());
+    chunks_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, merges_,
+                         history_bytes, device.clock().now());
     count += chunk.count;
   }
+  tells_merges_ =
+      std::ranges::any_of(chunks_, &ChunkState::decides_merges) && chunks_.size() < chunks.size();
   copies_.resize(chunks_.size());
   if (chunks_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
@@ -102,6 +105,8 @@ Replies ParameterServer::answer(int worker, Message message) {
       return settle(worker, header, message.frames);
     case Kind::ticket:
       return ticket(worker, header);
+    case Kind::merge:
+      return merge(header);
     case Kind::finish:
       return finish(worker, header);
     default:
@@ -182,6 +187,7 @@ Tensor ParameterServer::copy_of(const Tensor& values) const {
 
 Replies ParameterServer::advance(std::size_t index) {
   ChunkState& state = chunks_[index];
+  const std::int64_t merges = merges_.count();
   Replies replies;
   Tensor alone;  // the gradient of an asynchronous update
   double factor = 1;
@@ -218,6 +224,13 @@ Replies ParameterServer::advance(std::size_t index) {
   // the history records only their cause, so there must be no read between two of them.
   append(replies, answer_readers(index));
   difference_ = {};
+  if (merges_.count() > merges) append(replies, advance_all());
+  return replies;
+}
+
+Replies ParameterServer::advance_all() {
+  Replies replies;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) append(replies, advance(index));
   return replies;
 }
 
@@ -344,6 +357,12 @@ Replies ParameterServer::answer_readers(std::size_t index) {
                            : values_for(index, reader));
     if (reader.values && !given_values_.empty()) given_values(index, reader.worker) = frames.back();
     reader.reply.version = chunks_[index].version();
+    // Before the values: the worker may not need to read anything after them.
+    if (tells_merges_)
+      for (Header& told : merges_.untold(reader.worker)) {
+        told.token = token();
+        replies.push_back({reader.worker, {std::move(told), {}}});
+      }
     replies.push_back({reader.worker, {std::move(reader.reply), std::move(frames)}});
   }
   return replies;

@@ -87,7 +87,10 @@ class ParameterServer : public Server {
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
   Replies pull(int worker, const Header& header);
   /// Adds the gradients that are next in order, updates, and replies to the workers that may read.
+  /// Then does the same with the other chunks, if this one decided a merge.
   Replies advance(std::size_t index);
+  /// The same for every chunk.
+  Replies advance_all();
   void add(const ChunkState& state, const ChunkState::Gradient& gradient);
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
@@ -112,6 +115,7 @@ class ParameterServer : public Server {
   std::int64_t steps_for(int worker, double speed);
   std::int64_t reserved_for_others(int worker) const;
   Replies ticket(int worker, const Header& header);
+  Replies merge(const Header& header);
   Replies finish(int worker, const Header& header);
   Replies answer_finishers();
   /// Stops waiting for the worker in all updates. Returns the replies that this causes.
@@ -136,6 +140,8 @@ class ParameterServer : public Server {
   ServerConfig config_;
   std::shared_ptr<const Policy> policy_;
   ServerCodes codes_;
+  Merges merges_;
+  bool tells_merges_ = false;  // this server decides them, and there are others
   std::vector<ChunkState> chunks_;
   std::map<std::int64_t, std::size_t> chunk_at_;  // index of a chunk, by its first element
   Tensor parameters_;                             // of all chunks

@@ -49,6 +49,14 @@ Replies ParameterServer::ticket(int worker, const Header& header) {
   return replies;
 }
 
+Replies ParameterServer::merge(const Header& header) {
+  if (!policy_->grace_s()) throw Error("this server merges no pushes");
+  if (std::ranges::any_of(chunks_, &ChunkState::decides_merges))
+    throw Error("this server decides itself which workers a merge takes");
+  merges_.take(header);
+  return advance_all();
+}
+
 Replies ParameterServer::finish(int worker, const Header& header) {
   std::optional<Header>& request = finishers_[static_cast<std::size_t>(worker)];
   if (request) throw Error("the worker has already said that it pushes no more");
@@ -63,10 +71,8 @@ Replies ParameterServer::finish(int worker, const Header& header) {
 
 Replies ParameterServer::leave(int worker) {
   Replies replies;
-  for (std::size_t index = 0; index < chunks_.size(); ++index) {
-    chunks_[index].leave(worker);
-    append(replies, advance(index));
-  }
+  for (ChunkState& state : chunks_) state.leave(worker);
+  append(replies, advance_all());
   return replies;
 }
 

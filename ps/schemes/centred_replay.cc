@@ -86,6 +86,8 @@ void CentredReplay::repeat(std::size_t range, const RangeEvent& event) {
     case RangeEvent::Kind::accepted:
       worker.awaits[range] = true;
       return push(range, event);
+    case RangeEvent::Kind::taken:
+      return take(range, event.worker);
     case RangeEvent::Kind::merged:
       return merge(range);
     case RangeEvent::Kind::read:

@@ -29,9 +29,12 @@ class CentredReplay : public Centred {
  protected:
   /// The worker has computed its local steps, of which every range's part will be pushed.
   virtual void offer(int worker) { static_cast<void>(worker); }
-  /// What a server does with a push to a range, with all that it has merged, and with a worker that
-  /// reads the reply to its push.
+  /// What a server does with a push to a range, with the worker's push when a merge takes it, with
+  /// the merge, and with a worker that reads the reply to its push.
   virtual void push(std::size_t range, const RangeEvent& event) = 0;
+  virtual void take(std::size_t range, int worker) {
+    static_cast<void>(range), static_cast<void>(worker);
+  }
   virtual void merge(std::size_t range) { static_cast<void>(range); }
   virtual void reply(std::size_t range, int worker) = 0;
 

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
+#include "ps/protocol/merges.h"
 #include "ps/schemes/server_scheme.h"
 
 namespace ringside::ps {
@@ -65,36 +66,33 @@ class DecoupledDilocoReplay final : public OuterReplay {
   }
 
  private:
-  struct Pushed {
-    int worker = 0;
-    float weight = 0;
-  };
   struct Range {
-    std::vector<Pushed> waiting{};
+    std::vector<float> pushed{};  // by worker: the weight of its latest push
+    float weights = 0;            // of what the next merge takes
     std::int64_t version = 0;
   };
 
   void push(std::size_t range, const RangeEvent& event) override {
     const std::int64_t samples = context().plan.train.global_batch / own_replicas();
-    ranges_[range].waiting.push_back(
-        {event.worker, static_cast<float>(weight_of(options_, samples, event.steps))});
+    ranges_[range].pushed.resize(static_cast<std::size_t>(own_replicas()));
+    ranges_[range].pushed[static_cast<std::size_t>(event.worker)] =
+        static_cast<float>(weight_of(options_, samples, event.steps));
+  }
+
+  void take(std::size_t range, int worker) override {
+    Range& of = ranges_[range];
+    const float weight = of.pushed[static_cast<std::size_t>(worker)];
+    kernels().blend({.in = difference(range, worker),
+                     .out = of_range(range, sum_),
+                     .in_scale = weight,
+                     .out_scale = of.weights > 0 ? 1.0F : 0.0F});
+    of.weights += weight;
   }
 
   void merge(std::size_t range) override {
     Range& of = ranges_[range];
-    std::ranges::sort(of.waiting, {}, &Pushed::worker);
-    const Tensor sum = of_range(range, sum_);
-    kernels().fill({.out = sum});
-    float weights = 0;
-    for (const Pushed& one : std::exchange(of.waiting, {})) {
-      kernels().blend({.in = difference(range, one.worker),
-                       .out = sum,
-                       .in_scale = one.weight,
-                       .out_scale = 1});
-      weights += one.weight;
-    }
-    optimizer_->update({first_of(range), centre(range), sum},
-                       {.step = of.version++, .loss_scale = weights});
+    optimizer_->update({first_of(range), centre(range), of_range(range, sum_)},
+                       {.step = of.version++, .loss_scale = std::exchange(of.weights, 0)});
   }
 
   DecoupledDilocoOptions options_;
@@ -123,6 +121,9 @@ void check(const DecoupledDilocoOptions& options, const RunPlan& plan) {
   check_local_servers(options.servers, plan);
   check_equal_shares(plan);
   check_outer(options.outer, plan);
+  if (options.servers.servers > 1 && plan.world > Merges::most_workers)
+    throw Error("scheme decoupled_diloco with several servers has at most {} workers, not {}",
+                Merges::most_workers, plan.world);
 }
 
 Fields fields_of(DecoupledDilocoOptions& options) {

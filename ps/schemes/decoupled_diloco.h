@@ -20,11 +20,12 @@ void check(const DecoupledDilocoOptions& options, const RunPlan& plan);
 /// DiLoCo whose servers wait for a quorum of workers alone (the syncer of Decoupled DiLoCo, 2026,
 /// arXiv 2604.21428). A worker takes `sync_every` local steps with an optimizer of its own (the
 /// inner one, [optimizer]), pushes the difference d from the values x that it began with, and waits
-/// until its push has been merged. A server merges each range by itself: once pushes of `quorum`
-/// workers have come it waits `grace_ms` longer, or until every worker has pushed. It then takes
-/// all that have come, w of each; a later one is part of the next merge, whatever x it began with.
-/// With the mean of the merged d by weight as gradient, SGD with Nesterov's momentum (the outer
-/// optimizer) updates x, from which these workers go on.
+/// until its push has been merged. The server of the first range of x decides whom a merge takes:
+/// once pushes of `quorum` workers have come it waits `grace_ms` longer, or until every worker has
+/// pushed, and takes all that have come, w of each; a later one is part of the next merge, whatever
+/// x it began with. All other ranges merge the same workers (ps/protocol/merges.h). With the mean
+/// of the merged d by weight as gradient, SGD with Nesterov's momentum (the outer optimizer)
+/// updates x, from which these workers go on.
 ///
 /// The weight of a push is its number of tokens (or samples). That is also the share of the paper's
 /// weight, tokens squared by steps, since all workers have equally many tokens in a step. In the

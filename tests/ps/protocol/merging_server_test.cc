@@ -1,7 +1,9 @@
 // Servers that merge the pushes of a quorum of workers, and that give workers steps by their speed.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ps/schemes/async_diloco.h"
 #include "ps/schemes/decoupled_diloco.h"
@@ -27,11 +29,12 @@ class MergingServerTest : public ServerTest {
     own.optimizer.momentum = own.optimizer.weight_decay = 0;
     return own;
   }
-  /// A push of chunk 0 after the worker's step `step`, whose elements are all `value`.
-  Message push_of(int worker, std::int64_t step, float value, double weight) {
-    Message message = about(Kind::push_pull, worker, chunks_[0], step);
+  /// A push of a chunk after the worker's step `step`, whose elements are all `value`.
+  Message push_of(int worker, std::int64_t step, float value, double weight,
+                  std::size_t chunk = 0) {
+    Message message = about(Kind::push_pull, worker, chunks_[chunk], step);
     message.header.scalar = weight;
-    message.frames.push_back(device_->tensor({chunks_[0].count}, MemoryKind::gradient));
+    message.frames.push_back(device_->tensor({chunks_[chunk].count}, MemoryKind::gradient));
     device_->kernels().fill({.out = message.frames[0], .value = value});
     return message;
   }
@@ -73,7 +76,7 @@ TEST_F(MergingServerTest, AQuorumIsEnoughAndALateWorkerIsPartOfTheNextMerge) {
   EXPECT_THAT(workers_of(next), UnorderedElementsAre(1, 2));
   EXPECT_THAT(values_of(next[0].message.frames.at(0)),
               Pointwise(Near(), moved(initial, -0.9F - 1.5F)));
-  EXPECT_EQ(history_of(server), "r0a2x4a0m0r2r0a1x8a2m0r1r2");
+  EXPECT_EQ(history_of(server), "r0a2x4a0t0t2m0r2r0a1x8a2t1t2m0r1r2");
 }
 
 TEST_F(MergingServerTest, AMergeWaitsForItsTimeOrForAllWorkers) {
@@ -119,6 +122,55 @@ TEST_F(MergingServerTest, WeightsAreNumbersAboveZero) {
   for (const double weight : {0.0, -1.0, std::nan(""), HUGE_VAL})
     EXPECT_THAT(refusal(server, 0, push_of(0, 0, 1, weight)), ::testing::HasSubstr("the weight"));
   EXPECT_THAT(server.handle(0, push_of(0, 0, 1, 1)), SizeIs(1)) << "nothing has changed";
+}
+
+/// Two workers could else wait for ever, each for a chunk that has merged the other's push already.
+TEST_F(MergingServerTest, AllChunksMergeTheSameWorkers) {
+  ParameterServer server(model_, chunks_, *device_, merging(3, 2, 0));
+  const auto push = [&](int worker, std::size_t chunk, std::int64_t step = 0) {
+    return workers_of(server.handle(worker, push_of(worker, step, 1, 1, chunk)));
+  };
+  EXPECT_THAT(push(0, 0), IsEmpty());
+  EXPECT_THAT(push(1, 0), UnorderedElementsAre(0, 1));
+  EXPECT_THAT(push(0, 1), IsEmpty());
+  EXPECT_THAT(push(2, 1), IsEmpty()) << "it belongs to the next merge";
+  EXPECT_THAT(push(2, 0), IsEmpty());
+  EXPECT_THAT(workers_of(server.lose(0)), IsEmpty()) << "worker 1 is still to push chunk 1";
+  EXPECT_THAT(push(1, 1), ElementsAre(1));
+  EXPECT_THAT(push(1, 0, 1), UnorderedElementsAre(1, 2));
+  EXPECT_THAT(push(1, 1, 1), UnorderedElementsAre(1, 2));
+}
+
+TEST_F(MergingServerTest, WorkersTellOtherServersWhomAMergeTakes) {
+  chunks_ = partition({50, 10}, 2, 128);
+  ServerConfig own = merging(3, 2, 0);
+  ParameterServer first(model_, chunks_, *device_, own);
+  own.server = 1;
+  ParameterServer second(model_, chunks_, *device_, own);
+  const auto other =
+      static_cast<std::size_t>(std::ranges::find(chunks_, 1, &Chunk::server) - chunks_.begin());
+  ASSERT_EQ(chunks_.at(0).server, 0);
+  for (const int worker : {1, 0})
+    EXPECT_THAT(second.handle(worker, push_of(worker, 0, 1, 1, other)), IsEmpty()) << "not decided";
+  first.handle(2, push_of(2, 0, 1, 1));
+  Replies merged = first.handle(1, push_of(1, 0, 1, 1));
+  ASSERT_THAT(merged, SizeIs(4)) << "the workers of the merge, and the values, for two workers";
+  Message told = merged[0].message;
+  EXPECT_EQ(told.header.kind, Kind::merge);
+  EXPECT_EQ(told.header.text, "6");
+  told.header.reply = false;
+  told.header.worker = 1;
+  EXPECT_THAT(second.handle(1, told), IsEmpty()) << "worker 2 has not pushed";
+  for (const auto& [step, text] : {std::pair{0, "5"}, {0, "8"}, {0, "x"}, {0, "06"}, {2, "6"}}) {
+    Message wrong = told;
+    wrong.header.step = step;
+    wrong.header.text = text;
+    EXPECT_THAT(refusal(second, 1, wrong), ::testing::HasSubstr("merge of worker 1")) << text;
+  }
+  EXPECT_THAT(refusal(first, 1, told), ::testing::HasSubstr("decides itself"));
+  EXPECT_THAT(workers_of(second.handle(2, push_of(2, 0, 1, 1, other))), UnorderedElementsAre(1, 2));
+  told.header.worker = 2;
+  EXPECT_THAT(second.handle(2, told), IsEmpty()) << "it is known";
 }
 
 class Tickets : public MergingServerTest {

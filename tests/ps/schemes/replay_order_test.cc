@@ -93,13 +93,15 @@ std::vector<RangeEvent> read_back(const ChunkHistory& history) {
 TEST(RangeHistory, GivesBackWhatWasAdded) {
   using Kind = RangeEvent::Kind;
   const std::vector<RangeEvent> added = {
-      {Kind::accepted, 12, 40}, {Kind::read, 12},         {Kind::accepted, 2},  {Kind::read, 12},
-      {Kind::accepted, 2, 7},   {Kind::accepted, 1, 100}, {Kind::merged, 0},    {Kind::read, 1},
-      {Kind::dropped, 3},       {Kind::read, 3},          {Kind::accepted, 11}, {Kind::read, 1},
-      {Kind::gone, 11},         {Kind::accepted, 0, 2},   {Kind::read, 0}};
+      {Kind::accepted, 12, 40}, {Kind::read, 12},       {Kind::accepted, 2},
+      {Kind::read, 12},         {Kind::accepted, 2, 7}, {Kind::accepted, 1, 100},
+      {Kind::taken, 1},         {Kind::merged, 0},      {Kind::read, 1},
+      {Kind::dropped, 3},       {Kind::read, 3},        {Kind::accepted, 11},
+      {Kind::read, 1},          {Kind::gone, 11},       {Kind::accepted, 0, 2},
+      {Kind::read, 0}};
   ChunkHistory history = range("");
   for (const RangeEvent& event : added) history.add(event, 1000);
-  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100m0r1d3r3a11r1g11p0x2");
+  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100t1m0r1d3r3a11r1g11p0x2");
   EXPECT_EQ(read_back(history), added);
 }
 
