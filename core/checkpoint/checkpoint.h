@@ -21,10 +21,10 @@
 
 namespace ringside {
 
-/// A flat range of fp32 values of a run's state, wherever ranks keep it. `name` says what the values
-/// are: "parameters", "first_moment", or a scheme's own state. `replica` is the worker whose own
-/// values they are; -1: they are those of the whole run. `begin` is the first one's number among the
-/// values of this name, in the model's order of parameters.
+/// A flat range of fp32 values of a run's state, wherever ranks keep it. `name` says what the
+/// values are: "parameters", "first_moment", or a scheme's own state. `replica` is the worker whose
+/// own values they are; -1: they are those of the whole run. `begin` is the first one's number
+/// among the values of this name, in the model's order of parameters.
 struct StateKey {
   std::string name;
   std::int64_t replica = -1;
@@ -49,10 +49,10 @@ inline constexpr std::size_t digest_block = std::size_t{1} << 20;
 /// All that a checkpoint says about itself. There is no state of random numbers: they are functions
 /// of the seed and of counters, such as the number of the step.
 struct Manifest {
-  std::int64_t step = 0;        // steps done
-  std::int64_t parameters = 0;  // of the model
-  std::string program;          // the version and commit that wrote it
-  nlohmann::ordered_json run;   // the run, of which the reader compares what must agree
+  std::int64_t step = 0;           // steps done
+  std::int64_t parameters = 0;     // of the model
+  std::string program;             // the version and commit that wrote it
+  nlohmann::ordered_json run;      // the run, of which the reader compares what must agree
   nlohmann::ordered_json scalars;  // state that is no range of values, such as the loss scale
   std::vector<CheckpointFile> files;
 };
@@ -69,8 +69,8 @@ struct HostRange {
 std::string checkpoint_name(std::int64_t step);
 std::string rank_file_name(int rank);
 
-/// Writes a rank's file under its name, once all of it is on the disk. Blocks; throws Error with the
-/// system's cause, and then leaves nothing behind. For any thread.
+/// Writes a rank's file under its name, once all of it is on the disk. Blocks; throws Error with
+/// the system's cause, and then leaves nothing behind. For any thread.
 CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
                                const std::vector<HostRange>& ranges);
 /// The same for the manifest, which makes the checkpoint whole. Throws Error if the ranges of its

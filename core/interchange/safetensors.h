@@ -49,6 +49,11 @@ class SafetensorsWriter {
 
   using Metadata = std::map<std::string, std::string>;
 
+  /// The bytes of a file before its tensors, for callers that write the file themselves. The
+  /// tensors follow without gaps: those with larger elements first, otherwise in this order.
+  static std::vector<std::byte> header(const std::vector<Tensor>& tensors,
+                                       const Metadata& metadata);
+
   /// This and all other functions throw Error with the system's reason if the file cannot be
   /// written. `metadata` is added to the entries that readers for PyTorch expect.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors,

@@ -18,6 +18,26 @@ std::size_t size_of(const SafetensorsWriter::Tensor& tensor) {
   return bytes;
 }
 
+struct Offsets {
+  std::vector<std::size_t> order;    // of the tensors in the file
+  std::vector<std::size_t> offsets;  // by tensor, from the end of the header
+};
+
+/// Tensors with large elements come first, so that all tensors are aligned.
+Offsets offsets_of(const std::vector<SafetensorsWriter::Tensor>& tensors) {
+  Offsets out{std::vector<std::size_t>(tensors.size()), std::vector<std::size_t>(tensors.size())};
+  std::iota(out.order.begin(), out.order.end(), std::size_t{0});
+  std::stable_sort(out.order.begin(), out.order.end(), [&](std::size_t a, std::size_t b) {
+    return tensors[a].element_bytes > tensors[b].element_bytes;
+  });
+  std::size_t end = 0;
+  for (const std::size_t i : out.order) {
+    out.offsets[i] = end;
+    end += size_of(tensors[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors,
@@ -36,26 +56,17 @@ SafetensorsWriter::SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<
   put(header, 0);
 }
 
-std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors,
-                                                const Metadata& metadata) {
-  tensors_ = std::move(tensors);
-  offsets_.resize(tensors_.size());
-  written_.resize(tensors_.size());
-  // Tensors with large elements come first, so that all tensors are aligned.
-  std::vector<std::size_t> order(tensors_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return tensors_[a].element_bytes > tensors_[b].element_bytes;
-  });
+std::vector<std::byte> SafetensorsWriter::header(const std::vector<Tensor>& tensors,
+                                                 const Metadata& metadata) {
+  const Offsets places = offsets_of(tensors);
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   for (const auto& [name, value] : metadata) header["__metadata__"][name] = value;
-  std::size_t end = 0;
-  for (const std::size_t i : order) {
-    const Tensor& tensor = tensors_[i];
-    offsets_[i] = end;
-    end += size_of(tensor);
-    header[tensor.name] = {
-        {"dtype", tensor.dtype}, {"shape", tensor.extents}, {"data_offsets", {offsets_[i], end}}};
+  for (const std::size_t i : places.order) {
+    const Tensor& tensor = tensors[i];
+    const std::size_t offset = places.offsets[i];
+    header[tensor.name] = {{"dtype", tensor.dtype},
+                           {"shape", tensor.extents},
+                           {"data_offsets", {offset, offset + size_of(tensor)}}};
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -63,6 +74,15 @@ std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors,
   std::vector<std::byte> out(sizeof length + text.size());
   std::memcpy(out.data(), &length, sizeof length);
   std::memcpy(out.data() + sizeof length, text.data(), text.size());
+  return out;
+}
+
+std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors,
+                                                const Metadata& metadata) {
+  tensors_ = std::move(tensors);
+  written_.resize(tensors_.size());
+  offsets_ = offsets_of(tensors_).offsets;
+  std::vector<std::byte> out = header(tensors_, metadata);
   for (std::size_t& offset : offsets_) offset += out.size();
   return out;
 }

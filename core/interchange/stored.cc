@@ -33,14 +33,22 @@ std::string unwrapped(const std::string& name) {
   return out;
 }
 
+RegularFile opened_weights(const std::string& path) {
+  RegularFile file(path, "train.initial_weights");
+  refuse_other_formats(file);
+  return file;
+}
+
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) : file_(path, "train.initial_weights") {
-  refuse_other_formats(file_);
+MappedFile::MappedFile(const std::string& path) : MappedFile(opened_weights(path)) {}
+
+MappedFile::MappedFile(RegularFile file) : file_(std::move(file)) {
   if (file_.size() == 0) return;
   void* address = ::mmap(nullptr, file_.size(), PROT_READ, MAP_SHARED, file_.descriptor(), 0);
   if (address == MAP_FAILED)
-    throw Error("train.initial_weights: {} cannot be read: {}", path, std::strerror(errno));
+    throw Error("{}: {} cannot be read: {}", file_.setting(), file_.path().string(),
+                std::strerror(errno));
   data_ = static_cast<const std::byte*>(address);
 }
 

@@ -15,11 +15,14 @@
 
 namespace ringside {
 
-/// A whole file of weights, mapped into memory, read-only. An empty file has no bytes.
+/// A whole file, mapped into memory, read-only. An empty file has no bytes.
 class MappedFile {
  public:
-  /// Throws Error if the file cannot be read or is no regular file.
+  /// Maps a file of weights. Throws Error if the file cannot be read or is no regular file, or if
+  /// it has the format of files that are often given by mistake.
   explicit MappedFile(const std::string& path);
+  /// Maps any file. Throws Error with its setting if the system refuses.
+  explicit MappedFile(RegularFile file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

@@ -1,0 +1,135 @@
+#include "core/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/checkpoint/checkpoint_format.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The size of a file in a checkpoint, which is read only if it is no link.
+std::size_t size_in_checkpoint(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (!fs::exists(status)) throw Error("{}: there is no such file", path.string());
+  if (!fs::is_regular_file(status))
+    throw Error("{}: this is no file, and links are not followed; copy the file here",
+                path.string());
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error) throw Error("{}: cannot be read: {}", path.string(), error.message());
+  return static_cast<std::size_t>(size);
+}
+
+Manifest read_manifest(const fs::path& checkpoint) {
+  const fs::path path = checkpoint / manifest_name;
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error)))
+    throw Error("{}: this is no whole checkpoint: it has no {}", checkpoint.string(),
+                manifest_name);
+  size_in_checkpoint(path);
+  const MappedFile file(RegularFile(path, "checkpoint"));
+  const auto bytes = file.bytes();
+  return parse_manifest(path.string(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+struct Checkpoint::Opened {
+  /// A rank's file whose digests have been compared.
+  class MappedRanges {
+   public:
+    MappedRanges(const fs::path& checkpoint, const CheckpointFile& file)
+        : file_(checked(checkpoint / file.name, file)),
+          ranges_(parse_rank_file((checkpoint / file.name).string(), file_.bytes(), file)) {
+      file_.check_unchanged();
+    }
+    /// The bytes of a range, by its number in the manifest. Throws Error if the file has changed.
+    std::span<const std::byte> range(std::size_t index) const {
+      file_.check_unchanged();
+      return ranges_[index];
+    }
+
+   private:
+    static RegularFile checked(const fs::path& path, const CheckpointFile& file) {
+      check_size(path.string(), size_in_checkpoint(path), file);
+      return RegularFile(path, "checkpoint");
+    }
+
+    MappedFile file_;
+    std::vector<std::span<const std::byte>> ranges_;
+  };
+
+  struct Place {
+    const SavedRange* range;  // in the manifest
+    std::size_t file, index;  // of the range, in its file
+  };
+
+  /// The range that has a value; null if there is none.
+  const Place* find(const StateKey& key, std::int64_t value) const {
+    const auto of_key = places.find(key);
+    if (of_key == places.end()) return nullptr;
+    auto next = of_key->second.upper_bound(value);
+    if (next == of_key->second.begin()) return nullptr;
+    const Place& place = (--next)->second;
+    return value - place.range->begin < place.range->count ? &place : nullptr;
+  }
+
+  std::map<StateKey, std::map<std::int64_t, Place>> places;  // by the ranges' first values
+  std::mutex mutex;
+  std::vector<std::unique_ptr<MappedRanges>> files;  // null until the first read
+};
+
+Checkpoint::Checkpoint(const fs::path& path)
+    : path_(path), manifest_(read_manifest(path)), opened_(std::make_unique<Opened>()) {
+  if (const auto step = step_of(path_.filename().string()); step && *step != manifest_.step)
+    throw Error("{}: its manifest is of step {}; give the folder its own name", path_.string(),
+                manifest_.step);
+  opened_->files.resize(manifest_.files.size());
+  for (std::size_t f = 0; f < manifest_.files.size(); ++f) {
+    const CheckpointFile& file = manifest_.files[f];
+    check_size((path_ / file.name).string(), size_in_checkpoint(path_ / file.name), file);
+    for (std::size_t r = 0; r < file.ranges.size(); ++r)
+      opened_->places[file.ranges[r].key][file.ranges[r].begin] = {&file.ranges[r], f, r};
+  }
+}
+
+Checkpoint::~Checkpoint() = default;
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+
+std::map<StateKey, std::int64_t> Checkpoint::state() const {
+  std::map<StateKey, std::int64_t> out;
+  for (const CheckpointFile& file : manifest_.files)
+    for (const SavedRange& range : file.ranges) out[range.key] += range.count;
+  return out;
+}
+
+void Checkpoint::read(const StateKey& key, std::int64_t begin, std::span<float> out) const {
+  const std::lock_guard lock(opened_->mutex);
+  while (!out.empty()) {
+    const Opened::Place* place = opened_->find(key, begin);
+    if (!place)
+      throw Error("{}: no file of the checkpoint has value {} of {}", path_.string(), begin,
+                  text_of(key));
+    auto& file = opened_->files[place->file];
+    if (!file) file = std::make_unique<Opened::MappedRanges>(path_, manifest_.files[place->file]);
+    const auto skipped = static_cast<std::size_t>(begin - place->range->begin);
+    const std::size_t count =
+        std::min(out.size(), static_cast<std::size_t>(place->range->count) - skipped);
+    std::memcpy(out.data(), file->range(place->index).data() + skipped * sizeof(float),
+                count * sizeof(float));
+    begin += static_cast<std::int64_t>(count);
+    out = out.subspan(count);
+  }
+}
+
+void Checkpoint::verify() const {
+  for (const CheckpointFile& file : manifest_.files) Opened::MappedRanges(path_, file);
+}
+
+}  // namespace ringside

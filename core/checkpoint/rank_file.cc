@@ -1,0 +1,149 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/checkpoint/checkpoint_format.h"
+#include "core/interchange/safetensors.h"
+
+namespace ringside {
+namespace {
+
+/// Blocks until the names of a folder's files are on the disk, where the file system can tell.
+void sync_names(const OpenFolder& folder, const char* which = ".") {
+  const int opened = openat(folder.descriptor(), which, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened < 0) return;
+  const bool failed = fsync(opened) != 0 && errno == EIO;
+  close(opened);
+  if (failed) throw Error("{}: cannot be written: {}", folder.path().string(), std::strerror(EIO));
+}
+
+/// Gives a file its name, or leaves nothing.
+void publish(const OpenFolder& folder, WholeFile& file) {
+  file.publish();
+  try {
+    sync_names(folder);
+  } catch (const Error&) {
+    unlinkat(folder.descriptor(), file.path().filename().c_str(), 0);
+    throw;
+  }
+}
+
+[[noreturn]] void refuse(const std::string& path, std::size_t byte, const std::string& what) {
+  throw Error("{}: byte {}: {}; copy the file again or use another checkpoint", path, byte, what);
+}
+
+}  // namespace
+
+void BlockDigests::add(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    if (!hash_) {
+      hash_.emplace();
+      left_ = digest_block;
+    }
+    const auto part = bytes.first(std::min(left_, bytes.size()));
+    hash_->update(part);
+    left_ -= part.size();
+    bytes = bytes.subspan(part.size());
+    if (left_ > 0) continue;
+    digests_.push_back(hash_->digest());
+    hash_.reset();
+  }
+}
+
+std::vector<std::string> BlockDigests::finish() {
+  if (hash_) digests_.push_back(hash_->digest());
+  hash_.reset();
+  return std::move(digests_);
+}
+
+CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
+                               const std::vector<HostRange>& ranges) {
+  CheckpointFile out;
+  out.name = rank_file_name(rank);
+  std::vector<SafetensorsWriter::Tensor> tensors;
+  try {
+    for (const HostRange& range : ranges) {
+      if (range.values.empty()) continue;
+      const auto count = static_cast<std::int64_t>(range.values.size());
+      check_range(out.ranges.emplace_back(SavedRange{range.key, range.begin, count}));
+      tensors.push_back({tensor_name(out.ranges.back()), "F32", {count}, sizeof(float)});
+    }
+    check_no_overlaps({out});
+  } catch (const Error& error) {
+    throw Error("{}: {}", (checkpoint.path() / out.name).string(), error.what());
+  }
+
+  WholeFile file(checkpoint, out.name);
+  BlockDigests digests;
+  std::size_t end = 0;
+  const auto write = [&](std::span<const std::byte> bytes) {
+    file.write(bytes, end);
+    digests.add(bytes);
+    end += bytes.size();
+  };
+  write(SafetensorsWriter::header(tensors, {{"format", "ringside checkpoint"}}));
+  for (const HostRange& range : ranges) write(std::as_bytes(std::span(range.values)));
+  out.bytes = static_cast<std::int64_t>(end);
+  out.digests = digests.finish();
+  publish(checkpoint, file);
+  return out;
+}
+
+void write_manifest(const OpenFolder& checkpoint, const Manifest& manifest) {
+  std::string text;
+  try {
+    text = manifest_text(manifest);
+  } catch (const Error& error) {
+    throw Error("{}: {}", (checkpoint.path() / manifest_name).string(), error.what());
+  }
+  WholeFile file(checkpoint, std::string(manifest_name));
+  file.write(std::as_bytes(std::span(text)), 0);
+  sync_names(checkpoint);  // the ranks' files come first
+  publish(checkpoint, file);
+  sync_names(checkpoint, "..");
+}
+
+void check_size(const std::string& path, std::size_t bytes, const CheckpointFile& file) {
+  const auto expected = static_cast<std::size_t>(file.bytes);
+  if (bytes < expected)
+    refuse(path, bytes, fmt::format("the file ends here, and had {} bytes", expected));
+  if (bytes > expected)
+    refuse(path, expected, fmt::format("the file goes on here, to byte {}", bytes));
+}
+
+std::vector<std::span<const std::byte>> parse_rank_file(const std::string& path,
+                                                        std::span<const std::byte> bytes,
+                                                        const CheckpointFile& file) {
+  check_size(path, bytes.size(), file);
+  for (std::size_t at = 0, i = 0; at < bytes.size(); at += digest_block, ++i) {
+    const auto block = bytes.subspan(at, std::min(digest_block, bytes.size() - at));
+    Hash hash;
+    hash.update(block);
+    if (hash.digest() != file.digests.at(i))
+      refuse(path, at, fmt::format("the {} bytes from here on have changed", block.size()));
+  }
+
+  const ParsedSafetensors parsed = parse_safetensors(path, bytes);
+  std::vector<std::span<const std::byte>> out;
+  for (const SavedRange& range : file.ranges) {
+    const auto found = parsed.tensors.find(tensor_name(range));
+    if (found == parsed.tensors.end())
+      throw Error("{}: the manifest lists {}, which the file does not have", path,
+                  tensor_name(range));
+    const StoredTensor& tensor = found->second;
+    if (tensor.dtype != "F32" || tensor.extents != std::vector<std::int64_t>{range.count})
+      throw Error("{}: {} has shape {} and dtype {}, but its values are {} of F32", path,
+                  tensor_name(range), text_of(tensor.extents), tensor.dtype, range.count);
+    out.push_back(tensor.bytes);
+  }
+  if (parsed.tensors.size() != file.ranges.size())
+    throw Error("{}: the file has {} ranges, and the manifest lists {}", path,
+                parsed.tensors.size(), file.ranges.size());
+  return out;
+}
+
+}  // namespace ringside
