@@ -63,6 +63,13 @@ std::vector<OptimizerState> FlatOptimizer::state() const {
   return all;
 }
 
+void FlatOptimizer::restored(std::span<const ParameterRange> ranges, std::int64_t skipped) {
+  skipped_ = skipped;
+  if (!master_) return;
+  for (const ParameterRange& range : ranges)
+    device_.kernels().cast({.in = master(range), .out = range.parameters});
+}
+
 void FlatOptimizer::each_alike(
     const ParameterRange& range, const StepInfo& info,
     const std::function<void(const ParameterRange&, const Scalars&)>& update) const {

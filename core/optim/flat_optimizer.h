@@ -21,6 +21,7 @@ class FlatOptimizer : public Optimizer {
                               const StepInfo& info) override;
   bool settle(int round, std::span<const double> totals, const StepInfo& info) override;
   std::vector<OptimizerState> state() const override;
+  void restored(std::span<const ParameterRange> ranges, std::int64_t skipped) override;
 
  protected:
   using Stretch = ParameterMap::Stretch;

@@ -20,6 +20,18 @@ class LossScale {
   /// Whether the last step overflowed although the factor was 1: no loss scale helps then.
   bool exhausted() const { return exhausted_; }
 
+  /// What must be kept to go on later.
+  struct State {
+    float value = 1;
+    std::int64_t good = 0, skipped = 0;
+  };
+  State state() const { return {value_, good_, skipped_}; }
+  void restore(const State& state) {
+    value_ = state.value;
+    good_ = state.good;
+    skipped_ = state.skipped;
+  }
+
   void update(bool finite) {
     if (!finite) ++skipped_;
     if (!dynamic_) return;

@@ -97,6 +97,11 @@ class Optimizer {
   /// parameters have 16 bits. Code that changes master values must also round them to 16 bits and
   /// write them to the parameters.
   virtual std::vector<OptimizerState> state() const = 0;
+  /// Somebody else has written all of the state, or, where there are no master values, the
+  /// parameters; the optimizer has skipped `skipped` steps so far. It rounds its master values to
+  /// the parameters of these ranges, which are its whole range, and renews copies that it keeps of
+  /// them. Blocks. The ranges need no gradients.
+  virtual void restored(std::span<const ParameterRange> ranges, std::int64_t skipped) = 0;
 };
 
 /// For callers that pass sums on but have no optimizer: rounds_of() returns what

@@ -1,5 +1,6 @@
 #include "core/scheme/scheme.h"
 
+#include "core/base/error.h"
 #include "core/plan/slices.h"
 
 namespace ringside {
@@ -8,6 +9,14 @@ std::optional<StepAssignment> SyncScheme::next_assignment(std::int64_t done) {
   const TrainConfig& train = context_.plan.train;
   if (done >= train.steps) return {};
   return StepAssignment{.step = done, .micro_batches = train.accumulation};
+}
+
+void SyncScheme::visit_state(const StateVisitor&) {
+  throw Error("scheme {} does not show its state", context_.plan.scheme);
+}
+
+void SyncScheme::restored(std::int64_t) {
+  throw Error("scheme {} cannot go on from a state", context_.plan.scheme);
 }
 
 Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) {

@@ -14,6 +14,7 @@
 #include "core/optim/optimizer.h"
 #include "core/scheme/loss.h"
 #include "core/scheme/rank_context.h"
+#include "core/scheme/state.h"
 
 namespace ringside {
 
@@ -94,6 +95,15 @@ class SyncScheme {
   /// where others keep the rest; by default it keeps all. The proof uses them to name the rank of a
   /// wrong parameter.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> kept() const { return {}; }
+
+  /// Visits all state of the run that this rank keeps (core/scheme/state.h), but for what the
+  /// trainer keeps: running statistics, the loss scale, losses. Called after attach() or drain(). A
+  /// scheme whose info says that its runs can go on (SchemeInfo::resumes) shows all that it has;
+  /// the default throws Error.
+  virtual void visit_state(const StateVisitor& visit);
+  /// The values of all that visit_state() shows have been written, after attach(), as they were
+  /// between two steps; `skipped` steps had changed nothing. Collective; blocks.
+  virtual void restored(std::int64_t skipped);
 
   /// The traffic of this rank's part of the scheme so far.
   virtual Traffic traffic() const { return {}; }

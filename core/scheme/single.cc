@@ -55,6 +55,8 @@ class OneAfterTheOther : public SyncScheme {
   void sum(std::span<double>) override {}
 
   void visit_parameters(const ParameterVisitor& visit) override { update_->visit(visit); }
+  void visit_state(const StateVisitor& visit) override { update_->visit_state(0, 1, visit); }
+  void restored(std::int64_t skipped) override { update_->restored(skipped); }
 
  protected:
   /// How many workers' work this rank does.
@@ -283,6 +285,7 @@ SchemeInfo single_info() {
   r.topology = SchemeTopology::none;
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
+  r.resumes = resumes_the_same_run(r.promise);
   r.make = with_own<SingleOptions>(make_single);
   r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
   r.divides = [](const Options&, int) { return StateDivision{}; };

@@ -35,6 +35,16 @@ void WholeUpdate::finish(std::size_t unit) {
 
 void WholeUpdate::finish_all() { optimizer_->finish(0, total_.count()); }
 
+void WholeUpdate::visit_state(int holder, int holders, const StateVisitor& visit) {
+  visit_optimizer(context_, *optimizer_, {{0, 0, replica_.parameters()}},
+                  {.holder = holder, .holders = holders}, visit);
+}
+
+void WholeUpdate::restored(std::int64_t skipped) {
+  const ParameterRange all{0, replica_.parameters(), {}};
+  optimizer_->restored({&all, 1}, skipped);
+}
+
 void WholeUpdate::visit(const SyncScheme::ParameterVisitor& visit) {
   finish_all();
   for (std::size_t u = 0; u < model_.units.size(); ++u)

@@ -30,6 +30,10 @@ class WholeUpdate {
   /// Waits until the unit, or the whole model, has its updated values.
   void finish(std::size_t unit);
   void finish_all();
+  /// Visits the state of the model; `holders` ranks have the same one, of which this is number
+  /// `holder`. Then SyncScheme::restored().
+  void visit_state(int holder, int holders, const StateVisitor& visit);
+  void restored(std::int64_t skipped);
   /// Finishes the update and visits the parameters of all units, as SyncScheme says.
   void visit(const SyncScheme::ParameterVisitor& visit);
 

@@ -54,6 +54,7 @@ class OffloadedOptimizer final : public Optimizer {
   void finish(std::int64_t begin, std::int64_t count) override;
   /// Tensors of the host.
   std::vector<OptimizerState> state() const override { return inner_->state(); }
+  void restored(std::span<const ParameterRange> ranges, std::int64_t skipped) override;
 
  private:
   /// A part of a range, from its gradients' first copy until finish().
@@ -145,6 +146,21 @@ void OffloadedOptimizer::finish(const Piece& piece) {
   wait(piece.fetched, "gradients to the host", piece.own.gradients);
   if (piece.updated) piece.updated->wait();
   if (piece.stored) wait(piece.stored, "parameters to the device", piece.own.parameters);
+}
+
+/// Master values lie on the host, parameters that are their own masters on the device.
+void OffloadedOptimizer::restored(std::span<const ParameterRange> ranges, std::int64_t skipped) {
+  const bool has_masters = parameters_.dtype() != DType::f32;
+  std::vector<ParameterRange> own;
+  for (const ParameterRange& range : ranges) {
+    own.push_back({range.begin, parameters_.range(range.begin, range.parameters.count()), {}});
+    if (!has_masters && !parameters_on_host_)
+      host_.fetch(range.parameters, own.back().parameters)->wait();
+  }
+  host_.run([inner = inner_, own, skipped] { inner->restored(own, skipped); }, nullptr)->wait();
+  if (!has_masters || parameters_on_host_) return;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    host_.store(own[i].parameters, ranges[i].parameters, nullptr)->wait();
 }
 
 std::int64_t OffloadedOptimizer::end_of(const Piece& piece) {

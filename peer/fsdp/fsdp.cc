@@ -43,6 +43,10 @@ class ShardUpdate {
   void finish(std::size_t fsdp_unit);
   void finish_all();
 
+  /// The state of all shards, and SyncScheme::restored().
+  void visit_state(const StateVisitor& visit) const;
+  void restored(std::int64_t skipped);
+
  private:
   ParameterRange range(std::size_t fsdp_unit) const;
   std::vector<ParameterRange> ranges() const;
@@ -117,6 +121,27 @@ void ShardUpdate::finish(std::size_t fsdp_unit) {
 
 void ShardUpdate::finish_all() {
   for (std::size_t b = 0; b < shards_.size(); ++b) finish(b);
+}
+
+/// Every group of the mesh has the same state. Padding is no part of it.
+void ShardUpdate::visit_state(const StateVisitor& visit) const {
+  std::vector<OwnStretch> stretches;
+  for (std::size_t b = 0; b < shards_.size(); ++b)
+    if (const std::int64_t real = shards_.real_count(b); real > 0)
+      stretches.push_back({shards_.begin(b),
+                           shards_.fsdp_units()[b].begin + shards_.begin_in_fsdp_unit(b),
+                           parameters_.shard(b).range(0, real)});
+  const int group = mesh_.shards();
+  visit_optimizer(
+      context_, *optimizer_, stretches,
+      {.holder = context_.self().worker / group, .holders = context_.plan.world / group}, visit);
+}
+
+void ShardUpdate::restored(std::int64_t skipped) {
+  std::vector<ParameterRange> all;
+  for (std::size_t b = 0; b < shards_.size(); ++b)
+    all.push_back({shards_.begin(b), parameters_.shard(b), {}});
+  optimizer_->restored(all, skipped);
 }
 
 /// The FSDP unit's shard, as the optimizer sees it.
@@ -244,6 +269,15 @@ class Fsdp : public SyncScheme {
     }
     if (carrier_) carrier_->leave();
     if (carrier_) carrier_->gather_exactly(false);
+  }
+
+  void visit_state(const StateVisitor& visit) override { update_->visit_state(visit); }
+  void restored(std::int64_t skipped) override {
+    update_->restored(skipped);
+    if (parameters_->shared())
+      wait_for_all(context().timeline, *mesh_.within(), "parameters are restored");
+    gathered_->refresh();
+    drain();
   }
 
   std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {

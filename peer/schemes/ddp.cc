@@ -86,6 +86,11 @@ class Ddp : public SyncScheme {
     update_->visit(visit);
   }
 
+  void visit_state(const StateVisitor& visit) override {
+    update_->visit_state(communicator_->rank(), communicator_->size(), visit);
+  }
+  void restored(std::int64_t skipped) override { update_->restored(skipped); }
+
   Traffic traffic() const override { return communicator_->traffic(); }
 
   std::vector<SchemeFigure> figures() const override {

@@ -51,6 +51,7 @@ class DelayedNesterov final : public Optimizer {
   std::vector<OptimizerState> state() const override {
     return {{"velocity", velocity_}, {"pushes", sum_}};
   }
+  void restored(std::span<const ParameterRange>, std::int64_t) override {}
 
  private:
   /// to = factor * in + kept * to

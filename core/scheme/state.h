@@ -1,0 +1,44 @@
+// The state of a run, as its ranks keep it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/optim/optimizer.h"
+#include "core/scheme/rank_context.h"
+
+namespace ringside {
+
+/// A flat range of fp32 values that a run needs to go on: elements [begin, begin + values.count())
+/// of the values of this name, of which there is one for each parameter of the model, in the
+/// model's order. Where parameters have 16 bits, "parameters" are their master values.
+struct StateRange {
+  std::string name{};         // "parameters", "first_moment", or a scheme's own
+  std::int64_t replica = -1;  // the worker whose own they are; -1: they are all workers'
+  std::int64_t begin = 0;
+  Tensor values{};              // shares the memory of its owner
+  Device* device = nullptr;     // on which they lie; outlives the range
+  int holder = 0, holders = 1;  // which of the ranks this is that hold the same values
+};
+inline constexpr std::string_view state_parameters = "parameters";
+
+using StateVisitor = std::function<void(const StateRange& range)>;
+
+/// A stretch of an optimizer's range: `count` elements, from `own` on, are those of the model from
+/// `model` on. `parameters` are their parameters.
+struct OwnStretch {
+  std::int64_t own = 0, model = 0;
+  Tensor parameters;
+};
+
+/// Visits the state of a worker_optimizer() (its parameters, and all that Optimizer::state()
+/// names), stretch by stretch. `like` has the replica and the holders of every range.
+void visit_optimizer(const RankContext& context, const Optimizer& optimizer,
+                     const std::vector<OwnStretch>& stretches, const StateRange& like,
+                     const StateVisitor& visit);
+
+}  // namespace ringside
