@@ -16,6 +16,9 @@ inline constexpr std::string_view kept_key = "kept/";
 /// The key that the launcher sets when the process of a worker has ended (RunPlan::expendable).
 inline std::string lost_key(int worker) { return "lost/worker-" + std::to_string(worker); }
 
+/// The key that the launcher sets when the run should write a checkpoint and end.
+inline constexpr const char* stop_key = "stop";
+
 /// Each key is written only once. Thread-safe.
 class Store {
  public:

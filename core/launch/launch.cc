@@ -54,11 +54,8 @@ class Launch : private RankEvents {
 
   LaunchResult run(const std::function<bool()>& interrupted) {
     while (any_running()) {
-      if (interrupted() && !result_.interrupted) {
-        result_.interrupted = true;
-        fail("interrupted");
-      }
       const auto now = std::chrono::steady_clock::now();
+      if (interrupted() && !result_.interrupted) interrupt(now);
       if (ending_ && !forced_ && now > *ending_ + grace) {
         forced_ = true;
         signal_all(SIGKILL);
@@ -67,12 +64,25 @@ class Launch : private RankEvents {
       listen();
     }
     if (!complaints_.empty()) fail(complaints_.begin()->second);
+    result_.stopped = asked_ && result_.error.empty();
     for (const auto& [key, value] : store_.values())
       if (key.starts_with(kept_key)) result_.kept.emplace(key.substr(kept_key.size()), value);
     return std::move(result_);
   }
 
  private:
+  /// Asks the ranks to end, at their next step if they can go on from it later.
+  void interrupt(SteadyTime now) {
+    if (!plan_.checkpoint.path.empty() && !asked_) {
+      asked_ = now;
+      store_.set(stop_key, "");
+    }
+    if (asked_ && std::chrono::duration<double>(now - *asked_).count() < plan_.train.timeout_s)
+      return;
+    result_.interrupted = true;
+    fail("interrupted");
+  }
+
   bool any_running() const {
     return std::find(running_.begin(), running_.end(), true) != running_.end();
   }
@@ -212,7 +222,7 @@ class Launch : private RankEvents {
     hosts_[static_cast<std::size_t>(rank)]->send(rank, value);
   }};
   std::multimap<double, std::string> complaints_;  // by the time of the failure
-  std::optional<SteadyTime> complained_, ending_;
+  std::optional<SteadyTime> complained_, ending_, asked_;
   std::vector<std::pair<std::size_t, RankEnd>> ends_;
   bool forced_ = false;     // whether this launcher has sent SIGKILL
   bool explained_ = false;  // whether `error` names a rank that was killed

@@ -33,6 +33,8 @@ struct LaunchResult {
   /// second, and was not, because all processes were stopped or the machine was paused.
   double stood_still_s = 0;
   bool interrupted = false;
+  /// Whether the ranks were told to write a checkpoint and end, and did.
+  bool stopped = false;
 };
 
 /// Callbacks during a run, which must not block.
@@ -57,8 +59,9 @@ struct LaunchListener {
 /// When a rank fails, the other ranks are ended within 5 seconds, unless the rank is an expendable
 /// worker whose process has ended by a signal: then the other ranks are told (lost_key()) and go
 /// on. When `interrupted`, which is called ten times a second, returns true, all ranks are ended
-/// within 5 seconds. Ranks die with the launcher. Leaves no process, file or shared memory behind.
-/// `sidecar` (may be null) works beside the ranks.
+/// within 5 seconds; those of a run with checkpoints are told to write one (stop_key), and have
+/// train.timeout_s to do so. Ranks die with the launcher. Leaves no process, file or shared memory
+/// behind. `sidecar` (may be null) works beside the ranks.
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
                     const LaunchListener& listener, const std::function<bool()>& interrupted,
                     RunSidecar* sidecar = nullptr);

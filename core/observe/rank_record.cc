@@ -58,6 +58,15 @@ Fields fields_of(DeviceMemory& memory) {
 
 Fields fields_of(HostMemory& memory) { return {{"at_peak", fields_of(memory.at_peak)}}; }
 
+Fields fields_of(CheckpointCost& cost) {
+  return {{"resumed_after", &cost.resumed_after},
+          {"written", &cost.written},
+          {"bytes", &cost.bytes},
+          {"stall_s", &cost.stall_s},
+          {"write_s", &cost.write_s},
+          {"failure", &cost.failure}};
+}
+
 Fields fields_of(Staleness& staleness) {
   return {{"updates", &staleness.updates},
           {"times", &staleness.times},
@@ -118,6 +127,7 @@ Fields fields_of(RankRecord& r) {
                              {"first_replica", &r.first_replica},
                              {"parameter_blocks", &r.parameter_blocks},
                              {"kept", &r.kept},
+                             {"checkpoints", Structs(&r.checkpoints)},
                              {"evaluations", Structs(&r.evaluations)},
                              {"staleness", Structs(&r.staleness)},
                              {"history", Structs(&r.history)},

@@ -61,6 +61,16 @@ struct LinkTimes {
   double message_us = 0, message_us_per_mb = 0;  // core time of each end
 };
 
+/// A rank's part of a run's checkpoints.
+struct CheckpointCost {
+  std::int64_t resumed_after = 0;  // steps of the checkpoint from which the run went on; 0: none
+  std::int64_t written = 0;        // checkpoints
+  std::int64_t bytes = 0;          // of this rank's part of one
+  double stall_s = 0;              // training waited for them: all together
+  double write_s = 0;              // from the end of a step until all ranks' parts are on the disk
+  std::string failure{};           // why the last one that failed could not be written; empty: none
+};
+
 struct RankRecord {
   int rank = 0;
   std::string role;
@@ -91,7 +101,8 @@ struct RankRecord {
   double evaluation_s = 0;
   Traffic evaluation_bytes;
   MemoryUse at_peak;
-  std::optional<HostMemory> host_memory{};  // none if nothing is offloaded
+  std::optional<HostMemory> host_memory{};      // none if nothing is offloaded
+  std::optional<CheckpointCost> checkpoints{};  // none if the run writes none and goes on from none
   /// `rss`: the largest resident set; `rss_of_peers`: how much of the present resident set is
   /// memory of other processes that this process maps, and their parts of arrays that all share.
   /// In bytes, at the end of the last step.
@@ -145,6 +156,7 @@ Fields fields_of(StepTime& step);
 Fields fields_of(MemoryUse& use);
 Fields fields_of(DeviceMemory& memory);
 Fields fields_of(HostMemory& memory);
+Fields fields_of(CheckpointCost& cost);
 Fields fields_of(Staleness& staleness);
 Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);

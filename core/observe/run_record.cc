@@ -141,6 +141,7 @@ void add_record(ordered_json& rank, const RankRecord& record) {
   rank.update(to_json(row_fields_of(const_cast<RankRecord&>(record))));  // to_json() only reads
   rank["memory"]["peak"] = record.at_peak.total();
   if (record.host_memory) rank["memory"]["host"]["peak"] = record.host_memory->at_peak.total();
+  if (record.checkpoints) rank["checkpoints"] = to_json(fields_to_read(*record.checkpoints));
 }
 
 /// The quantile of sorted values, of which there are some.
@@ -322,6 +323,13 @@ Fields fields_of(Prediction& predicted) {
           {"error", &predicted.error}};
 }
 
+Fields fields_of(Restart& restart) {
+  return {{"error", &restart.error},
+          {"from", &restart.from},
+          {"lost_steps", &restart.lost_steps},
+          {"down_s", &restart.down_s}};
+}
+
 ordered_json to_json(const RunRecord& row) {
   const RunPlan& plan = row.plan;
   const TrainConfig& train = plan.train;
@@ -337,6 +345,8 @@ ordered_json to_json(const RunRecord& row) {
     const auto value = perplexity(row, row.evaluations[e]);
     out["evaluations"][e]["perplexity"] = value ? ordered_json(*value) : ordered_json();
   }
+  for (const Restart& restart : row.restarts)
+    out["restarts"].push_back(to_json(fields_to_read(restart)));
   const std::string disturbed = disturbance(row);
   out["disturbed"] = disturbed.empty() ? ordered_json() : ordered_json(disturbed);
   out["shared_device"] = shares_device(plan);
@@ -361,9 +371,15 @@ RunRecord row_from_json(const json& in, const DefaultOptions& defaults) {
   RunRecord row;
   row.plan = kept_plan_from_json(in, defaults);
   read_json(in, fields_of(row), Absent::keeps_default);
+  if (const auto restarts = in.find("restarts"); restarts != in.end())
+    for (const json& restart : *restarts)
+      row.restarts.push_back(read_json<Restart>(restart, Absent::keeps_default));
   if (row.status != "ok") return row;
-  for (const json& rank : in.at("ranks"))
+  for (const json& rank : in.at("ranks")) {
     read_json(rank, row_fields_of(row.ranks.emplace_back()), Absent::keeps_default);
+    if (const auto cost = rank.find("checkpoints"); cost != rank.end())
+      row.ranks.back().checkpoints = read_json<CheckpointCost>(*cost, Absent::keeps_default);
+  }
   return row;
 }
 

@@ -28,6 +28,16 @@ struct Prediction {
 
 Fields fields_of(Prediction& predicted);
 
+/// A failure of a run that was started again.
+struct Restart {
+  std::string error;
+  std::int64_t from = 0;        // steps of the checkpoint from which it went on; 0: it began anew
+  std::int64_t lost_steps = 0;  // steps that were done after that, and were made again
+  double down_s = 0;            // from the failure until all ranks had done a step
+};
+
+Fields fields_of(Restart& restart);
+
 struct Quantiles {
   double median = 0, p10 = 0, p90 = 0;
 };

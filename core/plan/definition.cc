@@ -19,6 +19,8 @@ RunPlan definition_of(const RunPlan& run) {
   plan.homes.resize(std::min<std::size_t>(plan.homes.size(), 1));
   plan.ranks[0].server = -1;
   plan.servers = plan.expendable = 0;
+  plan.checkpoint = {};
+  plan.resume.clear();
   if (plan.program && plan.program->definition != DefinedBy::program) plan.program.reset();
   plan.device.slow.clear();
   plan.device.jitter = 0;

@@ -30,9 +30,10 @@ Fields fields_of(Published& published) {
           {"fitted", &published.fitted},   {"contradiction", &published.contradiction}};
 }
 
-/// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `save`, `history`,
-/// `lost`, RunListing::quick and SumTree::unknown_order, which are written only for the few runs
-/// that have them. The options are those of the plan's scheme.
+/// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `checkpoint`,
+/// `resume`, `faults`, `save`, `history`, `lost`, RunListing::quick and SumTree::unknown_order,
+/// which are written only for the few runs that have them. The options are those of the plan's
+/// scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -123,6 +124,9 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   }
   if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
+  if (!plan.checkpoint.path.empty()) out["checkpoint"] = to_json(fields_to_read(plan.checkpoint));
+  if (!plan.resume.empty()) out["resume"] = plan.resume;
+  if (plan.faults != FaultsConfig()) out["faults"] = to_json(fields_to_read(plan.faults));
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
   for (const ChunkHistory& range : plan.history)
@@ -146,6 +150,11 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
       plan.homes.emplace_back(read_json<RankHome>(home, absent)).device = home.value("device", "");
   plan.listing.quick = in.value("quick", false);
   plan.sums.unknown_order = in.value("unknown_order", false);
+  if (const auto checkpoint = in.find("checkpoint"); checkpoint != in.end())
+    read_json(*checkpoint, fields_of(plan.checkpoint), absent);
+  plan.resume = in.value("resume", "");
+  if (const auto faults = in.find("faults"); faults != in.end())
+    read_json(*faults, fields_of(plan.faults), absent);
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())

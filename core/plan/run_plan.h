@@ -13,6 +13,7 @@
 #include "core/data/dataset.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
+#include "core/plan/checkpoint_config.h"
 #include "core/plan/compared.h"
 #include "core/plan/device_config.h"
 #include "core/plan/history.h"
@@ -90,6 +91,9 @@ struct RunPlan {
   std::optional<OtherProgram> program{};
   /// The plug-ins of the process that planned the run. Every process of the run loads them.
   std::vector<PluginFile> plugins{};
+  CheckpointConfig checkpoint{};
+  std::string resume{};  // the checkpoint from which ranks go on; empty: they begin anew
+  FaultsConfig faults{};
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
   /// By rank; empty: all ranks live on the host that plans. A simulated run has the homes of the

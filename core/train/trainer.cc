@@ -33,6 +33,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = scheme.gradient_batch()},
       loss_scale_(has_fp16_gradients(context.plan.train)),
+      checkpoints_(context, model, scheme),
       slowdown_(context.plan, context.self().worker, context.device),
       inputs_(model.units.size()) {}
 
@@ -41,11 +42,11 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   const Clock& clock = context_.device.clock();
   RankRecord record;
   scheme_.attach(model_);
+  std::int64_t assignments = checkpoints_.restore(loss_scale_, record);
   const double start = clock.now();
   double host_before = 0;
   Traffic measured, counted = scheme_.traffic();
   std::int64_t trained = 0;  // steps of this rank
-  std::int64_t assignments = 0;
   while (const std::optional<StepAssignment> assignment = scheme_.next_assignment(assignments++)) {
     const double begin = clock.now();
     std::optional<Progress> done;
@@ -77,7 +78,13 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
             {assignment->step + 1, assignment->first, shares, clock.now() - start});
       }
     }
-    if (done) progress(*done);
+    if (!done) continue;
+    const bool saves = checkpoints_.saves_after(assignment->step);
+    const bool stops = checkpoints_.asked_to_stop();
+    if (stops && !saves) scheme_.drain();
+    if (saves || stops) checkpoints_.save(assignment->step, loss_scale_, record);
+    progress(*done);
+    if (stops) break;
   }
   scheme_.drain();  // a scheme may end the run after a step that did not drain
   average_statistics({.micro_batches = train.accumulation});
@@ -105,6 +112,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
   if (context_.own_process) note_process_memory(record);
   note_parameters(record);
+  checkpoints_.finish(record);
   return record;
 }
 
@@ -114,7 +122,8 @@ bool Trainer::evaluated_after(std::int64_t step) const {
 
 bool Trainer::drains_after(std::int64_t step) const {
   const TrainConfig& train = context_.plan.train;
-  return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
+  return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step) ||
+         checkpoints_.saves_after(step);
 }
 
 void Trainer::add_losses(const StepAssignment& assignment, const std::vector<double>& losses,

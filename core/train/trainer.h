@@ -8,6 +8,7 @@
 #include "core/observe/rank_record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
+#include "core/train/run_checkpoints.h"
 #include "core/train/slowdown.h"
 #include "core/train/unit_outputs.h"
 
@@ -32,8 +33,9 @@ class Trainer {
   Trainer(const RankContext& context, Model& model, SyncScheme& scheme, const Loader& training,
           const Loader* held_out);
 
-  /// Blocks until the last step is done. Throws Error that names the step if a loss is not finite,
-  /// and every error of the scheme.
+  /// Blocks until the last step is done, and the last checkpoint written. Begins with the step
+  /// after RunPlan::resume, if the plan has one. Throws Error that names the step if a loss is not
+  /// finite, and every error of the scheme.
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
@@ -43,7 +45,8 @@ class Trainer {
                   RankRecord& record);
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
-  /// This is so for the last warm-up step, the last step, and every step before an evaluation. So N
+  /// This is so for the last warm-up step, the last step, and every step before an evaluation or a
+  /// checkpoint. So N
   /// measured steps contain the communication of exactly N steps.
   bool drains_after(std::int64_t step) const;
   /// Returns the loss of the micro-batch, or of each of several that are computed at once, without
@@ -80,6 +83,7 @@ class Trainer {
   const Loader* held_out_;
   LossTerms terms_;
   LossScale loss_scale_;
+  RunCheckpoints checkpoints_;
   UnitOutputs outputs_;
   Slowdown slowdown_;
   std::vector<Tensor> inputs_;  // inputs of recomputed units, until their backward

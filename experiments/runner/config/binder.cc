@@ -103,6 +103,7 @@ void Binder::make_paths_absolute(const Assignment& one) {
   if (one.path == Path{"plugins", "files"})
     for (std::string& file : config_.plugins.files) make_absolute(file, one.folder);
   if (one.path == Path{"device", "cluster"}) make_absolute(config_.device.cluster, one.folder);
+  if (one.path == Path{"checkpoint", "path"}) make_absolute(config_.checkpoint.path, one.folder);
   if (one.path == Path{"train", "initial_weights"})
     make_absolute(config_.train.initial_weights, one.folder);
 }

@@ -32,7 +32,8 @@ std::vector<std::pair<std::string_view, Fields>> tables_of(ExperimentConfig& con
   return {{"model", fields_of(config.model)},    {"data", fields_of(config.data)},
           {"train", fields_of(config.train)},    {"optimizer", fields_of(config.optimizer)},
           {"device", fields_of(config.device)},  {"sim", fields_of(config.sim)},
-          {"hosts", fields_of(config.hosts)},    {"compare", fields_of(config.compare)},
+          {"hosts", fields_of(config.hosts)},    {"checkpoint", fields_of(config.checkpoint)},
+          {"faults", fields_of(config.faults)},  {"compare", fields_of(config.compare)},
           {"plugins", fields_of(config.plugins)}};
 }
 

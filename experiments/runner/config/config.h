@@ -50,6 +50,8 @@ struct ExperimentConfig {
   DeviceConfig device;
   SimConfig sim;
   HostsConfig hosts;
+  CheckpointConfig checkpoint;
+  FaultsConfig faults;
   CompareConfig compare;
   PluginsConfig plugins;  // loaded before the experiment was read
   /// The options of every scheme for which a [scheme.X] table or an override sets at least one;

@@ -183,6 +183,21 @@ void check_offload(Offload offload, const SchemeInfo& row) {
       name_of(offload), row.name, one_of(able));
 }
 
+void check_checkpoint(const RunPlan& plan, const SchemeInfo& row) {
+  if (plan.checkpoint.path.empty()) return;
+  if (plan.cluster)
+    throw Error("checkpoint.path = '{}': a simulated run writes no checkpoints; leave it out",
+                plan.checkpoint.path);
+  if (row.resumes && row.resumes(plan.options)) return;
+  std::vector<std::string_view> able;
+  for (const SchemeInfo& other : scheme_rows())
+    if (other.resumes && other.resumes(other.defaults)) able.push_back(other.name);
+  throw Error(
+      "checkpoint.path = '{}': a run of scheme {}{} cannot go on from a checkpoint, because its "
+      "ranks do not show all of their state; leave it out, or use {}",
+      plan.checkpoint.path, row.name, row.resumes ? " with these options" : "", one_of(able));
+}
+
 }  // namespace
 
 const Options& options_of(const ExperimentConfig& config, const SchemeInfo& row) {
@@ -209,6 +224,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.cluster = config.cluster;
   plan.hosts = config.hosts;
   plan.plugins = loaded_plugins();
+  plan.checkpoint = config.checkpoint;
+  plan.faults = config.faults;
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);
@@ -223,6 +240,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   check_optimizer(plan.optimizer, row);
   check_recompute(plan);
   check_offload(plan.train.offload, row);
+  check_checkpoint(plan, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
   if (row.own_replicas) check_side_by_side(plan);

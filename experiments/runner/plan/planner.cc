@@ -217,6 +217,11 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
                                      const std::vector<MeasuredSpeeds>& measured) {
   check_name(experiment.common.name);
   check_compare(experiment);
+  if (!experiment.common.checkpoint.path.empty())
+    throw Error(
+        "checkpoint.path = '{}': a comparison measures runs from their beginning; leave it out, or "
+        "use `ringside train`",
+        experiment.common.checkpoint.path);
   Experiment first = experiment;  // with the first of several seeds
   const CompareConfig& compare = experiment.common.compare;
   if (!compare.seeds.empty()) first.common.train.seed = compare.seeds.front();

@@ -28,6 +28,31 @@ std::string shown_text(const RunRecord& row) {
   return " (of the servers, as worker 0 read them)";
 }
 
+/// Restarts, and the run's checkpoints.
+std::string survival_text(const RunRecord& row) {
+  std::string out;
+  for (const Restart& restart : row.restarts)
+    out += fmt::format("restarted      from {} ({} steps made again, {:.1f} s): {}\n",
+                       restart.from == 0 ? "the beginning" : fmt::format("step {}", restart.from),
+                       restart.lost_steps, restart.down_s, restart.error);
+  std::int64_t written = 0, bytes = 0;
+  double stall_s = 0;
+  std::string failure;
+  for (const RankRecord& rank : row.ranks) {
+    if (!rank.checkpoints) continue;
+    written = std::max(written, rank.checkpoints->written);
+    bytes += rank.checkpoints->bytes;
+    stall_s = std::max(stall_s, rank.checkpoints->stall_s);
+    if (failure.empty()) failure = rank.checkpoints->failure;
+  }
+  if (written > 0)
+    out += fmt::format("checkpoints    {} of {} MB; training waited {:.1f} ms for each\n", written,
+                       megabytes(static_cast<double>(bytes)),
+                       1e3 * stall_s / static_cast<double>(written));
+  if (!failure.empty()) out += fmt::format("NO CHECKPOINT  {}\n", failure);
+  return out;
+}
+
 }  // namespace
 
 std::string row_text(const RunRecord& row) {
@@ -89,6 +114,7 @@ std::string row_text(const RunRecord& row) {
   if (!row.worker_steps.empty())
     out += fmt::format("worker steps   {}\n", fmt::join(row.worker_steps, ", "));
   for (const std::string& how : row.lost_workers) out += fmt::format("lost           {}\n", how);
+  out += survival_text(row);
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);
   for (const std::string& hash : row.parameter_hashes)

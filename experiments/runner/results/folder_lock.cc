@@ -24,7 +24,7 @@ FolderLock::~FolderLock() {
   if (folder_ >= 0) close(folder_);
 }
 
-void FolderLock::take(const std::filesystem::path& folder) {
+void FolderLock::take(const std::filesystem::path& folder, const FolderUse& use) {
   folder_ = open_folder(folder);
   constexpr int tries = 1000;
   for (int i = 0; i < tries && folder_ >= 0; ++i) {
@@ -36,12 +36,10 @@ void FolderLock::take(const std::filesystem::path& folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (errno == EWOULDBLOCK)
-    throw Error(
-        "results folder {} is in use by another comparison; wait for its end, or choose "
-        "another with --results",
-        folder.string());
-  throw Error("results folder {} cannot be locked: {}; choose another with --results",
-              folder.string(), std::strerror(errno));
+    throw Error("{} {} is in use by another {}; wait for its end, or choose another with {}",
+                use.folder, folder.string(), use.user, use.option);
+  throw Error("{} {} cannot be locked: {}; choose another with {}", use.folder, folder.string(),
+              std::strerror(errno), use.option);
 }
 
 bool is_held(const std::filesystem::path& folder) {

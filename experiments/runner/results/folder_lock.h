@@ -1,9 +1,15 @@
-// A lock that gives one process a results folder.
+// A lock that gives one process a folder.
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 namespace ringside::runner {
+
+/// What a folder is for, in errors.
+struct FolderUse {
+  std::string_view folder = "results folder", user = "comparison", option = "--results";
+};
 
 /// A lock on the folder itself, so it needs no file of its own, and ends with its process even if
 /// that is killed. One process at a time has it.
@@ -15,7 +21,7 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
   /// Throws Error if another process has the lock, or if the folder cannot be locked.
-  void take(const std::filesystem::path& folder);
+  void take(const std::filesystem::path& folder, const FolderUse& use = {});
 
  private:
   int folder_ = -1;

@@ -8,6 +8,7 @@
 #include "core/base/json_fields.h"
 #include "core/observe/over_ranks.h"
 #include "core/train/trainer.h"
+#include "experiments/runner/run/going_on.h"
 
 namespace ringside::runner {
 namespace {
@@ -119,9 +120,7 @@ std::string collectives_of(const LaunchResult& result) {
   return out.empty() ? out : out + "]\n";
 }
 
-}  // namespace
-
-RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
+RunOutcome run_once(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
   StepCollector steps(plan, on_step);
   std::map<int, std::int64_t> steps_of;
@@ -150,8 +149,10 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   }
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
+  if (result.stopped) return {{}, false, true};
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, collectives_of(result)};
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, false,
+                     collectives_of(result)};
   if (meter) {
     outcome.row.load = meter->read();
     outcome.row.load->stood_still_s =
@@ -160,6 +161,16 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   if (outcome.row.status == "ok" && !hosts.empty())
     outcome.rank_notes = put_on_one_clock(outcome.row, hosts);
   return outcome;
+}
+
+}  // namespace
+
+RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
+                    const std::function<void(const Step&)>& on_step) {
+  return run_with_restarts(plan, start.on_output, on_step,
+                           [&](const RunPlan& now, const std::function<void(const Step&)>& listen) {
+                             return run_once(now, start, listen);
+                           });
 }
 
 }  // namespace ringside::runner

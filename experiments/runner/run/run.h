@@ -33,6 +33,8 @@ struct RankStart {
 struct RunOutcome {
   RunRecord row;
   bool interrupted = false;  // if true, the record has no meaning
+  /// The run was told to stop, and has written a checkpoint from which it can go on.
+  bool stopped = false;
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
   /// else empty.
   std::string collectives{};
@@ -50,8 +52,9 @@ struct Step {
   std::optional<LossValue> held_out;
 };
 
-/// Runs one plan in new processes, and blocks until they have ended. If the run fails, nothing is
-/// thrown: the record has the cause.
+/// Runs one plan in new processes, and blocks until they have ended. If the run fails, it is
+/// started again as [faults] says (experiments/runner/run/going_on.h). If it fails for good,
+/// nothing is thrown: the record has the cause.
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step);
 

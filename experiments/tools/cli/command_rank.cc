@@ -34,6 +34,9 @@ int run_as_rank(int socket, const Process& process) {
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }
+  // Ctrl-C reaches all processes of a terminal; a run with checkpoints ends when its launcher says
+  // so.
+  if (!link->plan().checkpoint.path.empty()) std::signal(SIGINT, SIG_IGN);
   if (link->plan().purpose == Purpose::bench) return bench::be_bench_rank(*link) ? ok : run_failed;
   try {
     const auto report = [&](const Progress& progress) { link->report_progress(to_json(progress)); };

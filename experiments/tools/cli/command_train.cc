@@ -9,12 +9,15 @@
 #include "core/base/shell_word.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
+#include "core/checkpoint/checkpoint.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/mpi_of.h"
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/results/data_state.h"
+#include "experiments/runner/results/folder_lock.h"
+#include "experiments/runner/run/going_on.h"
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/experiment_arguments.h"
 #include "experiments/tools/cli/job_start.h"
@@ -28,6 +31,7 @@ struct TrainArguments {
   std::string scheme;
   int world = 1;
   std::string output, save;  // files
+  bool fresh = false;
 };
 
 /// Throws Error if the data or weights have changed since `before`: the run may then have read
@@ -58,6 +62,23 @@ std::string saved_text(const RunPlan& plan) {
                                                        name_of(dtype)));
 }
 
+/// Makes the folder of the plan's checkpoints, if it has one, takes it for this process, and lets
+/// the run go on from the newest checkpoint there.
+void go_on_from_checkpoint(RunPlan& plan, bool fresh, runner::FolderLock& lock) {
+  const std::string& path = plan.checkpoint.path;
+  if (path.empty()) {
+    if (fresh) throw Error("--fresh: the run has no checkpoint.path; leave it out");
+    return;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw Error("checkpoint.path = '{}': {}", path, error.message());
+  lock.take(path, {"folder of checkpoints", "run", "checkpoint.path"});
+  if (fresh) remove_old_checkpoints(OpenFolder(path), 0);
+  plan.resume = runner::newest_checkpoint(plan);
+  if (!plan.resume.empty()) runner::check_same_run(plan, plan.resume);
+}
+
 /// Makes one run on this host; refuses to be one of several processes of a launcher.
 int train(const TrainArguments& arguments, const Process& process) {
   runner::ExperimentConfig config;
@@ -65,6 +86,7 @@ int train(const TrainArguments& arguments, const Process& process) {
   std::vector<MeasuredSpeeds> speeds;
   runner::DataState data;
   OutputFile output;
+  runner::FolderLock lock;
   try {
     check_alone(
         "train",
@@ -80,6 +102,7 @@ int train(const TrainArguments& arguments, const Process& process) {
     runner::check_libraries({plan});
     if (!plan.cluster) check_readable(process);
     data = runner::data_state(plan);
+    go_on_from_checkpoint(plan, arguments.fresh, lock);
     output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))
       throw Error("--save: the run computes no weights; set sim.numerics = true");
@@ -100,9 +123,11 @@ int train(const TrainArguments& arguments, const Process& process) {
                                 speeds))
       return complain(was_interrupted, "interrupted");
     if (!speeds.empty()) {
-      const std::string save = plan.save;
-      plan = runner::plan_training(config, arguments.scheme, arguments.world, speeds);
-      plan.save = save;
+      RunPlan with_shares =
+          runner::plan_training(config, arguments.scheme, arguments.world, speeds);
+      with_shares.save = plan.save;
+      with_shares.resume = plan.resume;
+      plan = std::move(with_shares);
       say_shares({plan}, process);
     }
   } catch (const std::exception& error) {
@@ -111,6 +136,7 @@ int train(const TrainArguments& arguments, const Process& process) {
   OutputStream out(STDOUT_FILENO, process.interrupted);
   OutputStream errors(STDERR_FILENO, process.interrupted);
   for (const std::string& line : runner::lines_about(data)) errors << line << "\n";
+  if (!plan.resume.empty()) out << "going on from checkpoint " << plan.resume << std::endl;
   double last_line = 0;
   const runner::RunOutcome outcome =
       runner::run_plan(plan, rank_start(process, errors), [&](const runner::Step& step) {
@@ -130,6 +156,11 @@ int train(const TrainArguments& arguments, const Process& process) {
       });
   errors.finish();
   if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
+  if (outcome.stopped) {
+    out << fmt::format("to be continued: checkpoint {}; the same command goes on from there\n",
+                       runner::newest_checkpoint(plan));
+    return finish(out, process.told_to_stop() ? ok : was_interrupted);
+  }
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
   if (outcome.row.status != "ok") {
     out.finish();
@@ -173,6 +204,8 @@ Execute train_command(CommandOptions& options) {
            "tensors have the names that Hugging Face or torchvision gives them, if either has the "
            "model")
       .type("FILE");
+  options.flag("--fresh", arguments->fresh,
+               "remove the checkpoints in checkpoint.path, and begin anew");
   return [arguments](const Process& process) { return train(*arguments, process); };
 }
 

@@ -30,10 +30,10 @@ __attribute__((section(".preinit_array"),
 
 /// The first interruption lets the work end in good order. The second one ends the program at once,
 /// and its ranks die with it.
-void interrupt(int) {
+void interrupt(int signal) {
   constexpr int was_interrupted = 130;
   if (interrupted != 0) _exit(was_interrupted);
-  interrupted = 1;
+  interrupted = signal;
 }
 
 void catch_interrupts() {
@@ -41,6 +41,7 @@ void catch_interrupts() {
   action.sa_handler = interrupt;
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);  // schedulers send it some time before the end
   // A script that starts the program in its background does not want Ctrl-C to end the program.
   struct sigaction inherited {};
   sigaction(SIGINT, nullptr, &inherited);
@@ -92,7 +93,8 @@ int main(int argc, char** argv) {
       .program = "/proc/self/exe",
       .built_commit = std::string(ringside::tools::cli::built_commit()),
       .catch_interrupts = catch_interrupts,
-      .interrupted = [] { return interrupted != 0; }};
+      .interrupted = [] { return interrupted != 0; },
+      .told_to_stop = [] { return interrupted == SIGTERM || interrupted == SIGUSR1; }};
   for (char** variable = environ; *variable; ++variable)
     process.environment.emplace_back(*variable);
   return ringside::tools::cli::run_command_line(process);

@@ -19,6 +19,8 @@ struct Process {
   /// one ends the process. Rank processes do not call this function: the first signal ends them.
   std::function<void()> catch_interrupts;
   std::function<bool()> interrupted;
+  /// Whether it was a scheduler's signal (SIGTERM, SIGUSR1), and not Ctrl-C.
+  std::function<bool()> told_to_stop = [] { return false; };
 };
 
 }  // namespace ringside::tools::cli

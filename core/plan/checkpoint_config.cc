@@ -1,0 +1,26 @@
+#include "core/plan/checkpoint_config.h"
+
+namespace ringside {
+
+Fields fields_of(CheckpointConfig& config) {
+  return {
+      {"path", &config.path,
+       "folder for the run's checkpoints; a run whose folder has some goes on from the newest. "
+       "Empty: none are written"},
+      {"every", &config.every,
+       "steps from one checkpoint to the next; the last step always writes one. 0: no other does",
+       Range::not_negative},
+      {"keep", &config.keep, "checkpoints that are kept: the newest ones", Range::positive},
+      {"asynchronous", &config.asynchronous,
+       "training goes on while a copy of the state is written; false: it waits until the "
+       "checkpoint is on the disk"}};
+}
+
+Fields fields_of(FaultsConfig& config) {
+  return {{"restarts", &config.restarts,
+           "how often a run whose rank fails starts again, from its newest checkpoint if it has "
+           "one",
+           Range::not_negative}};
+}
+
+}  // namespace ringside

@@ -1,0 +1,35 @@
+// The [checkpoint] and [faults] tables of an experiment file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+/// What a run writes down from time to time, so that it can go on.
+struct CheckpointConfig {
+  std::string path;        // folder of the run's checkpoints; empty: none are written
+  std::int64_t every = 0;  // steps from one checkpoint to the next; 0: only the last step's
+  std::int64_t keep = 2;
+  bool asynchronous = true;
+  bool operator==(const CheckpointConfig&) const = default;
+};
+
+Fields fields_of(CheckpointConfig& config);
+
+/// Whether a run of `steps` steps writes a checkpoint once `done` of them are done.
+constexpr bool checkpoints_after(const CheckpointConfig& config, std::int64_t done,
+                                 std::int64_t steps) {
+  return done == steps || (config.every > 0 && done % config.every == 0);
+}
+
+struct FaultsConfig {
+  std::int64_t restarts = 0;
+  bool operator==(const FaultsConfig&) const = default;
+};
+
+Fields fields_of(FaultsConfig& config);
+
+}  // namespace ringside

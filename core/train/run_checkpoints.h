@@ -1,0 +1,71 @@
+// RunCheckpoints: one rank's part in writing a run's checkpoints, and in going on from one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/checkpoint/checkpoint.h"
+#include "core/models/model.h"
+#include "core/observe/rank_record.h"
+#include "core/optim/loss_scale.h"
+#include "core/scheme/scheme.h"
+
+namespace ringside {
+
+/// Writes what the scheme, the batch norms, the loss scale and the losses so far are after a step,
+/// as [checkpoint] of the plan says: every rank a file of its own, and worker 0 the manifest once
+/// all of them are on the disk. State that several ranks have is divided among them. A checkpoint
+/// says nothing of ranks but whose losses it has, so a run at another world, or of another scheme
+/// that computes the same, goes on from it.
+///
+/// save() copies the state to the host's memory and returns; a thread writes the copy beside
+/// training. The copy has as many bytes as the rank's part (12 bytes a parameter with AdamW,
+/// divided by the ranks), and stays until the next one. A checkpoint that cannot be written is
+/// given up: the run goes on, and its record says why.
+class RunCheckpoints {
+ public:
+  /// All arguments outlive this object.
+  RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme);
+  /// Waits for what is being written.
+  ~RunCheckpoints();
+  RunCheckpoints(const RunCheckpoints&) = delete;
+  RunCheckpoints& operator=(const RunCheckpoints&) = delete;
+
+  /// Brings the scheme, which is attached, to the state of RunPlan::resume, and the loss scale and
+  /// the record to what they were then. Returns the number of steps that are done: 0 if the run
+  /// begins anew. Blocks; throws Error for a checkpoint that is damaged or lacks something.
+  std::int64_t restore(LossScale& loss_scale, RankRecord& record);
+  /// Whether the state after this step (counted from 0) is saved.
+  bool saves_after(std::int64_t step) const;
+  /// Saves it; the scheme has drained. Waits for the checkpoint before if that is still being
+  /// written.
+  void save(std::int64_t step, const LossScale& loss_scale, const RankRecord& record);
+  /// Whether the run should end after this step, because its launcher was told so (stop_key).
+  /// Collective: all workers call it after every step, and all get the same answer. Blocks. A run
+  /// without checkpoints is never asked.
+  bool asked_to_stop();
+  /// Waits until all is written, and adds the cost to the record.
+  void finish(RankRecord& record);
+
+ private:
+  struct Snapshot;
+
+  void take(const StateRange& range, std::vector<HostRange>& out) const;
+  void take_statistics(std::vector<HostRange>& out) const;
+  void restore_statistics(const Checkpoint& from);
+  void write(const Snapshot& snapshot);
+  void write_manifest_of(const Snapshot& snapshot, const OpenFolder& folder);
+  void wait();
+
+  const RankContext& context_;
+  const Model& model_;
+  SyncScheme& scheme_;
+  std::unique_ptr<Snapshot> snapshot_;
+  std::thread writer_;
+  CheckpointCost cost_;  // the thread's while it runs
+};
+
+}  // namespace ringside

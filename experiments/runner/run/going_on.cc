@@ -1,0 +1,93 @@
+#include "experiments/runner/run/going_on.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/seconds_now.h"
+#include "core/base/untrusted_json.h"
+#include "core/checkpoint/checkpoint.h"
+
+namespace ringside::runner {
+namespace {
+
+using nlohmann::json;
+
+/// The keys of [train] that decide what a run computes, but for the order of its sums.
+constexpr std::array<std::string_view, 6> deciding = {
+    "steps", "global_batch", "precision", "reduce_precision", "seed", "initial_weights"};
+
+/// Adds a line for each member of the table that differs.
+void compare(const std::string& table, const json& there, const json& here,
+             std::vector<std::string>& differences) {
+  for (const auto& [key, value] : here.items()) {
+    if (table == "train" && std::ranges::find(deciding, key) == deciding.end()) continue;
+    const json other = there.value(key, json());
+    if (other != value)
+      differences.push_back(
+          fmt::format("{}.{} was {} and is {}", table, key, text_of(other), text_of(value)));
+  }
+}
+
+}  // namespace
+
+std::string newest_checkpoint(const RunPlan& plan) {
+  if (plan.checkpoint.path.empty()) return "";
+  const auto whole = checkpoints_in(plan.checkpoint.path);
+  return whole.empty() ? "" : whole.rbegin()->second.string();
+}
+
+void check_same_run(const RunPlan& plan, const std::string& checkpoint) {
+  const json there = Checkpoint(checkpoint).manifest().run, here = to_json(plan);
+  std::vector<std::string> differences;
+  for (const char* table : {"model", "data", "optimizer", "train"})
+    compare(table, there.value(table, json::object()), here.at(table), differences);
+  if (differences.empty()) return;
+  throw Error(
+      "{}: the checkpoint is of another run: {}; set what it had, choose another checkpoint.path, "
+      "or "
+      "begin anew with --fresh",
+      checkpoint, fmt::join(differences, "; "));
+}
+
+RunOutcome run_with_restarts(
+    const RunPlan& plan, const std::function<void(const std::string&)>& say,
+    const std::function<void(const Step&)>& on_step,
+    const std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)>&
+        run_once) {
+  RunPlan now = plan;
+  std::vector<Restart> restarts;
+  std::int64_t most = -1;  // steps that were done before the latest failure
+  double failed_at = 0;
+  for (;;) {
+    std::int64_t newest = 0;
+    RunOutcome outcome = run_once(now, [&](const Step& step) {
+      if (!restarts.empty() && newest == 0) restarts.back().down_s = seconds_now() - failed_at;
+      newest = step.steps_done;
+      on_step(step);
+    });
+    outcome.row.restarts = restarts;
+    const auto done = static_cast<std::int64_t>(restarts.size());
+    if (outcome.interrupted || outcome.row.status == "ok" || done == plan.faults.restarts)
+      return outcome;
+    if (newest <= most) {
+      outcome.row.error += fmt::format(
+          " (not started again: the run failed after step {} for the second time)", newest);
+      return outcome;
+    }
+    most = newest;
+    failed_at = seconds_now();
+    now.resume = newest_checkpoint(now);
+    const std::int64_t from = now.resume.empty() ? 0 : Checkpoint(now.resume).manifest().step;
+    restarts.push_back({outcome.row.error, from, std::max<std::int64_t>(0, newest - from), 0});
+    say(fmt::format("restart {} of {} from {}: {}\n", done + 1, plan.faults.restarts,
+                    from == 0 ? "the beginning" : fmt::format("step {}", from), outcome.row.error));
+  }
+}
+
+}  // namespace ringside::runner

@@ -1,0 +1,30 @@
+// Runs that go on: from a checkpoint, and after a failure.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "experiments/runner/run/run.h"
+
+namespace ringside::runner {
+
+/// The newest whole checkpoint in the plan's folder; empty if it has none, or if the plan names no
+/// folder.
+std::string newest_checkpoint(const RunPlan& plan);
+
+/// Throws Error that names each setting which decides what a run computes and has another value in
+/// the checkpoint, with both values: [model], [data], [optimizer], and the keys of [train] but for
+/// those that only decide how. The world and the scheme may be others.
+void check_same_run(const RunPlan& plan, const std::string& checkpoint);
+
+/// Makes the run as run_once() does, which is given a plan; if it fails, makes it again up to
+/// RunPlan::faults.restarts times, each time from the newest checkpoint in the plan's folder, or
+/// else from its beginning. A run that fails twice without a step in between that is new to it is
+/// not made again. The record lists the restarts; `say` gets a line about each when it begins.
+RunOutcome run_with_restarts(
+    const RunPlan& plan, const std::function<void(const std::string&)>& say,
+    const std::function<void(const Step&)>& on_step,
+    const std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)>&
+        run_once);
+
+}  // namespace ringside::runner
