@@ -46,7 +46,7 @@ class BlockDigests {
   std::vector<std::string> digests_;
 };
 
-/// The whole text of manifest.json. Throws Error if the ranges of its files overlap.
+/// The whole text of manifest.json; parse_manifest() tells whether it makes sense.
 std::string manifest_text(const Manifest& manifest);
 /// Adds the last line to the text of a manifest: the digests of all that stands before it.
 std::string with_digests(std::string text);

@@ -94,12 +94,9 @@ CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
 }
 
 void write_manifest(const OpenFolder& checkpoint, const Manifest& manifest) {
-  std::string text;
-  try {
-    text = manifest_text(manifest);
-  } catch (const Error& error) {
-    throw Error("{}: {}", (checkpoint.path() / manifest_name).string(), error.what());
-  }
+  const std::string path = (checkpoint.path() / manifest_name).string();
+  const std::string text = manifest_text(manifest);
+  parse_manifest(path, text);  // what is written can be read
   WholeFile file(checkpoint, std::string(manifest_name));
   file.write(std::as_bytes(std::span(text)), 0);
   sync_names(checkpoint);  // the ranks' files come first
