@@ -17,7 +17,8 @@ class Corpus : public ::testing::TestWithParam<std::pair<const char*, Target>> {
 INSTANTIATE_TEST_SUITE_P(Targets, Corpus,
                          ::testing::Values(std::pair{"decode", &decode},
                                            std::pair{"server", &server},
-                                           std::pair{"master", &master}),
+                                           std::pair{"master", &master},
+                                           std::pair{"checkpoint", &checkpoint}),
                          [](const auto& info) { return std::string(info.param.first); });
 
 TEST_P(Corpus, IsTakenWithoutHarm) {

@@ -12,5 +12,8 @@ void decode(std::span<const std::byte> bytes);
 void server(std::span<const std::byte> bytes);
 /// The same, to the master of `dp`.
 void master(std::span<const std::byte> bytes);
+/// The bytes are a checkpoint: a byte of choices (1: the manifest gets its digests, 2: the file
+/// gets them), two bytes with the length of the manifest, the manifest, and a rank's file.
+void checkpoint(std::span<const std::byte> bytes);
 
 }  // namespace ringside::fuzz

@@ -29,7 +29,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/pytho
 FIRST_PAGE = {"docs": "index.md"}  # of a folder; else README.md
 NOWHERE = "/dev/null/nowhere"  # nothing can be written there
 AT_ONCE = {"list", "doctor", "keys"}
-OF_RESULTS = {"report", "explain", "watch", "diff", "trace"}  # they look at folders that the reader has
+OF_RESULTS = {"report", "explain", "watch", "diff", "trace", "checkpoint"}  # they look at folders that the reader has
 OF_HOSTS = {"launch": ("--hosts", "--ssh")}  # `compare`, but for options that need hosts
 OF_PLUGINS = {"new", "check-scheme", "--plugin", "experiment.toml"}  # words of what tests/plugins/plugins_test.py runs
 OF_A_FILE = {"compare", "train", "validate", "reproduce", "advise", "calibrate"}
@@ -117,7 +117,7 @@ class Words(unittest.TestCase):
 
     def check_options(self, words: list[str]):
         """The command, and each option of it, is one that its help names."""
-        command = tuple(words[:2] if words[0] in ("bench", "new") else words[:1])
+        command = tuple(words[:2] if words[0] in ("bench", "new", "checkpoint") else words[:1])
         text = help_of(command)
         self.assertTrue(text, f"no command `{' '.join(command)}`")
         for word in words:

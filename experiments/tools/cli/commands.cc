@@ -14,6 +14,9 @@ Execute watch_command(CommandOptions& options);
 Execute diff_command(CommandOptions& options);
 Execute trace_command(CommandOptions& options);
 Execute explain_command(CommandOptions& options);
+Execute checkpoint_show_command(CommandOptions& options);  // in command_checkpoint.cc
+Execute checkpoint_verify_command(CommandOptions& options);
+Execute checkpoint_convert_command(CommandOptions& options);
 Execute bench_comm_command(CommandOptions& options);
 Execute bench_ps_command(CommandOptions& options);
 Execute bench_compressors_command(CommandOptions& options);
@@ -32,7 +35,8 @@ Execute keep_command(CommandOptions& options);
 
 namespace {
 
-constexpr CommandGroup groups[] = {{"new", "write files to begin with"},
+constexpr CommandGroup groups[] = {{"checkpoint", "look at the checkpoints of runs"},
+                                   {"new", "write files to begin with"},
                                    {"bench", "measure a part of the program by itself"}};
 
 constexpr CommandInfo all_commands[] = {
@@ -49,6 +53,9 @@ constexpr CommandInfo all_commands[] = {
     {"diff", "", diff_command},
     {"trace", "", trace_command},
     {"explain", "", explain_command},
+    {"show", "checkpoint", checkpoint_show_command},
+    {"verify", "checkpoint", checkpoint_verify_command},
+    {"convert", "checkpoint", checkpoint_convert_command},
     // schemes of your own
     {"scheme", "new", new_scheme_command},
     {"check-scheme", "", check_scheme_command},
