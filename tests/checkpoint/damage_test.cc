@@ -17,7 +17,10 @@ using ::testing::StartsWith;
 
 class Damage : public testing::WrittenCheckpoint {
  protected:
-  Damage() { write(); }
+  Damage() {
+    write();
+    for (const std::string& name : names) good[name] = content(name);
+  }
 
   static std::size_t draw(std::uint64_t which, std::uint64_t round, std::size_t below) {
     return static_cast<std::size_t>(random_bits(which, Stream::synthetic_data, round) % below);
@@ -28,24 +31,26 @@ class Damage : public testing::WrittenCheckpoint {
   void put(const std::string& name, const std::string& text) const {
     folder_.write(checkpoint_name(step) + "/" + name, text);
   }
+  void put_byte(const std::string& name, std::size_t at, int value) const {
+    std::fstream out(file(name), std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(at));
+    out.put(static_cast<char>(value));
+  }
   const std::vector<std::string> names = {"rank-00000.safetensors", "rank-00001.safetensors",
                                           "rank-00012.safetensors", "manifest.json"};
+  std::map<std::string, std::string> good;  // the files' contents
 };
 
 TEST_F(Damage, AFlippedBitIsNamedWithFileAndByte) {
   constexpr std::uint64_t flips = 1000;
   for (std::uint64_t round = 0; round < flips; ++round) {
     const std::string& name = names[draw(1, round, names.size())];
-    const std::string good = content(name);
+    const std::string& text = good[name];
     // Half of the flips hit the first KB, where headers are.
     const std::size_t within =
-        round % 2 == 0 ? good.size() : std::min<std::size_t>(1024, good.size());
+        round % 2 == 0 ? text.size() : std::min<std::size_t>(1024, text.size());
     const std::size_t at = draw(2, round, within);
-    {
-      std::fstream out(file(name), std::ios::in | std::ios::out | std::ios::binary);
-      out.seekp(static_cast<std::streamoff>(at));
-      out.put(static_cast<char>(good[at] ^ (1 << draw(3, round, 8))));
-    }
+    put_byte(name, at, text[at] ^ (1 << draw(3, round, 8)));
     const std::string error = verdict();
     const std::string where = file(name) + ": byte ";
     if (name == "manifest.json")
@@ -53,7 +58,7 @@ TEST_F(Damage, AFlippedBitIsNamedWithFileAndByte) {
     else
       ASSERT_THAT(error,
                   StartsWith(fmt::format("{}{}: ", where, at / digest_block * digest_block)));
-    put(name, good);
+    put_byte(name, at, text[at]);
   }
   EXPECT_EQ(verdict(), "nothing");
 }
@@ -62,22 +67,21 @@ TEST_F(Damage, AFileThatWasCutIsNamedWithFileAndByte) {
   constexpr std::uint64_t cuts = 1000;
   for (std::uint64_t round = 0; round < cuts; ++round) {
     const std::string& name = names[draw(4, round, names.size())];
-    const std::string good = content(name);
-    const std::size_t left = round < names.size() ? 0 : draw(5, round, good.size());
+    const std::string& text = good[name];
+    const std::size_t left = round < names.size() ? 0 : draw(5, round, text.size());
     fs::resize_file(file(name), left);
     const std::string error = complaint([&] { Checkpoint{path()}; });
     if (name == "manifest.json")
       ASSERT_THAT(error, StartsWith(file(name) + ": byte "));
     else
       ASSERT_THAT(error, StartsWith(fmt::format("{}: byte {}: the file ends here, and had {} bytes",
-                                                file(name), left, good.size())));
-    put(name, good);
+                                                file(name), left, text.size())));
+    put(name, text);
   }
   for (const std::string& name : names) {
-    const std::string good = content(name);
-    put(name, good + 'x');
+    put(name, good[name] + 'x');
     EXPECT_THAT(verdict(), StartsWith(file(name) + ": byte "));
-    put(name, good);
+    put(name, good[name]);
   }
   EXPECT_EQ(verdict(), "nothing");
 }

@@ -61,13 +61,17 @@ std::string error_of_range(const std::string& member, const json& value) {
 TEST(HostileManifest, LacksNoMember) {
   EXPECT_EQ(error_of([](json&) {}), "nothing");
   const json good = good_manifest(), file = entry_of("x", 0, 1);
-  for (const auto& [name, value] : good.items())
+  for (const auto& item : good.items()) {
+    const std::string& name = item.key();
     EXPECT_THAT(error_of([&](json& manifest) { manifest.erase(name); }),
                 name == "format" ? HasSubstr("m: this is no manifest of a checkpoint")
                                  : HasSubstr(fmt::format("m: '{}' is missing", name)));
-  for (const auto& [name, value] : file.items())
+  }
+  for (const auto& item : file.items()) {
+    const std::string& name = item.key();
     EXPECT_THAT(error_of_file([&](json& changed) { changed.erase(name); }),
                 HasSubstr(fmt::format("'{}' is missing", name)));
+  }
   for (const char* name : {"name", "begin", "count"})
     EXPECT_THAT(error_of_file([&](json& file) { file["ranges"][0].erase(name); }),
                 HasSubstr(fmt::format("rank-00001.safetensors: '{}' is missing", name)));
