@@ -120,6 +120,15 @@ void ChildProcess::signal(int number) const {
   if (pid_ > 0) kill(pid_, number);
 }
 
+std::optional<bool> ChildProcess::stood() {
+  siginfo_t changed{};
+  if (pid_ <= 0 ||
+      waitid(P_PID, static_cast<id_t>(pid_), &changed, WSTOPPED | WCONTINUED | WNOHANG) != 0 ||
+      changed.si_pid != pid_)
+    return {};
+  return changed.si_code != CLD_CONTINUED;
+}
+
 bool ChildProcess::reap() {
   if (pid_ <= 0) return true;
   if (own_group_) {

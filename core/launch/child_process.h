@@ -59,6 +59,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   void signal(int number) const;
+  /// Whether the process was stopped (true) or goes on (false) since the last call; none: neither.
+  std::optional<bool> stood();
   /// Collects the exit status if the process has ended; returns whether it has.
   bool reap();
   /// The exit status after the end, as waitpid() gives it; none if another caller has collected it.

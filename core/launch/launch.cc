@@ -10,7 +10,9 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
+#include "core/launch/fault_striker.h"
 #include "core/launch/store_server.h"
+#include "core/launch/straggler_watch.h"
 
 namespace ringside {
 namespace {
@@ -62,7 +64,9 @@ class Launch : private RankEvents {
       }
       if (ending_ && now > *ending_ + grace + longest_end) drop_all();
       listen();
+      striker_.attend(seconds_now());
     }
+    result_.faults = striker_.faults();
     if (!complaints_.empty()) fail(complaints_.begin()->second);
     result_.stopped = asked_ && result_.error.empty();
     for (const auto& [key, value] : store_.values())
@@ -173,8 +177,12 @@ class Launch : private RankEvents {
     if (store_.hear(rank, value)) {
       if (sidecar_ && value.contains("set")) sidecar_->note_set(value["set"][0]);
     } else if (value.contains("progress")) {
-      if (auto step = value["progress"].find("step"); step != value["progress"].end())
-        last_step_[r] = fmt::format(" after step {}", step->get<std::int64_t>());
+      if (auto step = value["progress"].find("step"); step != value["progress"].end()) {
+        const auto done = step->get<std::int64_t>();
+        last_step_[r] = fmt::format(" after step {}", done);
+        striker_.note_progress(rank, done, seconds_now());
+        note_speed(rank, value["progress"].value("compute_s", 0.0));
+      }
       listener_.on_progress(rank, value["progress"]);
     } else if (value.contains("record")) {
       if (in_one_process(plan_))
@@ -191,6 +199,34 @@ class Launch : private RankEvents {
   void ended(int rank, const RankEnd& end) override {
     if (!running_.at(static_cast<std::size_t>(rank))) return;
     ends_.emplace_back(static_cast<std::size_t>(rank), end);
+  }
+
+  void note_speed(int rank, double compute_s) {
+    if (plan_.cluster || compute_s <= 0) return;
+    const auto slow = stragglers_.note(rank, compute_s);
+    if (!slow) return;
+    const auto r = static_cast<std::size_t>(rank);
+    result_.slow[rank] =
+        fmt::format("{} computes {:.1f} times as long as the median of the others{}", name(r),
+                    slow->times, last_step_[r]);
+    listener_.on_output("slow: " + result_.slow[rank] + "; the run goes on with it\n");
+  }
+
+  /// A stopped process says nothing itself, and the others wait for it.
+  void stood(int rank, bool stands) override {
+    const auto r = static_cast<std::size_t>(rank);
+    if (!running_.at(r) || ending_) return;
+    const double now = seconds_now();
+    if (stands) {
+      stopped_at_[rank] = now;
+      listener_.on_output(
+          fmt::format("{} was stopped by a signal{}; others wait for it, at most "
+                      "train.timeout_s = {:g} s\n",
+                      name(r), last_step_[r], plan_.train.timeout_s));
+    } else if (const auto since = stopped_at_.extract(rank)) {
+      listener_.on_output(
+          fmt::format("{} goes on after {:.1f} s\n", name(r), now - since.mapped()));
+    }
   }
 
   void told(const nlohmann::json& value) override {
@@ -221,6 +257,14 @@ class Launch : private RankEvents {
   StoreServer store_{[this](int rank, const nlohmann::json& value) {
     hosts_[static_cast<std::size_t>(rank)]->send(rank, value);
   }};
+  FaultStriker striker_{plan_, seconds_now(),
+                        [this](int rank, int number) {
+                          if (running_[static_cast<std::size_t>(rank)])
+                            hosts_[static_cast<std::size_t>(rank)]->signal(rank, number);
+                        },
+                        [this](const std::string& text) { listener_.on_output(text); }};
+  StragglerWatch stragglers_;
+  std::map<int, double> stopped_at_;               // by rank, while it stands
   std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> complained_, ending_, asked_;
   std::vector<std::pair<std::size_t, RankEnd>> ends_;

@@ -29,9 +29,13 @@ struct LaunchResult {
   std::map<std::string, std::string> kept;
   /// Workers whose processes ended although the run went on (RunPlan::expendable): how, by worker.
   std::map<int, std::string> lost;
+  /// Workers that computed slower than the others (core/launch/straggler_watch.h): how slow, by
+  /// rank.
+  std::map<int, std::string> slow;
   /// The time during which this process did not run, in seconds: it asks to be woken ten times a
   /// second, and was not, because all processes were stopped or the machine was paused.
   double stood_still_s = 0;
+  FaultsConfig faults{};  // of the plan, with what has struck
   bool interrupted = false;
   /// Whether the ranks were told to write a checkpoint and end, and did.
   bool stopped = false;

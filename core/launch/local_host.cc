@@ -84,6 +84,7 @@ class LocalHost::RankProcess {
       for (const auto& value : values.value_or(std::vector<nlohmann::json>()))
         events.line(rank, value);
     }
+    if (const auto stands = child_->stood()) events.stood(rank, *stands);
     const bool ended = !line_ && child_->reap();
     if (const std::string text = child_->output().read(); !text.empty()) events.output(rank, text);
     if (ended) events.ended(rank, end());

@@ -345,6 +345,7 @@ ordered_json to_json(const RunRecord& row) {
     const auto value = perplexity(row, row.evaluations[e]);
     out["evaluations"][e]["perplexity"] = value ? ordered_json(*value) : ordered_json();
   }
+  if (!row.slow_workers.empty()) out["slow_workers"] = row.slow_workers;
   for (const Restart& restart : row.restarts)
     out["restarts"].push_back(to_json(fields_to_read(restart)));
   const std::string disturbed = disturbance(row);
@@ -371,6 +372,7 @@ RunRecord row_from_json(const json& in, const DefaultOptions& defaults) {
   RunRecord row;
   row.plan = kept_plan_from_json(in, defaults);
   read_json(in, fields_of(row), Absent::keeps_default);
+  row.slow_workers = in.value("slow_workers", std::vector<std::string>());
   if (const auto restarts = in.find("restarts"); restarts != in.end())
     for (const json& restart : *restarts)
       row.restarts.push_back(read_json<Restart>(restart, Absent::keeps_default));

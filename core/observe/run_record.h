@@ -56,6 +56,8 @@ struct RunRecord {
   std::vector<Evaluation> held_out_over_time;
   /// The ends of workers whose processes were killed while the run went on without them.
   std::vector<std::string> lost_workers;
+  /// Workers that computed slower than the others, of runs on processors.
+  std::vector<std::string> slow_workers;
   /// The failures after which the run was started again (FaultsConfig::restarts).
   std::vector<Restart> restarts;
   /// Only for runs whose definition replays them.

@@ -78,6 +78,13 @@ void Timeline::end_step() {
   steps_.back().second = mark;
 }
 
+std::optional<double> Timeline::settled(Activity activity) const {
+  std::lock_guard lock(mutex_);
+  if (steps_.size() <= steps_with_spans) return {};
+  const StepTime& settled = summed_.steps[steps_.size() - steps_with_spans - 1];
+  return settled.by_activity[static_cast<std::size_t>(activity)];
+}
+
 std::vector<StepTime> Timeline::step_times() const {
   std::lock_guard lock(mutex_);
   Sums sums = summed_;

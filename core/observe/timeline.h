@@ -72,6 +72,10 @@ class Timeline {
   /// in; time outside of steps is not counted.
   std::vector<StepTime> step_times() const;
 
+  /// The seconds of an activity in the newest step whose spans have all been added up, a few steps
+  /// before the present one; none in the first steps. Does not wait for the device.
+  std::optional<double> settled(Activity activity) const;
+
   /// All members below are for traces alone, and cost nothing until trace(true) is called: spans of
   /// traced() and, with `memory`, changes of the device's memory are kept from then on. Of several
   /// timelines of one device, one follows its memory.

@@ -17,10 +17,18 @@ Fields fields_of(CheckpointConfig& config) {
 }
 
 Fields fields_of(FaultsConfig& config) {
-  return {{"restarts", &config.restarts,
-           "how often a run whose rank fails starts again, from its newest checkpoint if it has "
-           "one",
-           Range::not_negative}};
+  return {
+      {"restarts", &config.restarts,
+       "how often a run whose rank fails starts again, from its newest checkpoint if it has "
+       "one",
+       Range::not_negative},
+      {"plan", &config.plan,
+       "faults on purpose: 'kill worker 1 at step 10', 'stop server 0 at step 20 for 5 s', "
+       "'slow worker 3 by 2 from step 40'"},
+      {"rate", &config.rate,
+       "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; empty: "
+       "never"},
+      {"seed", &config.seed, "draws the times and the ranks of faults.rate"}};
 }
 
 }  // namespace ringside

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/fields.h"
 
@@ -27,6 +28,13 @@ constexpr bool checkpoints_after(const CheckpointConfig& config, std::int64_t do
 
 struct FaultsConfig {
   std::int64_t restarts = 0;
+  std::vector<std::string> plan;  // core/plan/faults.h
+  std::string rate;               // of random kills; empty: none
+  std::int64_t seed = 1;
+  /// What has struck the run so far: numbers of faults of the list, and of random kills. The
+  /// process that started the run alone knows them.
+  std::vector<std::int64_t> struck{};
+  std::int64_t drawn = 0;
   bool operator==(const FaultsConfig&) const = default;
 };
 

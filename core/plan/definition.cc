@@ -21,6 +21,7 @@ RunPlan definition_of(const RunPlan& run) {
   plan.servers = plan.expendable = 0;
   plan.checkpoint = {};
   plan.resume.clear();
+  plan.faults = {};
   if (plan.program && plan.program->definition != DefinedBy::program) plan.program.reset();
   plan.device.slow.clear();
   plan.device.jitter = 0;

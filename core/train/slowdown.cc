@@ -13,10 +13,16 @@ Slowdown::Slowdown(const RunPlan& plan, int worker, Device& device)
   const std::vector<double>& slow = plan.device.slow;
   if (plan.world > 1 && static_cast<std::size_t>(worker) < slow.size())
     slow_ = slow[static_cast<std::size_t>(worker)];
+  for (const std::string& text : plan.faults.plan)
+    if (const Fault fault = fault_from(text);
+        fault.kind == Fault::Kind::slow && fault.number == worker)
+      faults_.push_back(fault);
 }
 
 void Slowdown::begin_step(std::int64_t step) {
   factor_ = slow_;
+  for (const Fault& fault : faults_)
+    if (step >= fault.step) factor_ *= fault.amount;
   if (plan_.device.jitter > 0 && plan_.world > 1)
     factor_ *= sim::jitter_factor(plan_.device.jitter, static_cast<std::uint64_t>(plan_.train.seed),
                                   worker_, step);

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/observe/timeline.h"
+#include "core/plan/faults.h"
 #include "core/plan/run_plan.h"
 
 namespace ringside {
 
-/// The slowdown of one worker (DeviceConfig::slow and jitter): after each part of its computation
-/// the worker waits until the part has taken a multiple of its time. For devices that compute while
-/// the host waits.
+/// The slowdown of one worker (DeviceConfig::slow and jitter, and faults on purpose): after each
+/// part of its computation the worker waits until the part has taken a multiple of its time. For
+/// devices that compute while the host waits.
 class Slowdown {
  public:
   Slowdown(const RunPlan& plan, int worker, Device& device);
@@ -38,6 +40,7 @@ class Slowdown {
   int worker_;
   Device& device_;
   double slow_ = 1, factor_ = 1;
+  std::vector<Fault> faults_;  // that slow this worker
 };
 
 }  // namespace ringside

@@ -64,6 +64,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
       done = {assignment->step + 1,
               std::accumulate(losses.begin(), losses.end(), 0.0),
               clock.now() - begin,
+              context_.timeline.settled(Activity::compute).value_or(0),
               {}};
     }
     if (assignment->evaluates && evaluated_after(assignment->step)) {
@@ -381,6 +382,7 @@ Fields fields_of(Progress& progress) {
   return {{"step", &progress.step},
           {"loss", &progress.loss},
           {"seconds", &progress.seconds},
+          {"compute_s", &progress.compute_s},
           {"held_out", Structs(&progress.held_out)}};
 }
 

@@ -19,6 +19,7 @@ struct Progress {
   std::int64_t step = 0;  // number of steps done
   double loss = 0;        // this rank's share of the loss
   double seconds = 0;     // duration of the last step
+  double compute_s = 0;   // computation in a step a few steps before; 0: not known yet
   /// This rank's share of the held-out loss; present if the model was evaluated after this step.
   std::optional<LossValue> held_out;
 };

@@ -89,6 +89,16 @@ TEST_F(TimelineTest, AddsUpLongRuns) {
   EXPECT_EQ(timeline.slices(steps - 2).size(), 2u + 4u) << "two steps with two spans each";
 }
 
+TEST_F(TimelineTest, SettledTimesAreThoseOfAnEarlierStep) {
+  for (int s = 0; s < 40; ++s) {
+    span(Activity::compute, 10 * s, 10 * s + 0.1 * s);
+    step(10 * s, 10 * s + 9);
+    const auto settled = timeline.settled(Activity::compute);
+    ASSERT_EQ(settled.has_value(), s >= 4) << s;
+    EXPECT_NEAR(settled.value_or(0), s >= 4 ? 0.1 * (s - 4) : 0, 1e-9) << s;
+  }
+}
+
 TEST_F(TimelineTest, SlicesAreThoseOfTheLastSteps) {
   step(0, 10);
   step(10, 20);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/plan/faults.h"
 #include "core/plan/host_workers.h"
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
@@ -260,6 +261,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
   give_devices(plan, servers, config.in_job);
+  check_faults(plan);
   if (row.program) {
     plan.program = row.program(plan.options);
     for (RankPlan& rank : plan.ranks) rank.environment = row.environment(plan);

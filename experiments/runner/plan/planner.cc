@@ -217,11 +217,6 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
                                      const std::vector<MeasuredSpeeds>& measured) {
   check_name(experiment.common.name);
   check_compare(experiment);
-  if (!experiment.common.checkpoint.path.empty())
-    throw Error(
-        "checkpoint.path = '{}': a comparison measures runs from their beginning; leave it out, or "
-        "use `ringside train`",
-        experiment.common.checkpoint.path);
   Experiment first = experiment;  // with the first of several seeds
   const CompareConfig& compare = experiment.common.compare;
   if (!compare.seeds.empty()) first.common.train.seed = compare.seeds.front();
@@ -242,6 +237,8 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
   for (int repeat = 0; repeat < compare.repeats; ++repeat) repeater.add_repeat(plans, repeat);
   std::vector<RunPlan> runs = std::move(repeater).runs();
   check_ids(runs);
+  for (RunPlan& run : runs)
+    if (!run.checkpoint.path.empty()) run.checkpoint.path += "/" + run.id;
   return runs;
 }
 

@@ -50,6 +50,8 @@ RunPlan plan_single_for(const AskedRun& asked) {
   const int world = asked.plan.world;
   ExperimentConfig changed = *asked.config;
   changed.train.offload = Offload::none;
+  changed.checkpoint = {};
+  changed.faults = {};
   changed.train.shares = asked.plan.train.shares;  // speeds are those of the run's devices
   changed.train.weights = asked.plan.train.weights;
   // Shares by speed may come out equal in more micro-batches than equal shares would need.

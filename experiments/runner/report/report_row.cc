@@ -114,6 +114,7 @@ std::string row_text(const RunRecord& row) {
   if (!row.worker_steps.empty())
     out += fmt::format("worker steps   {}\n", fmt::join(row.worker_steps, ", "));
   for (const std::string& how : row.lost_workers) out += fmt::format("lost           {}\n", how);
+  for (const std::string& how : row.slow_workers) out += fmt::format("slow           {}\n", how);
   out += survival_text(row);
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);

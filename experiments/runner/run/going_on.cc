@@ -34,6 +34,31 @@ void compare(const std::string& table, const json& there, const json& here,
   }
 }
 
+/// Whether the run is one that faults strike, or that may start again.
+bool is_struck(const FaultsConfig& faults) {
+  return faults.restarts > 0 || !faults.plan.empty() || !faults.rate.empty();
+}
+
+/// What faults cost the run, whose steps took `wall_s` from the end of the first one to that of the
+/// last one, restarts included.
+void add_figures(RunRecord& row, double wall_s) {
+  double lost = 0, down_s = 0;
+  for (const Restart& restart : row.restarts) {
+    lost += static_cast<double>(restart.lost_steps);
+    down_s += restart.down_s;
+  }
+  const TrainConfig& train = row.plan.train;
+  const auto add = [&](const char* name, const char* unit, double value) {
+    row.figures.push_back({name, unit, value, value});
+  };
+  const auto useful = static_cast<double>((train.steps - 1) * train.global_batch);
+  if (wall_s > 0) add("goodput", "samples/s", useful / wall_s);
+  add("restarts", "", static_cast<double>(row.restarts.size()));
+  add("lost steps", "", lost);
+  if (!row.restarts.empty())
+    add("time to go on", "s", down_s / static_cast<double>(row.restarts.size()));
+}
+
 }  // namespace
 
 std::string newest_checkpoint(const RunPlan& plan) {
@@ -63,31 +88,46 @@ RunOutcome run_with_restarts(
   RunPlan now = plan;
   std::vector<Restart> restarts;
   std::int64_t most = -1;  // steps that were done before the latest failure
-  double failed_at = 0;
+  double failed_at = 0, first_step_at = 0, last_step_at = 0;
   for (;;) {
     std::int64_t newest = 0;
     RunOutcome outcome = run_once(now, [&](const Step& step) {
-      if (!restarts.empty() && newest == 0) restarts.back().down_s = seconds_now() - failed_at;
+      last_step_at = seconds_now();
+      if (first_step_at == 0) first_step_at = last_step_at;
+      if (!restarts.empty() && newest == 0) restarts.back().down_s = last_step_at - failed_at;
       newest = step.steps_done;
       on_step(step);
     });
     outcome.row.restarts = restarts;
+    if (outcome.interrupted || outcome.stopped) return outcome;
     const auto done = static_cast<std::int64_t>(restarts.size());
-    if (outcome.interrupted || outcome.row.status == "ok" || done == plan.faults.restarts)
+    if (outcome.row.status == "ok") {
+      if (is_struck(plan.faults)) add_figures(outcome.row, last_step_at - first_step_at);
       return outcome;
+    }
+    if (done == plan.faults.restarts) return outcome;
     if (newest <= most) {
       outcome.row.error += fmt::format(
           " (not started again: the run failed after step {} for the second time)", newest);
       return outcome;
     }
-    most = newest;
+    most = outcome.faults == now.faults ? newest : -1;  // a fault on purpose may strike at one step
     failed_at = seconds_now();
+    now.faults = outcome.faults;
     now.resume = newest_checkpoint(now);
     const std::int64_t from = now.resume.empty() ? 0 : Checkpoint(now.resume).manifest().step;
     restarts.push_back({outcome.row.error, from, std::max<std::int64_t>(0, newest - from), 0});
     say(fmt::format("restart {} of {} from {}: {}\n", done + 1, plan.faults.restarts,
                     from == 0 ? "the beginning" : fmt::format("step {}", from), outcome.row.error));
   }
+}
+
+void begin_anew(const RunPlan& plan) {
+  if (plan.checkpoint.path.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(plan.checkpoint.path, error);
+  if (error) throw Error("checkpoint.path = '{}': {}", plan.checkpoint.path, error.message());
+  remove_old_checkpoints(OpenFolder(plan.checkpoint.path), 0);
 }
 
 }  // namespace ringside::runner

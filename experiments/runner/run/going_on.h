@@ -17,10 +17,16 @@ std::string newest_checkpoint(const RunPlan& plan);
 /// those that only decide how. The world and the scheme may be others.
 void check_same_run(const RunPlan& plan, const std::string& checkpoint);
 
+/// Makes the folder of the plan's checkpoints, if it names one, and removes the checkpoints there.
+/// Throws Error.
+void begin_anew(const RunPlan& plan);
+
 /// Makes the run as run_once() does, which is given a plan; if it fails, makes it again up to
 /// RunPlan::faults.restarts times, each time from the newest checkpoint in the plan's folder, or
 /// else from its beginning. A run that fails twice without a step in between that is new to it is
-/// not made again. The record lists the restarts; `say` gets a line about each when it begins.
+/// not made again, unless faults on purpose struck it. The record lists the restarts, and its
+/// figures have what they cost: goodput (samples of steps that count, a second from the first
+/// step's end to the last one's), lost steps, time to go on. `say` gets a line about each restart.
 RunOutcome run_with_restarts(
     const RunPlan& plan, const std::function<void(const std::string&)>& say,
     const std::function<void(const Step&)>& on_step,

@@ -49,6 +49,8 @@ RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine
   plan.device.kind = "sim";
   plan.cluster = machine;
   plan.cluster->timed = timed_for(measured, machine);
+  plan.checkpoint = {};
+  plan.faults = {};
   plan.sim.numerics = false;
   plan.train.steps = steps;
   plan.train.warmup = warmup;

@@ -27,17 +27,24 @@ double most_tokens(const RunPlan& plan, const Model& model) {
                                                                : plan.model.context);
 }
 
-/// The mean number of tokens of a sample of the measured steps; 0 for images. Padding does not
-/// count.
-double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& training) {
+/// The mean number of tokens of a sample of the measured steps before `end`; 0 for images. Padding
+/// does not count.
+double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& training,
+                         std::int64_t end) {
   if (model.task == Task::image_class) return 0;
   const TrainConfig& train = plan.train;
   std::int64_t sum = 0;
-  for (std::int64_t step = train.warmup; step < train.steps; ++step)
+  for (std::int64_t step = train.warmup; step < end; ++step)
     sum += training.targets({step, 0, train.global_batch});
   if (sum == 0) return most_tokens(plan, model);
-  return static_cast<double>(sum) /
-         static_cast<double>((train.steps - train.warmup) * train.global_batch);
+  return static_cast<double>(sum) / static_cast<double>((end - train.warmup) * train.global_batch);
+}
+
+/// The step before which a run ended: before its last one if it was told to stop.
+std::int64_t end_of(const RunPlan& plan, const RankRecord& record) {
+  const auto trained = static_cast<std::int64_t>(record.steps.size()) +
+                       (record.checkpoints ? record.checkpoints->resumed_after : 0);
+  return trained == 0 ? plan.train.steps : std::min(plan.train.steps, trained);
 }
 
 /// `tokens` is the mean number of tokens of a sample, 0 for images.
@@ -88,7 +95,7 @@ std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const 
 void note_run(RankRecord& record, const RunPlan& plan, const SchemeInfo& scheme, const Model& model,
               const Loader& training) {
   record.host = host_name();
-  record.tokens_per_sample = tokens_per_sample(plan, model, training);
+  record.tokens_per_sample = tokens_per_sample(plan, model, training, end_of(plan, record));
   if (record.rank == 0)
     record.work =
         work_of_sample(plan, model.task == Task::image_class ? 0 : most_tokens(plan, model));

@@ -74,6 +74,7 @@ RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
     }
     RunRecord row = make_row(plan, std::move(records));
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
+    for (const auto& [rank, how] : result.slow) row.slow_workers.push_back(how);
     return row;
   } catch (const nlohmann::json::exception& error) {
     return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
@@ -149,9 +150,9 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
   }
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
-  if (result.stopped) return {{}, false, true};
+  if (result.stopped) return {{}, false, true, {}};
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, false,
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, false, result.faults,
                      collectives_of(result)};
   if (meter) {
     outcome.row.load = meter->read();
@@ -167,6 +168,11 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
 
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
+  try {
+    if (plan.resume.empty()) begin_anew(plan);
+  } catch (const std::exception& error) {
+    return {failed_row(plan, error.what())};
+  }
   return run_with_restarts(plan, start.on_output, on_step,
                            [&](const RunPlan& now, const std::function<void(const Step&)>& listen) {
                              return run_once(now, start, listen);

@@ -9,7 +9,6 @@
 #include "core/base/shell_word.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
-#include "core/checkpoint/checkpoint.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/planner.h"
@@ -74,8 +73,7 @@ void go_on_from_checkpoint(RunPlan& plan, bool fresh, runner::FolderLock& lock) 
   std::filesystem::create_directories(path, error);
   if (error) throw Error("checkpoint.path = '{}': {}", path, error.message());
   lock.take(path, {"folder of checkpoints", "run", "checkpoint.path"});
-  if (fresh) remove_old_checkpoints(OpenFolder(path), 0);
-  plan.resume = runner::newest_checkpoint(plan);
+  if (!fresh) plan.resume = runner::newest_checkpoint(plan);
   if (!plan.resume.empty()) runner::check_same_run(plan, plan.resume);
 }
 

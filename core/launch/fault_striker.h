@@ -1,0 +1,47 @@
+// FaultStriker: makes the faults of [faults] strike the processes of a run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/plan/faults.h"
+
+namespace ringside {
+
+/// Sends ranks the signals of their faults when these are due; slow workers slow themselves
+/// (core/train/slowdown.h). Each fault of the list strikes once in a run, restarts included. With a
+/// rate, kills come in exponential intervals, of any rank, both drawn by the seed. For one thread.
+class FaultStriker {
+ public:
+  /// `signal` sends a signal to a rank, and `say` tells the user of a fault. The plan outlives this
+  /// object. `now` is on any clock, in seconds.
+  FaultStriker(const RunPlan& plan, double now, std::function<void(int rank, int number)> signal,
+               std::function<void(const std::string&)> say);
+
+  /// A worker has done so many steps.
+  void note_progress(int rank, std::int64_t steps, double now);
+  /// Call it several times a second.
+  void attend(double now);
+
+  /// The plan's faults, with those noted that have struck.
+  const FaultsConfig& faults() const { return faults_; }
+
+ private:
+  void strike(const Fault& fault, int rank, const std::string& text, double now);
+  /// Draws the next random kill.
+  void draw(double now);
+
+  const RunPlan& plan_;
+  FaultsConfig faults_;
+  std::function<void(int, int)> signal_;
+  std::function<void(const std::string&)> say_;
+  std::vector<Fault> listed_;
+  std::vector<std::pair<double, int>> continued_;  // when stopped ranks go on
+  double kill_at_ = 0;                             // with a rate
+  int victim_ = 0;
+};
+
+}  // namespace ringside

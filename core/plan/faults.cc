@@ -1,0 +1,115 @@
+#include "core/plan/faults.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <sstream>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/plan/device_traits.h"
+
+namespace ringside {
+namespace {
+
+constexpr double longest_stop_s = 86'400, most_slow = 1000, most_kills_per_s = 10;
+
+/// Reads a whole word as a number; returns false if it is none.
+template <class Number>
+bool read_number(const std::string& word, Number& out) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), out);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+/// Reads words that follow each other, one after the other.
+class Words {
+ public:
+  explicit Words(const std::string& text) : in_(text) {}
+  bool are(std::string_view expected) { return next() == expected; }
+  std::string next() {
+    std::string word;
+    in_ >> word;
+    return word;
+  }
+  template <class Number>
+  bool number(Number& out) {
+    return read_number(next(), out);
+  }
+  bool end() { return next().empty(); }
+
+ private:
+  std::istringstream in_;
+};
+
+bool read_fault(const std::string& text, Fault& out) {
+  Words words(text);
+  const std::string kind = words.next(), role = words.next();
+  out.server = role == "server";
+  if ((role != "worker" && role != "server") || !words.number(out.number) || out.number < 0)
+    return false;
+  const auto step = [&](std::string_view before) {
+    return words.are(before) && words.are("step") && words.number(out.step) && out.step >= 0;
+  };
+  if (kind == "kill") return step("at") && words.end();
+  if (kind == "stop") {
+    out.kind = Fault::Kind::stop;
+    return step("at") && words.are("for") && words.number(out.amount) && words.are("s") &&
+           words.end() && out.amount > 0 && out.amount <= longest_stop_s;
+  }
+  out.kind = Fault::Kind::slow;
+  return kind == "slow" && !out.server && words.are("by") && words.number(out.amount) &&
+         out.amount >= 1 && out.amount <= most_slow && step("from") && words.end();
+}
+
+}  // namespace
+
+Fault fault_from(const std::string& text) {
+  Fault out;
+  if (read_fault(text, out)) return out;
+  throw Error(
+      "faults.plan: '{}' is no fault; write \"kill worker 1 at step 10\", \"stop server 0 at step "
+      "20 "
+      "for 5 s\" or \"slow worker 3 by 2 from step 40\"",
+      text);
+}
+
+double kills_per_s(const std::string& rate) {
+  static const std::map<std::string, double, std::less<>> seconds = {
+      {"s", 1}, {"min", 60}, {"h", 3600}};
+  const std::size_t slash = rate.find('/');
+  double kills = 0;
+  if (slash != std::string::npos && read_number(rate.substr(0, slash), kills) && kills > 0)
+    if (const auto unit = seconds.find(rate.substr(slash + 1));
+        unit != seconds.end() && kills / unit->second <= most_kills_per_s)
+      return kills / unit->second;
+  throw Error(
+      "faults.rate: '{}' is no rate of at most {} a second; write \"1/min\", \"0.1/s\" or "
+      "\"3/h\"",
+      rate, most_kills_per_s);
+}
+
+int struck_rank(const RunPlan& plan, const Fault& fault) {
+  const auto found = std::ranges::find_if(plan.ranks, [&](const RankPlan& rank) {
+    return (fault.server ? rank.server : rank.worker) == fault.number;
+  });
+  return found == plan.ranks.end() ? -1 : found->rank;
+}
+
+void check_faults(const RunPlan& plan) {
+  const FaultsConfig& faults = plan.faults;
+  if (!faults.rate.empty()) kills_per_s(faults.rate);
+  if (plan.cluster && (!faults.plan.empty() || !faults.rate.empty() || faults.restarts > 0))
+    throw Error("[faults]: no fault strikes a simulated run; leave it out");
+  for (const std::string& text : faults.plan) {
+    const Fault fault = fault_from(text);
+    if (fault.kind == Fault::Kind::slow && !device_traits(plan.device.kind).on_processor)
+      throw Error("faults.plan: '{}': only workers on CPUs can be slowed", text);
+    if (struck_rank(plan, fault) < 0 && !(fault.server && plan.servers == 0))
+      throw Error("faults.plan: '{}': the run has {} {}s, numbered from 0", text,
+                  fault.server ? plan.servers : plan.world, fault.server ? "server" : "worker");
+  }
+}
+
+}  // namespace ringside

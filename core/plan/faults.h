@@ -1,0 +1,41 @@
+// Faults on purpose: what strikes which rank, and when.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// A fault that [faults] plan asks for. A worker's strikes once it has done `step` steps, a
+/// server's once any worker has.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kill,  // the rank's process gets SIGKILL
+    stop,  // SIGSTOP, and SIGCONT `amount` seconds later
+    slow   // from that step on the worker computes `amount` times as long (core/train/slowdown.h)
+  };
+  Kind kind = Kind::kill;
+  bool server = false;
+  int number = 0;
+  std::int64_t step = 0;
+  double amount = 0;
+};
+
+/// Reads "kill worker 1 at step 10", "stop server 0 at step 20 for 5 s" or "slow worker 3 by 2 from
+/// step 40". Throws Error that names the text, and what may stand there.
+Fault fault_from(const std::string& text);
+
+/// Reads a rate of random kills: "1/min", "0.5/s", "3/h". Returns kills a second. Throws Error.
+double kills_per_s(const std::string& rate);
+
+/// Throws Error for faults that cannot strike the ranks of the plan. A plan without servers has
+/// none to lose: then faults of servers strike nobody, so that one list does for all schemes.
+void check_faults(const RunPlan& plan);
+
+/// The rank that a fault strikes; -1: none.
+int struck_rank(const RunPlan& plan, const Fault& fault);
+
+}  // namespace ringside

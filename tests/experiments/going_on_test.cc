@@ -1,0 +1,149 @@
+// Runs of the real program that are killed, stopped or told to end: they go on, and end with the
+// bits of the unbroken run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/experiments/program_test.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ContainsRegex;
+using testing::Ended;
+using ::testing::HasSubstr;
+using testing::Program;
+
+class GoingOn : public ProgramTest {
+ protected:
+  GoingOn() { small_gpt(16, 16, "steps = 60\nwarmup = 1\nglobal_batch = 6\n"); }
+
+  std::vector<std::string> command(const std::string& scheme,
+                                   const std::vector<std::string>& settings) const {
+    std::vector<std::string> out = {"train", "trial.toml", "--scheme", scheme, "--world", "3"};
+    for (const std::string& one : settings) out.insert(out.end(), {"--set", one});
+    return out;
+  }
+  /// The hash of the parameters at the end; empty if the run did not end.
+  static std::string hash_of(const Ended& ended) {
+    const std::string mark = "\nparameters     ";
+    const std::size_t at = ended.out.find(mark);
+    return at == std::string::npos ? "" : ended.out.substr(at + mark.size(), 32);
+  }
+  std::string unbroken(const std::string& scheme) const {
+    const Ended ended = run(command(scheme, {}));
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    return hash_of(ended);
+  }
+
+  const std::string kept_ = "checkpoint.path=kept", every_ = "checkpoint.every=10";
+};
+
+TEST_F(GoingOn, AKilledWorkerIsReplacedFromTheNewestCheckpoint) {
+  for (const std::string scheme : {"ddp", "fsdp", "zero1"}) {
+    const std::string whole = unbroken(scheme);
+    const Ended ended = run(command(
+        scheme, {"checkpoint.path=" + scheme, every_, "faults.restarts=2",
+                 "faults.plan=[\"kill worker 1 at step 25\", \"kill worker 0 at step 47\"]"}));
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_EQ(hash_of(ended), whole) << ended.out;
+    EXPECT_THAT(ended.out, HasSubstr("restarted      from step "));
+    EXPECT_THAT(ended.out, ContainsRegex("figure +restarts 2"));
+    EXPECT_THAT(ended.out, HasSubstr("goodput"));
+    EXPECT_THAT(ended.err, HasSubstr("restart 2 of 2 from step "));
+  }
+}
+
+/// Without checkpoints a run begins anew; one that always fails at the same step ends.
+TEST_F(GoingOn, WithoutCheckpointsARunBeginsAnew) {
+  const std::string whole = unbroken("ddp");
+  const Ended ended =
+      run(command("ddp", {"faults.restarts=1", "faults.plan=[\"kill worker 2 at step 9\"]"}));
+  EXPECT_EQ(hash_of(ended), whole) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("restarted      from the beginning"));
+  const Ended again = run(command("ddp", {"faults.restarts=5", "optimizer.lr=1e30"}));
+  EXPECT_NE(again.status, 0);
+  EXPECT_THAT(again.err, HasSubstr("for the second time"));
+}
+
+TEST_F(GoingOn, ASchedulersSignalEndsTheRunWithACheckpoint) {
+  const std::string whole = unbroken("fsdp");
+  for (const int number : {SIGTERM, SIGUSR1}) {
+    const std::string folder = "checkpoint.path=of-" + std::to_string(number);
+    const auto begun = command("fsdp", {folder, "train.steps=60"});
+    {
+      Program program = start(begun);
+      ASSERT_TRUE(program.wait_for("step"));
+      kill(program.pid(), number);
+      const Ended ended = program.wait();
+      EXPECT_EQ(ended.status, 0) << ended.err;
+      EXPECT_THAT(ended.out, HasSubstr("to be continued: checkpoint "));
+    }
+    const Ended ended = run(begun);
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("going on from checkpoint"));
+    EXPECT_EQ(hash_of(ended), whole);
+  }
+}
+
+TEST_F(GoingOn, CtrlCEndsItWithACheckpointToo) {
+  Program program = start(command("ddp", {kept_, "train.steps=1000000"}));
+  ASSERT_TRUE(program.wait_for("step"));
+  for (const pid_t rank : program.children()) kill(rank, SIGINT);  // as a terminal does
+  kill(program.pid(), SIGINT);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 130);
+  EXPECT_THAT(ended.out, HasSubstr("to be continued"));
+}
+
+TEST_F(GoingOn, FreshBeginsAnewAndAnotherRunIsRefused) {
+  ASSERT_EQ(run(command("ddp", {kept_})).status, 0);
+  const Ended other = run(command("ddp", {kept_, "optimizer.lr=0.5"}));
+  EXPECT_NE(other.status, 0);
+  EXPECT_THAT(other.err, ContainsRegex("optimizer.lr was .* and is 0.5"));
+  auto fresh = command("ddp", {kept_, "optimizer.lr=0.01"});
+  fresh.push_back("--fresh");
+  const Ended anew = run(fresh);
+  EXPECT_EQ(anew.status, 0) << anew.err;
+  EXPECT_THAT(anew.out, ::testing::Not(HasSubstr("going on")));
+}
+
+TEST_F(GoingOn, ASecondRunOnTheFolderIsRefused) {
+  Program first = start(command("ddp", {kept_, "train.steps=100000000"}));
+  ASSERT_TRUE(first.wait_for("step"));
+  const Ended second = run(command("ddp", {kept_}));
+  EXPECT_NE(second.status, 0);
+  EXPECT_THAT(second.err, HasSubstr("is in use by another run"));
+}
+
+TEST_F(GoingOn, AStoppedRankIsNamedAndTheRunGoesOn) {
+  const std::string whole = unbroken("ddp");
+  const Ended ended = run(command("ddp", {"faults.plan=[\"stop worker 1 at step 5 for 1 s\"]"}));
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(hash_of(ended), whole);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) was stopped by a signal after step "));
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) goes on after "));
+  EXPECT_THAT(ended.out, HasSubstr("figure         restarts 0"));
+}
+
+TEST_F(GoingOn, ASlowWorkerIsNamedAndStays) {
+  const Ended ended = run(command("ddp", {"faults.plan=[\"slow worker 2 by 3 from step 20\"]"}));
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              ContainsRegex("slow +rank 2 .worker. computes [2-4]\\.. times as long as"));
+  EXPECT_EQ(hash_of(ended), unbroken("ddp"));
+}
+
+TEST_F(GoingOn, WhatCannotGoOnIsRefusedBeforeItBegins) {
+  const Ended async = run(command("ps", {kept_, "scheme.ps.consistency=asp"}));
+  EXPECT_NE(async.status, 0);
+  EXPECT_THAT(async.err, HasSubstr("cannot go on from a checkpoint"));
+  const Ended fault = run(command("ddp", {"faults.plan=[\"kill worker 7 at step 5\"]"}));
+  EXPECT_THAT(fault.err, HasSubstr("the run has 3 workers"));
+  EXPECT_THAT(run({"train", "trial.toml", "--scheme", "ddp", "--fresh"}).err,
+              HasSubstr("no checkpoint.path"));
+}
+
+}  // namespace
+}  // namespace ringside
