@@ -1,14 +1,20 @@
 #include "core/launch/straggler_watch.h"
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 namespace ringside {
 
-double StragglerWatch::mean(const std::deque<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+namespace {
+
+template <class Values>
+double lower_median(const Values& values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  return sorted[(sorted.size() - 1) / 2];
 }
+
+}  // namespace
 
 std::optional<StragglerWatch::Slow> StragglerWatch::note(int rank, double compute_s) {
   std::deque<double>& own = last_[rank];
@@ -17,13 +23,12 @@ std::optional<StragglerWatch::Slow> StragglerWatch::note(int rank, double comput
   if (own.size() < steps || named_.contains(rank)) return {};
   std::vector<double> others;
   for (const auto& [other, values] : last_)
-    if (other != rank && values.size() == steps) others.push_back(mean(values));
+    if (other != rank && values.size() == steps) others.push_back(lower_median(values));
   if (others.empty() || others.size() + 1 < last_.size()) return {};
-  std::ranges::sort(others);
-  const double usual = others[(others.size() - 1) / 2];
-  if (usual <= 0 || mean(own) < factor * usual) return {};
+  const double usual = lower_median(others), now = lower_median(own);
+  if (usual < least_s || now < factor * usual) return {};
   named_.insert(rank);
-  return Slow{rank, mean(own) / usual};
+  return Slow{rank, now / usual};
 }
 
 }  // namespace ringside

@@ -10,12 +10,13 @@
 namespace ringside {
 
 /// Compares how long workers compute in a step, without what they wait for others. A worker is slow
-/// whose mean over the last `steps` steps is `factor` times the median of the other workers' means.
-/// For one thread.
+/// whose median over the last `steps` steps is `factor` times the median of the other workers'.
+/// Steps of less than a millisecond tell more of the system than of a worker, and name nobody. For
+/// one thread.
 class StragglerWatch {
  public:
   static constexpr std::size_t steps = 10;
-  static constexpr double factor = 1.5;
+  static constexpr double factor = 1.5, least_s = 1e-3;
 
   /// A worker's rank that is slow, and how many times as long as the others it computes.
   struct Slow {
@@ -26,8 +27,6 @@ class StragglerWatch {
   std::optional<Slow> note(int rank, double compute_s);
 
  private:
-  static double mean(const std::deque<double>& values);
-
   std::map<int, std::deque<double>> last_;  // by rank, the newest at the end
   std::set<int> named_;
 };

@@ -28,7 +28,7 @@ Fields fields_of(FaultsConfig& config) {
       {"rate", &config.rate,
        "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; empty: "
        "never"},
-      {"seed", &config.seed, "draws the times and the ranks of faults.rate"}};
+      {"seed", &config.seed, "draws the times and the ranks of faults.rate", Range::not_negative}};
 }
 
 }  // namespace ringside

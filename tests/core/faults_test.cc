@@ -142,12 +142,14 @@ TEST(FaultStriker, DrawsKillsByTheRate) {
 }
 
 /// The steps of three workers, of which worker 1 takes `times` as long from step 20 on.
-std::optional<std::pair<int, int>> flagged(double times) {  // the rank, and after which step
+std::optional<std::pair<int, int>> flagged(double times,
+                                           double step_s = 1) {  // the rank, and after which step
   StragglerWatch watch;
   for (int step = 0; step < 60; ++step)
     for (int rank = 0; rank < 3; ++rank) {
       const double jitter = 1 + 0.2 * std::sin(7.0 * step + rank);
-      if (const auto slow = watch.note(rank, jitter * (rank == 1 && step >= 20 ? times : 1.0)))
+      if (const auto slow =
+              watch.note(rank, step_s * jitter * (rank == 1 && step >= 20 ? times : 1.0)))
         return std::pair{slow->rank, step};
     }
   return {};
@@ -160,6 +162,7 @@ TEST(StragglerWatch, NamesAWorkerAtHalfSpeedWithinTwentySteps) {
   EXPECT_GE(found->second, 20);
   EXPECT_LE(found->second, 40);
   EXPECT_FALSE(flagged(1)) << "jitter alone";
+  EXPECT_FALSE(flagged(2, 1e-4)) << "steps too short to tell";
   EXPECT_FALSE(flagged(1.2));
 }
 

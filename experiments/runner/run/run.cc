@@ -131,14 +131,14 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
   std::vector<RankHost*> hosts;
   try {
     if (!plan.cluster) hosts = hosts_of(plan, start);
-    const LaunchListener listener{.on_progress =
-                                      [&](int rank, const nlohmann::json& progress) {
-                                        if (plan.ranks[static_cast<std::size_t>(rank)].worker < 0)
-                                          return;
-                                        steps.add(read_json<Progress>(progress));
-                                        ++steps_of[rank];
-                                      },
-                                  .on_output = start.on_output};
+    const LaunchListener listener{
+        .on_progress =
+            [&](int rank, const nlohmann::json& progress) {
+              if (plan.ranks[static_cast<std::size_t>(rank)].worker < 0) return;
+              steps.add(read_json<Progress>(progress, Absent::keeps_default));
+              ++steps_of[rank];
+            },
+        .on_output = start.on_output};
     if (hosts.empty()) {
       result = launch(plan, start.program, listener, start.interrupted);
     } else {
