@@ -1,4 +1,5 @@
 // Behaviour of channels through shared memory besides that of every transport.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -126,8 +127,9 @@ TEST(ShmChannel, AWorkerOfAnotherVersionEndsTheRunOnBothSides) {
   header.at(version_at) = std::byte{9};
   EXPECT_TRUE(pair.to_server().put({0, false, {}, header}));
   EXPECT_EQ(complaint([&] { pair.server->receive(patience_s); }),
-            "server 0 refuses worker 0: message header: version is 9, but this program has 3; "
-            "start all ranks with the same program");
+            fmt::format("server 0 refuses worker 0: message header: version is 9, but this program "
+                        "has {}; start all ranks with the same program",
+                        protocol_version));
   const auto told = pair.worker->receive(patience_s);
   ASSERT_TRUE(told);
   EXPECT_EQ(told->message.header.kind, Kind::error);

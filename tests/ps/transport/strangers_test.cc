@@ -183,11 +183,12 @@ TEST(Strangers, AWorkerOfAnotherVersionEndsTheRun) {
   header.at(version_at) = std::byte{9};
   socket.send(zmq::buffer(header));
   EXPECT_EQ(complaint([&] { server.channel->receive(patience_s); }),
-            "server 0 refuses worker 1: message header: version is 9, but this program has 3; "
-            "start all ranks with the same program");
+            fmt::format("server 0 refuses worker 1: message header: version is 9, but this program "
+                        "has {}; start all ranks with the same program",
+                        protocol_version));
   zmq::message_t answer;
   ASSERT_TRUE(socket.recv(answer)) << "which the worker cannot read, and so says the same";
-  EXPECT_EQ(answer.data<char>()[version_at], 3);
+  EXPECT_EQ(answer.data<char>()[version_at], protocol_version);
 }
 
 }  // namespace
