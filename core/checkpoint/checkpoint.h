@@ -1,8 +1,9 @@
 // The files of checkpoints.
 //
 // A folder of checkpoints has one folder for each of them, "step-0000000120" after 120 steps, with
-// one safetensors file for each rank that holds something, "rank-00003.safetensors", and
-// manifest.json. The manifest is written last: a folder without it is no checkpoint.
+// one safetensors file for each rank that holds something, "rank-00003.safetensors" (of a parameter
+// server "rank-00003-server.safetensors"), and manifest.json. The manifest is written last: a
+// folder without it is no checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -66,13 +67,17 @@ struct HostRange {
   std::vector<float> values;
 };
 
+/// What a rank does for the run. One that both trains and serves has a file of each part.
+enum class RankPart : std::uint8_t { worker, server };
+
 std::string checkpoint_name(std::int64_t step);
-std::string rank_file_name(int rank);
+std::string rank_file_name(int rank, RankPart part = RankPart::worker);
 
 /// Writes a rank's file under its name, once all of it is on the disk. Blocks; throws Error with
 /// the system's cause, and then leaves nothing behind. For any thread.
 CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
-                               const std::vector<HostRange>& ranges);
+                               const std::vector<HostRange>& ranges,
+                               RankPart part = RankPart::worker);
 /// The same for the manifest, which makes the checkpoint whole. Throws Error if the ranges of its
 /// files overlap.
 void write_manifest(const OpenFolder& checkpoint, const Manifest& manifest);

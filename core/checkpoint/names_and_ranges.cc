@@ -12,7 +12,7 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view step_prefix = "step-", rank_prefix = "rank-",
-                           rank_ending = ".safetensors";
+                           rank_ending = ".safetensors", server_ending = "-server.safetensors";
 constexpr std::size_t longest_name = 100;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -47,8 +47,9 @@ std::string checkpoint_name(std::int64_t step) {
   return fmt::format("{}{:010}", step_prefix, step);
 }
 
-std::string rank_file_name(int rank) {
-  return fmt::format("{}{:05}{}", rank_prefix, rank, rank_ending);
+std::string rank_file_name(int rank, RankPart part) {
+  return fmt::format("{}{:05}{}", rank_prefix, rank,
+                     part == RankPart::server ? server_ending : rank_ending);
 }
 
 std::optional<std::int64_t> step_of(std::string_view name) {
@@ -57,8 +58,9 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 }
 
 bool is_rank_file_name(std::string_view name) {
-  const auto rank = number_in<int>(name, rank_prefix, rank_ending);
-  return rank && rank_file_name(*rank) == name;
+  const bool serves = name.ends_with(server_ending);
+  const auto rank = number_in<int>(name, rank_prefix, serves ? server_ending : rank_ending);
+  return rank && rank_file_name(*rank, serves ? RankPart::server : RankPart::worker) == name;
 }
 
 std::string tensor_name(const SavedRange& range) {

@@ -61,9 +61,9 @@ std::vector<std::string> BlockDigests::finish() {
 }
 
 CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
-                               const std::vector<HostRange>& ranges) {
+                               const std::vector<HostRange>& ranges, RankPart part) {
   CheckpointFile out;
-  out.name = rank_file_name(rank);
+  out.name = rank_file_name(rank, part);
   std::vector<SafetensorsWriter::Tensor> tensors;
   try {
     for (const HostRange& range : ranges) {

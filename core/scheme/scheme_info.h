@@ -104,8 +104,9 @@ struct SchemeInfo {
   std::vector<Identity> identities;
   /// Whether a plug-in brought the scheme, which no test of this program has tried.
   bool of_plugin = false;
-  /// Whether a run with these options can go on from a checkpoint: its workers show all of their
-  /// state (SyncScheme::visit_state), and no server keeps any. Null: it cannot.
+  /// Whether a run with these options can go on from a checkpoint: its workers, and its servers if
+  /// it has any, show all of their state (SyncScheme::visit_state; core/train/checkpoint_part.h).
+  /// Null: it cannot.
   std::function<bool(const Options&)> resumes;
   /// The number of workers that a run can lose and still go on.
   std::function<int(const Options&, int world)> expendable;
@@ -125,8 +126,8 @@ inline Promise default_promise(const SchemeInfo& info) { return info.promise(inf
 /// run as `single`, and which may send nothing.
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
 
-/// SchemeInfo::resumes of a scheme whose workers show all of their state if they promise the run of
-/// `single`: what else they keep then, such as error memories, they do not show.
+/// SchemeInfo::resumes of a scheme whose ranks show all of their state if they promise the run of
+/// `single`: what else they keep otherwise, such as error memories, they do not show.
 inline std::function<bool(const Options&)> resumes_the_same_run(
     std::function<Promise(const Options&)> promise) {
   return [promise = std::move(promise)](const Options& options) {

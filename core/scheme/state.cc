@@ -9,6 +9,13 @@ void visit_optimizer(const RankContext& context, const Optimizer& optimizer,
                      const StateVisitor& visit) {
   const Offload offload = context.plan.train.offload;
   Device& host = offload == Offload::none ? context.device : context.host->device();
+  visit_optimizer(optimizer, stretches, like,
+                  offload == Offload::parameters ? host : context.device, host, visit);
+}
+
+void visit_optimizer(const Optimizer& optimizer, const std::vector<OwnStretch>& stretches,
+                     const StateRange& like, Device& of_parameters, Device& of_state,
+                     const StateVisitor& visit) {
   const auto show = [&](std::string_view name, const OwnStretch& stretch, const Tensor& values,
                         Device& device) {
     StateRange range = like;
@@ -22,12 +29,10 @@ void visit_optimizer(const RankContext& context, const Optimizer& optimizer,
   const bool has_masters =
       std::ranges::any_of(all, [](const OptimizerState& one) { return one.name == master_values; });
   for (const OwnStretch& stretch : stretches) {
-    if (!has_masters)
-      show(state_parameters, stretch, stretch.parameters,
-           offload == Offload::parameters ? host : context.device);
+    if (!has_masters) show(state_parameters, stretch, stretch.parameters, of_parameters);
     for (const OptimizerState& state : all)
       show(state.name == master_values ? state_parameters : state.name, stretch,
-           state.values.range(stretch.own, stretch.parameters.count()), host);
+           state.values.range(stretch.own, stretch.parameters.count()), of_state);
   }
 }
 

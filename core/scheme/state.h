@@ -40,5 +40,9 @@ struct OwnStretch {
 void visit_optimizer(const RankContext& context, const Optimizer& optimizer,
                      const std::vector<OwnStretch>& stretches, const StateRange& like,
                      const StateVisitor& visit);
+/// The same for an optimizer whose parameters lie on `of_parameters`, and its state on `of_state`.
+void visit_optimizer(const Optimizer& optimizer, const std::vector<OwnStretch>& stretches,
+                     const StateRange& like, Device& of_parameters, Device& of_state,
+                     const StateVisitor& visit);
 
 }  // namespace ringside

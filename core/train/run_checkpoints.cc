@@ -1,19 +1,14 @@
 #include "core/train/run_checkpoints.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
-#include "core/base/seconds_now.h"
-#include "core/base/whole_file.h"
 
 namespace ringside {
 namespace {
@@ -24,12 +19,6 @@ using nlohmann::ordered_json;
 /// The name of the running statistics of batch norms; their replica is the number of the
 /// micro-batch of the step, over all ranks.
 constexpr const char* statistics_state = "batch_norm_statistics";
-/// The longest time for which worker 0 awaits the parts of other ranks, besides train.timeout_s.
-constexpr double longest_write_s = 600;
-
-std::string part_key(std::int64_t done, int worker) {
-  return fmt::format("checkpoint/{}/{}", done, worker);
-}
 
 /// The losses of a rank, for the record of a run that goes on: of its micro-batches in order.
 ordered_json losses_of(const RankRecord& record, int worker) {
@@ -58,17 +47,8 @@ std::int64_t micro_batches_of_step(const RunPlan& plan) {
 
 }  // namespace
 
-struct RunCheckpoints::Snapshot {
-  std::int64_t done = 0;  // steps
-  double taken_at = 0;    // on the host's clock
-  std::vector<HostRange> ranges;
-  ordered_json loss_scale, losses;
-};
-
 RunCheckpoints::RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme)
-    : context_(context), model_(model), scheme_(scheme) {}
-
-RunCheckpoints::~RunCheckpoints() { wait(); }
+    : context_(context), model_(model), scheme_(scheme), part_(context, RankPart::worker) {}
 
 bool RunCheckpoints::saves_after(std::int64_t step) const {
   const RunPlan& plan = context_.plan;
@@ -83,25 +63,7 @@ bool RunCheckpoints::asked_to_stop() {
   return asked > 0;
 }
 
-void RunCheckpoints::wait() {
-  if (writer_.joinable()) writer_.join();
-}
-
-/// Copies this rank's part of the range.
-void RunCheckpoints::take(const StateRange& range, std::vector<HostRange>& out) const {
-  const std::int64_t count = range.values.count();
-  const std::int64_t first = count * range.holder / range.holders,
-                     end = count * (range.holder + 1) / range.holders;
-  if (end == first) return;
-  HostRange& own = out.emplace_back();
-  own.key = {range.name, range.replica};
-  own.begin = range.begin + first;
-  own.values.resize(static_cast<std::size_t>(end - first));
-  range.device->read(range.values.range(first, end - first),
-                     std::as_writable_bytes(std::span(own.values)));
-}
-
-void RunCheckpoints::take_statistics(std::vector<HostRange>& out) const {
+void RunCheckpoints::take_statistics() {
   const std::int64_t first = context_.self().worker * context_.plan.train.accumulation;
   for (std::int64_t m = 0; m < context_.plan.train.accumulation; ++m) {
     HostRange own{.key = {statistics_state, first + m}, .begin = 0, .values = {}};
@@ -114,103 +76,71 @@ void RunCheckpoints::take_statistics(std::vector<HostRange>& out) const {
         context_.device.read(from, std::as_writable_bytes(std::span(values)));
         own.values.insert(own.values.end(), values.begin(), values.end());
       }
-    if (!own.values.empty()) out.push_back(std::move(own));
+    part_.add(std::move(own));
   }
 }
 
 void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale,
                           const RankRecord& record) {
-  const double begin = seconds_now();
-  wait();
-  if (!snapshot_) snapshot_ = std::make_unique<Snapshot>();
-  Snapshot& to = *snapshot_;
-  to.done = step + 1;
-  to.ranges.clear();
-  scheme_.visit_state([&](const StateRange& range) { take(range, to.ranges); });
-  take_statistics(to.ranges);
-  const LossScale::State scale = loss_scale.state();
-  to.loss_scale = {{"value", scale.value}, {"good_steps", scale.good}, {"skipped", scale.skipped}};
-  to.losses = losses_of(record, context_.self().worker);
-  to.taken_at = seconds_now();
-  writer_ = std::thread([this] { write(*snapshot_); });
-  if (!context_.plan.checkpoint.asynchronous) wait();
-  cost_.stall_s += seconds_now() - begin;
+  const std::int64_t done = step + 1;
+  const int worker = context_.self().worker;
+  if (worker == 0 && !saves_after(step)) say_stop(context_, done);
+  part_.begin(done);
+  scheme_.visit_state([&](const StateRange& range) { part_.take(range); });
+  take_statistics();
+  std::function<void(const OpenFolder&)> then;
+  if (worker == 0)
+    then = [this, done, scale = loss_scale.state()](const OpenFolder& folder) {
+      write_manifest_of(done, scale, folder);
+    };
+  part_.write({{"losses", losses_of(record, worker)}}, std::move(then));
 }
 
 /// Runs beside training.
-void RunCheckpoints::write(const Snapshot& snapshot) {
-  const int worker = context_.self().worker;
-  ordered_json part = {{"losses", snapshot.losses}};
-  try {
-    const OpenFolder folder(context_.plan.checkpoint.path);
-    const OpenFolder checkpoint = folder.inside(checkpoint_name(snapshot.done));
-    const CheckpointFile file = write_rank_file(checkpoint, context_.rank, snapshot.ranges);
-    cost_.bytes = file.bytes;
-    part["file"] = to_json(file);
-    context_.store.set(part_key(snapshot.done, worker), part.dump());
-    if (worker == 0) write_manifest_of(snapshot, folder);
-    ++cost_.written;
-    cost_.write_s += seconds_now() - snapshot.taken_at;
-  } catch (const std::exception& error) {
-    cost_.failure = fmt::format("after step {}: {}", snapshot.done, error.what());
-    try {
-      if (!part.contains("file")) {
-        part["failure"] = error.what();
-        context_.store.set(part_key(snapshot.done, worker), part.dump());
-      }
-    } catch (const std::exception&) {
-      // The run ends, and with it the store.
-    }
-  }
-}
-
-void RunCheckpoints::write_manifest_of(const Snapshot& snapshot, const OpenFolder& folder) {
+void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
+                                       const OpenFolder& folder) const {
   const RunPlan& plan = context_.plan;
   Manifest manifest;
-  manifest.step = snapshot.done;
+  manifest.step = done;
   manifest.parameters = model_.parameter_count();
   manifest.program = context_.program;
   manifest.run = to_json(plan);
-  manifest.scalars = {{"loss_scale", snapshot.loss_scale}};
+  manifest.scalars["loss_scale"] = {{"value", loss_scale.value},
+                                    {"good_steps", loss_scale.good},
+                                    {"skipped", loss_scale.skipped}};
+  const auto list = [&](const json& part) {
+    if (part.contains("file")) manifest.files.push_back(checkpoint_file_from_json(part.at("file")));
+  };
   for (int w = 0; w < plan.world; ++w) {
-    const json part = json::parse(
-        context_.store.get(part_key(snapshot.done, w), plan.train.timeout_s + longest_write_s));
-    if (part.contains("failure"))
-      throw Error("worker {}: {}", w, part.at("failure").get<std::string>());
-    manifest.files.push_back(checkpoint_file_from_json(part.at("file")));
+    const json part = written_part(context_, RankPart::worker, w, done);
+    list(part);
     manifest.scalars["losses"].emplace_back(part.at("losses"));
   }
-  write_manifest(folder.inside(checkpoint_name(snapshot.done)), manifest);
+  for (int s = 0; s < plan.servers; ++s)
+    if (has_server_part(context_, s)) list(written_part(context_, RankPart::server, s, done));
+  write_manifest(folder.inside(checkpoint_name(done)), manifest);
   remove_old_checkpoints(folder, plan.checkpoint.keep);
 }
 
 std::int64_t RunCheckpoints::restore(LossScale& loss_scale, RankRecord& record) {
-  const RunPlan& plan = context_.plan;
-  if (plan.resume.empty()) return 0;
-  const Checkpoint from(plan.resume);
-  const Manifest& manifest = from.manifest();
-  if (manifest.parameters != model_.parameter_count())
-    throw Error("{}: its model has {} parameters, but this one has {}", plan.resume,
-                manifest.parameters, model_.parameter_count());
-  std::vector<float> host;
-  scheme_.visit_state([&](const StateRange& range) {
-    host.resize(static_cast<std::size_t>(range.values.count()));
-    from.read({range.name, range.replica}, range.begin, host);
-    range.device->write(range.values, std::as_bytes(std::span(host)));
-  });
+  if (context_.plan.resume.empty()) return 0;
+  const Checkpoint from = resumed_checkpoint(context_.plan, model_.parameter_count());
+  scheme_.visit_state(writer_of_state(from));
   restore_statistics(from);
-  const json scalars = manifest.scalars;
-  const json& scale = scalars.at("loss_scale");
-  loss_scale.restore({scale.at("value").get<float>(), scale.at("good_steps").get<std::int64_t>(),
-                      scale.at("skipped").get<std::int64_t>()});
+  loss_scale.restore(saved_loss_scale(from.manifest()));
   scheme_.restored(loss_scale.skipped());
+  restore_losses(from.manifest(), record);
+  part_.went_on_after(from.manifest().step);
+  return from.manifest().step;
+}
 
-  const json& losses = scalars.at("losses");
+void RunCheckpoints::restore_losses(const Manifest& manifest, RankRecord& record) const {
+  const RunPlan& plan = context_.plan;
+  const json losses = manifest.scalars.at("losses");
   const auto each_from = manifest.run.at("train").at("accumulation").get<std::int64_t>();
-  cost_.resumed_after = manifest.step;
   const std::int64_t each = plan.train.accumulation;
   if (static_cast<std::int64_t>(losses.size()) * each_from != micro_batches_of_step(plan))
-    return manifest.step;  // its micro-batches are others, and so are their losses
+    return;  // its micro-batches are others, and so are their losses
   std::vector<std::vector<double>> values;
   std::map<std::int64_t, std::vector<std::vector<LossValue>>> shares;
   std::map<std::int64_t, double> seconds;
@@ -230,7 +160,6 @@ std::int64_t RunCheckpoints::restore(LossScale& loss_scale, RankRecord& record) 
                                   own_part(ranks, static_cast<std::size_t>(each_from),
                                            static_cast<std::size_t>(each), worker),
                                   seconds[step]});
-  return manifest.step;
 }
 
 void RunCheckpoints::restore_statistics(const Checkpoint& from) {
@@ -265,13 +194,6 @@ void RunCheckpoints::restore_statistics(const Checkpoint& from) {
         at += own;
       }
   }
-}
-
-void RunCheckpoints::finish(RankRecord& record) {
-  const double begin = seconds_now();
-  wait();
-  cost_.stall_s += seconds_now() - begin;
-  if (!context_.plan.checkpoint.path.empty() || cost_.resumed_after > 0) record.checkpoints = cost_;
 }
 
 }  // namespace ringside

@@ -2,24 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <thread>
-#include <vector>
 
-#include "core/checkpoint/checkpoint.h"
 #include "core/models/model.h"
-#include "core/observe/rank_record.h"
-#include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
+#include "core/train/checkpoint_part.h"
 
 namespace ringside {
 
 /// Writes what the scheme, the batch norms, the loss scale and the losses so far are after a step,
 /// as [checkpoint] of the plan says: every rank a file of its own, and worker 0 the manifest once
-/// all of them are on the disk. State that several ranks have is divided among them. A checkpoint
-/// says nothing of ranks but whose losses it has, so a run at another world, or of another scheme
-/// that computes the same, goes on from it.
+/// all of them, and those of servers, are on the disk. State that several ranks have is divided
+/// among them. A checkpoint says nothing of ranks but whose losses it has, so a run at another
+/// world, or of another scheme that computes the same, goes on from it.
 ///
 /// save() copies the state to the host's memory and returns; a thread writes the copy beside
 /// training. The copy has as many bytes as the rank's part (12 bytes a parameter with AdamW,
@@ -29,10 +23,6 @@ class RunCheckpoints {
  public:
   /// All arguments outlive this object.
   RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme);
-  /// Waits for what is being written.
-  ~RunCheckpoints();
-  RunCheckpoints(const RunCheckpoints&) = delete;
-  RunCheckpoints& operator=(const RunCheckpoints&) = delete;
 
   /// Brings the scheme, which is attached, to the state of RunPlan::resume, and the loss scale and
   /// the record to what they were then. Returns the number of steps that are done: 0 if the run
@@ -48,24 +38,19 @@ class RunCheckpoints {
   /// without checkpoints is never asked.
   bool asked_to_stop();
   /// Waits until all is written, and adds the cost to the record.
-  void finish(RankRecord& record);
+  void finish(RankRecord& record) { part_.finish(record); }
 
  private:
-  struct Snapshot;
-
-  void take(const StateRange& range, std::vector<HostRange>& out) const;
-  void take_statistics(std::vector<HostRange>& out) const;
+  void take_statistics();
   void restore_statistics(const Checkpoint& from);
-  void write(const Snapshot& snapshot);
-  void write_manifest_of(const Snapshot& snapshot, const OpenFolder& folder);
-  void wait();
+  void restore_losses(const Manifest& manifest, RankRecord& record) const;
+  void write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
+                         const OpenFolder& folder) const;
 
   const RankContext& context_;
   const Model& model_;
   SyncScheme& scheme_;
-  std::unique_ptr<Snapshot> snapshot_;
-  std::thread writer_;
-  CheckpointCost cost_;  // the thread's while it runs
+  CheckpointPart part_;
 };
 
 }  // namespace ringside

@@ -143,6 +143,24 @@ TEST_F(RoundTrip, ARangeThatOverlapsAnotherIsNeverWritten) {
   EXPECT_THAT(verdict(), HasSubstr("this is no whole checkpoint: it has no manifest.json"));
 }
 
+TEST_F(RoundTrip, ARankThatServesHasAFileOfEachPart) {
+  const OpenFolder checkpoint = OpenFolder(folder_.path()).inside(checkpoint_name(step));
+  Manifest manifest = empty_manifest();
+  manifest.files = {write_rank_file(checkpoint, 3, {{{"statistics"}, 0, {7}}}),
+                    write_rank_file(checkpoint, 3, {{weights, 0, {1, 2}}}, RankPart::server)};
+  EXPECT_EQ(manifest.files[0].name, "rank-00003.safetensors");
+  EXPECT_EQ(manifest.files[1].name, "rank-00003-server.safetensors");
+  write_manifest(checkpoint, manifest);
+  EXPECT_EQ(verdict(), "nothing");
+  std::vector<float> values(2);
+  Checkpoint(path()).read(weights, 0, values);
+  EXPECT_EQ(values, (std::vector<float>{1, 2}));
+
+  // Both are the checkpoint's own files, and go with it.
+  remove_old_checkpoints(OpenFolder(folder_.path()), 0);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
 TEST_F(RoundTrip, ARankWithoutValuesMayHaveAFile) {
   const OpenFolder checkpoint = OpenFolder(folder_.path()).inside(checkpoint_name(step));
   Manifest manifest = empty_manifest();

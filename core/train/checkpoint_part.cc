@@ -1,0 +1,173 @@
+#include "core/train/checkpoint_part.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/seconds_now.h"
+#include "core/base/whole_file.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+/// The longest time for which a part is awaited, besides train.timeout_s.
+constexpr double longest_write_s = 600;
+constexpr const char* stopped_after_key = "checkpoint/stopped_after";
+
+std::string name_of_part(RankPart part, int number) {
+  return fmt::format("{} {}", part == RankPart::server ? "server" : "worker", number);
+}
+
+std::string entry_key(RankPart part, int number, std::int64_t done) {
+  return fmt::format("checkpoint/{}/{}", done, name_of_part(part, number));
+}
+
+std::string server_key(int server) {
+  return fmt::format("checkpoint/{}", name_of_part(RankPart::server, server));
+}
+
+}  // namespace
+
+struct CheckpointPart::Snapshot {
+  std::int64_t done = 0;  // steps
+  double taken_at = 0;    // on the host's clock
+  std::vector<HostRange> ranges;
+  ordered_json entry;
+  std::function<void(const OpenFolder&)> then;
+};
+
+CheckpointPart::CheckpointPart(const RankContext& context, RankPart part)
+    : context_(context), part_(part) {}
+
+CheckpointPart::~CheckpointPart() { wait(); }
+
+void CheckpointPart::wait() {
+  if (writer_.joinable()) writer_.join();
+}
+
+void CheckpointPart::begin(std::int64_t done) {
+  begun_at_ = seconds_now();
+  wait();
+  if (!snapshot_) snapshot_ = std::make_unique<Snapshot>();
+  snapshot_->done = done;
+  snapshot_->ranges.clear();
+}
+
+void CheckpointPart::take(const StateRange& range) {
+  const std::int64_t count = range.values.count();
+  const std::int64_t first = count * range.holder / range.holders,
+                     end = count * (range.holder + 1) / range.holders;
+  HostRange own{.key = {range.name, range.replica}, .begin = range.begin + first, .values = {}};
+  own.values.resize(static_cast<std::size_t>(end - first));
+  if (own.values.empty()) return;
+  range.device->read(range.values.range(first, end - first),
+                     std::as_writable_bytes(std::span(own.values)));
+  add(std::move(own));
+}
+
+void CheckpointPart::add(HostRange range) {
+  if (!range.values.empty()) snapshot_->ranges.push_back(std::move(range));
+}
+
+void CheckpointPart::write(ordered_json entry, std::function<void(const OpenFolder&)> then) {
+  snapshot_->entry = std::move(entry);
+  snapshot_->then = std::move(then);
+  snapshot_->taken_at = seconds_now();
+  writer_ = std::thread([this] { run(); });
+  if (!context_.plan.checkpoint.asynchronous) wait();
+  cost_.stall_s += seconds_now() - begun_at_;
+}
+
+/// Runs beside training.
+void CheckpointPart::run() {
+  Snapshot& one = *snapshot_;
+  const int number = part_ == RankPart::server ? context_.self().server : context_.self().worker;
+  bool told = false;
+  const auto tell = [&] {
+    told = true;
+    context_.store.set(entry_key(part_, number, one.done), one.entry.dump());
+  };
+  try {
+    const OpenFolder folder(context_.plan.checkpoint.path);
+    cost_.bytes = 0;
+    if (!one.ranges.empty()) {
+      const CheckpointFile file = write_rank_file(folder.inside(checkpoint_name(one.done)),
+                                                  context_.rank, one.ranges, part_);
+      cost_.bytes = file.bytes;
+      one.entry["file"] = to_json(file);
+    }
+    tell();
+    if (one.then) one.then(folder);
+    ++cost_.written;
+    cost_.write_s += seconds_now() - one.taken_at;
+  } catch (const std::exception& error) {
+    cost_.failure = fmt::format("after step {}: {}", one.done, error.what());
+    if (told) return;
+    try {
+      one.entry["failure"] = error.what();
+      tell();
+    } catch (const std::exception&) {
+      // The run ends, and with it the store.
+    }
+  }
+}
+
+void CheckpointPart::finish(RankRecord& record) {
+  const double begin = seconds_now();
+  wait();
+  cost_.stall_s += seconds_now() - begin;
+  if (!context_.plan.checkpoint.path.empty() || cost_.resumed_after > 0) record.checkpoints = cost_;
+}
+
+json written_part(const RankContext& context, RankPart part, int number, std::int64_t done) {
+  json entry = json::parse(context.store.get(entry_key(part, number, done),
+                                             context.plan.train.timeout_s + longest_write_s));
+  if (entry.contains("failure"))
+    throw Error("{}: {}", name_of_part(part, number), entry.at("failure").get<std::string>());
+  return entry;
+}
+
+void say_server_part(const RankContext& context, bool has) {
+  context.store.set(server_key(context.self().server), has ? "has values" : "");
+}
+
+bool has_server_part(const RankContext& context, int server) {
+  return !context.store.get(server_key(server), context.plan.train.timeout_s).empty();
+}
+
+void say_stop(const RankContext& context, std::int64_t done) {
+  context.store.set(stopped_after_key, std::to_string(done));
+}
+
+std::int64_t said_stop(const RankContext& context) {
+  const std::optional<std::string> said = context.store.try_get(stopped_after_key);
+  return said ? std::stoll(*said) : 0;
+}
+
+Checkpoint resumed_checkpoint(const RunPlan& plan, std::int64_t parameters) {
+  Checkpoint from(plan.resume);
+  if (from.manifest().parameters != parameters)
+    throw Error("{}: its model has {} parameters, but this one has {}", plan.resume,
+                from.manifest().parameters, parameters);
+  return from;
+}
+
+LossScale::State saved_loss_scale(const Manifest& manifest) {
+  const json scale = manifest.scalars.at("loss_scale");
+  return {scale.at("value").get<float>(), scale.at("good_steps").get<std::int64_t>(),
+          scale.at("skipped").get<std::int64_t>()};
+}
+
+StateVisitor writer_of_state(const Checkpoint& from) {
+  return [&from, host = std::vector<float>()](const StateRange& range) mutable {
+    host.resize(static_cast<std::size_t>(range.values.count()));
+    from.read({range.name, range.replica}, range.begin, host);
+    range.device->write(range.values, std::as_bytes(std::span(host)));
+  };
+}
+
+}  // namespace ringside
