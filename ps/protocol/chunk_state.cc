@@ -186,6 +186,12 @@ std::vector<ChunkState::Reader> ChunkState::take_readers(double now) {
   return served;
 }
 
+void ChunkState::restored(std::int64_t version, double now) {
+  version_ = version;
+  clocks_.restored(version);
+  std::ranges::fill(reads_, Read{version, now});
+}
+
 void ChunkState::leave(int worker) {
   if (!clocks_.is_there(worker)) return;
   clocks_.leave(worker);

@@ -93,6 +93,9 @@ class ChunkState {
   /// Takes out the readers that may read now (Policy::may_read), and counts them as having read
   /// this version at `now`. The others go on waiting: this is where a server holds a worker back.
   std::vector<Reader> take_readers(double now);
+  /// The chunk's values are those of this version, and every worker has pushed all gradients before
+  /// it and read them at `now`. Called before the first push.
+  void restored(std::int64_t version, double now);
   /// The worker pushes no more, so no update waits for it.
   void leave(int worker);
 

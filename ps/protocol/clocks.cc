@@ -32,6 +32,8 @@ std::int64_t Clocks::push(int worker, std::int64_t step, std::int64_t push, std:
   return number;
 }
 
+void Clocks::restored(std::int64_t number) { std::ranges::fill(next_, number); }
+
 void Clocks::leave(int worker) { gone_[static_cast<std::size_t>(worker)] = true; }
 
 std::int64_t Clocks::complete() const {

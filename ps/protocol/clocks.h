@@ -20,6 +20,8 @@ class Clocks {
   /// Counts a push, and returns its number: step * pushes + push. Throws Error if this is not the
   /// worker's next push, or if the worker may not push yet. `version` is that of the chunk.
   std::int64_t push(int worker, std::int64_t step, std::int64_t push, std::int64_t version);
+  /// Every worker has pushed all gradients below `number`, the first of a step.
+  void restored(std::int64_t number);
   /// Stops waiting for the worker.
   void leave(int worker);
 

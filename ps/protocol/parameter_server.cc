@@ -385,8 +385,9 @@ Replies ParameterServer::pull(int worker, const Header& header) {
 }
 
 void ParameterServer::report(RankRecord& record) {
-  const auto measured =
-      static_cast<double>(std::max<std::int64_t>(1, config_.steps - config_.warmup));
+  // A run that was stopped has done fewer steps.
+  const std::int64_t done = policy_->values_rest() ? steps() : config_.steps;
+  const auto measured = static_cast<double>(std::max<std::int64_t>(1, done - config_.warmup));
   record.serving_optimizer_ms = 1e3 * optimizer_seconds() / measured;
   if (policy_->values_rest()) return;
   for (const ChunkState& state : chunks_) {

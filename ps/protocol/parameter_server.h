@@ -58,6 +58,11 @@ class ParameterServer : public Server {
   std::optional<double> due() const override;
   Replies wake() override;
   void report(RankRecord& record) override;
+  // parameter_server_state.cc
+  std::int64_t parameter_count() const override { return parameters_ ? parameters_.count() : 0; }
+  bool is_after(std::int64_t steps) const override;
+  void visit_state(const StateVisitor& visit) override;
+  void restored(std::int64_t steps, std::int64_t skipped) override;
   /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
   double optimizer_seconds();
 
@@ -111,6 +116,7 @@ class ParameterServer : public Server {
   bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
   int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
   ParameterRange parameters_of(const ChunkState& state) const;
+  void check_shows_state() const;
   // parameter_server_course.cc
   std::int64_t steps_for(int worker, double speed);
   std::int64_t reserved_for_others(int worker) const;

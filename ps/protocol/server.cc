@@ -53,6 +53,14 @@ Replies Server::lose(int worker) {
   throw Error("worker {} has ended before its work was done", worker);
 }
 
+void Server::visit_state(const StateVisitor&) {
+  throw Error("this server does not show its state");
+}
+
+void Server::restored(std::int64_t, std::int64_t) {
+  throw Error("this server cannot go on from a state");
+}
+
 Replies Server::answer(int, Message) {
   throw Error("this server does not answer messages of this kind");
 }

@@ -11,6 +11,7 @@
 #include "core/device/device.h"
 #include "core/observe/rank_record.h"
 #include "core/observe/timeline.h"
+#include "core/scheme/state.h"
 #include "ps/protocol/archive.h"
 #include "ps/protocol/message.h"
 
@@ -77,6 +78,17 @@ class Server {
   /// Writes this server's figures into the record of its rank. May block until its device has
   /// finished.
   virtual void report(RankRecord& record) { static_cast<void>(record); }
+
+  /// The number of parameters that this server keeps.
+  virtual std::int64_t parameter_count() const { return 0; }
+  /// Whether they all have the updates of exactly `steps` steps.
+  virtual bool is_after(std::int64_t steps) const { return static_cast<void>(steps), false; }
+  /// Visits all that the server must have to go on (core/scheme/state.h); called between two steps.
+  /// The default throws Error.
+  virtual void visit_state(const StateVisitor& visit);
+  /// All that visit_state() shows has been written, as it was after `steps` steps, of which
+  /// `skipped` had changed nothing. Called before the first message. The default throws Error.
+  virtual void restored(std::int64_t steps, std::int64_t skipped);
 
  protected:
   /// Answers a message of a kind that this class does not know. Throws Error to refuse a message,

@@ -8,6 +8,7 @@
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
 #include "ps/protocol/greeting.h"
+#include "ps/protocol/server_checkpoints.h"
 #include "ps/protocol/worker_failures.h"
 
 namespace ringside::ps {
@@ -80,7 +81,10 @@ class Meter {
  public:
   /// With `free_steps` a worker may do more steps than the run has.
   Meter(const Channel& channel, const TrainConfig& train, bool free_steps)
-      : channel_(channel), train_(train), free_steps_(free_steps) {}
+      : channel_(channel), train_(train), first_(train.warmup), free_steps_(free_steps) {}
+
+  /// The run goes on after so many steps, and warms up again.
+  void restored(std::int64_t steps) { first_ += steps; }
 
   /// Takes the bytes that the channel has moved, and the processor time, since the last call. Both
   /// belong to the message with this header; they count if the message is about a measured step.
@@ -88,8 +92,7 @@ class Meter {
     const Traffic now = channel_.traffic();
     const double processor_now = processor_seconds();
     const std::int64_t step = step_of(header);
-    if (is_about_a_step(header.kind) && step >= train_.warmup &&
-        (step < train_.steps || free_steps_)) {
+    if (is_about_a_step(header.kind) && step >= first_ && (step < train_.steps || free_steps_)) {
       measured_ = measured_ + (now - last_);
       processor_s_ += processor_now - last_processor_s_;
     }
@@ -97,6 +100,7 @@ class Meter {
     last_processor_s_ = processor_now;
   }
 
+  std::int64_t first_step() const { return first_; }
   Traffic measured() const { return measured_; }
   double processor_s() const { return processor_s_; }
 
@@ -118,6 +122,7 @@ class Meter {
 
   const Channel& channel_;
   const TrainConfig& train_;
+  std::int64_t first_;  // measured step
   bool free_steps_;
   Traffic last_, measured_;
   double last_processor_s_ = processor_seconds(), processor_s_ = 0;
@@ -210,7 +215,7 @@ void refuse(Channel& channel, const Received& received, std::string cause) {
 }
 
 void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
-         Attendance& attendance, Meter& meter, TracedSteps& steps) {
+         Attendance& attendance, Meter& meter, TracedSteps& steps, ServerCheckpoints& checkpoints) {
   Timeline& timeline = server.timeline();
   const Clock& clock = context.device.clock();
   WorkerFailures losses(context, channel, server);
@@ -226,6 +231,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
     }
   };
   while (!server.finished()) {
+    checkpoints.look();
     const double due = server.due().value_or(std::numeric_limits<double>::infinity());
     if (due <= clock.now()) send(server.wake());
     std::optional<Received> received =
@@ -260,21 +266,25 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train, context.plan.promise == Promise::replayed);
   TracedSteps steps(context, server.timeline());
+  ServerCheckpoints checkpoints(context, server);
   channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
     if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
   });
   try {
     Greetings greetings(context.self().server, context.plan.world,
                         greeting_of(context.plan, context.program));
-    run(context, channel, server, greetings, attendance, meter, steps);
+    meter.restored(checkpoints.restore(parameters));
+    run(context, channel, server, greetings, attendance, meter, steps, checkpoints);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());
     throw;
   }
-  const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
+  const auto measured =
+      static_cast<double>(std::max<std::int64_t>(1, checkpoints.last_step() - meter.first_step()));
   RankRecord record;
   server.report(record);
+  checkpoints.finish(record);
   record.processor_s = meter.processor_s();
   record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
   record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;

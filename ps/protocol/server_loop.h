@@ -9,6 +9,7 @@
 namespace ringside::ps {
 
 /// Receives messages, lets `server` handle them and sends the replies until every worker is done.
+/// Before, brings the server to RunPlan::resume; meanwhile, writes its part of checkpoints.
 /// Blocks. Returns the server's part of this rank's record: bytes and optimizer time of a measured
 /// step, memory, elements of the model. Throws Error that names the worker when a worker fails, is
 /// gone, or is silent for train.timeout_s; the error is sent to the other workers first.

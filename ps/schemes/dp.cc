@@ -79,6 +79,10 @@ class Dp : public ReplicaScheme {
     ask_for_values();
     ReplicaScheme::drain();
   }
+  void restored(std::int64_t skipped) override {
+    ReplicaScheme::restored(skipped);
+    current_ = true;
+  }
 
  private:
   static constexpr int master = 0;
@@ -166,6 +170,7 @@ SchemeInfo dp_info() {
   auto r = server_scheme<DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
                                     make_dp, serve_dp, dp_minimum_bytes);
   r.topology = SchemeTopology::master;
+  r.resumes = resumes_the_same_run(r.promise);
   return r;
 }
 

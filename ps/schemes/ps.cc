@@ -114,6 +114,11 @@ class GroupedPs final : public Ps {
     gather_until(gathers_.size() - 1);
     for (SumGroup::Exchange& gather : gathers_) gather.wait(context().timeline);
   }
+  void restored(std::int64_t skipped) override {
+    Ps::restored(skipped);
+    gathered_ = 0;
+    drain();
+  }
 
   Traffic traffic() const override {
     return group_ ? Ps::traffic() + group_->traffic() : Ps::traffic();
@@ -318,6 +323,7 @@ SchemeInfo ps_info() {
   auto r = server_scheme<Own>("ps", "parameter servers: each holds and updates a part of the model",
                               make_ps, serve_ps, ps_minimum_bytes);
   r.promise = [](const Options& options) { return promise_of(options.as<Own>()); };
+  r.resumes = resumes_the_same_run(r.promise);
   r.expendable = with_own<Own>(expendable_workers);
   r.order = with_own<Own>(ps_order);
   r.define = with_own<Own>(define_ps);

@@ -69,6 +69,14 @@ class ReplicaScheme : public SyncScheme {
     link_->visit(visit);
   }
 
+  /// The servers keep all state of the model.
+  void visit_state(const StateVisitor&) override {}
+  /// The servers have restored it before they answer: reads their values.
+  void restored(std::int64_t) override {
+    link_->peek();
+    client_->drain();
+  }
+
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
 
  protected:

@@ -5,23 +5,24 @@
 
 #include <set>
 
-#include "core/checkpoint/checkpoint.h"
-#include "experiments/runner/run/going_on.h"
 #include "peer/fsdp/fsdp.h"
+#include "ps/schemes/dp.h"
+#include "ps/schemes/ps.h"
+#include "tests/schemes/checkpointed_runs.h"
 #include "tests/schemes/conformance.h"
-#include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
-#include "tests/support/temporary_folder.h"
 
 namespace ringside::runner {
 namespace {
 
 using peer::Shard;
+using testing::going_on;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using testing::reference_of;
 using testing::run;
+using testing::saving;
 using ::testing::SizeIs;
 using testing::TemporaryFolder;
 using testing::tiny;
@@ -36,10 +37,14 @@ struct Kept {
   Offload offload = Offload::none;
   Shard shard = Shard::full_shard;  // of fsdp
   int shard_group = 0;
+  ps::PsOptions ps{};
+  ps::Placement master = ps::Placement::colocated;  // of dp
 
   RunPlan plan(ExperimentConfig config) const {
     config.train.offload = offload;
     config.train.reduce = Reduce::last;
+    config.scheme_options["ps"] = ps;
+    config.scheme_options["dp"] = ps::DpOptions{.placement = master};
     if (scheme == std::string("fsdp"))
       config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = shard_group};
     if (scheme == std::string("single")) {
@@ -48,26 +53,18 @@ struct Kept {
     }
     return plan_training(config, scheme, world);
   }
-};
-
-/// The run, which writes a checkpoint after every step into the folder.
-RunRecord saving(RunPlan plan, const TemporaryFolder& folder, bool asynchronous = true) {
-  plan.checkpoint = {folder.path().string(), 1, 100, asynchronous};
-  RunRecord row = run(plan);
-  for (const RankRecord& rank : row.ranks) {
-    EXPECT_TRUE(rank.checkpoints.has_value());
-    if (!rank.checkpoints) continue;
-    EXPECT_EQ(rank.checkpoints->failure, "");
-    EXPECT_EQ(rank.checkpoints->written, plan.train.steps);
+  std::string name() const {
+    if (scheme == std::string("dp")) return fmt::format("dp_world_{}_{}", world, name_of(master));
+    if (scheme == std::string("ps"))
+      return fmt::format("ps_world_{}_{}_{}_group_{}_{}", world, ps.servers, name_of(ps.placement),
+                         ps.sum_group, name_of(ps.pull));
+    return fmt::format("{}_world_{}_{}_{}", scheme, world, name_of(shard), name_of(offload));
   }
-  EXPECT_THAT(checkpoints_in(folder.path()), SizeIs(static_cast<std::size_t>(plan.train.steps)));
-  return row;
-}
-/// The run that goes on from the checkpoint after `step` steps.
-RunRecord going_on(RunPlan plan, const TemporaryFolder& folder, std::int64_t step) {
-  plan.resume = checkpoints_in(folder.path()).at(step).string();
-  check_same_run(plan, plan.resume);
-  return run(plan);
+};
+/// A run with servers, which have several chunks each.
+Kept servers(int world, ps::PsOptions options) {
+  options.partition_mb = 0.01;
+  return {.scheme = "ps", .world = world, .ps = options};
 }
 
 class Checkpoints : public ::testing::TestWithParam<Kept> {};
@@ -111,11 +108,20 @@ INSTANTIATE_TEST_SUITE_P(
                       Kept{"fsdp", 3, Offload::none, Shard::on_demand}, Kept{"zero1", 3},
                       Kept{"zero2", 2}, Kept{"zero3", 4}, Kept{"ddp", 2, Offload::optimizer},
                       Kept{"fsdp", 2, Offload::optimizer}, Kept{"fsdp", 2, Offload::parameters}),
-    [](const auto& info) {
-      const Kept& one = info.param;
-      return fmt::format("{}_world_{}_{}_{}", one.scheme, one.world, name_of(one.shard),
-                         name_of(one.offload));
-    });
+    [](const auto& info) { return info.param.name(); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Servers, Checkpoints,
+    ::testing::Values(
+        servers(1, {.servers = 1}), servers(3, {.servers = 2}),
+        servers(2, {.servers = 2, .placement = ps::Placement::colocated}),
+        servers(3, {.servers = 1, .placement = ps::Placement::mixed}),
+        servers(2, {.servers = 1, .pull = ps::Pull::barrier}),
+        servers(4, {.servers = 2, .sum_group = 2}),
+        servers(4, {.servers = 4, .placement = ps::Placement::colocated, .sum_group = 4}),
+        Kept{.scheme = "dp", .world = 3},
+        Kept{.scheme = "dp", .world = 2, .master = ps::Placement::dedicated}),
+    [](const auto& info) { return info.param.name(); });
 
 /// Any scheme goes on from any other's checkpoint at the same world.
 TEST(CheckpointsOfOthers, GoOnWithTheBitsOfTheUnbrokenRun) {
@@ -124,7 +130,10 @@ TEST(CheckpointsOfOthers, GoOnWithTheBitsOfTheUnbrokenRun) {
                                  {"fsdp", 3},
                                  {"zero1", 3},
                                  {"zero2", 3, Offload::optimizer},
-                                 {"fsdp", 3, Offload::parameters}};
+                                 {"fsdp", 3, Offload::parameters},
+                                 servers(3, {.servers = 2}),
+                                 servers(3, {.placement = ps::Placement::mixed}),
+                                 {.scheme = "dp", .world = 3}};
   auto config = tiny("gpt");
   config.train.precision = Precision::bf16;
   const RunRecord unbroken = reference_of(config, 3);
@@ -143,7 +152,7 @@ TEST(CheckpointsOfOthers, GoOnWithTheBitsOfTheUnbrokenRun) {
 /// alike.
 TEST(CheckpointsOfOthers, AreReadAtAnyWorld) {
   const auto config = tiny("gpt");
-  for (const Kept& from : {Kept{"ddp", 4}, Kept{"fsdp", 4}}) {
+  for (const Kept& from : {Kept{"ddp", 4}, Kept{"fsdp", 4}, servers(4, {.servers = 3})}) {
     const TemporaryFolder folder;
     const RunRecord unbroken = saving(from.plan(config), folder);
     for (const int world : {1, 2, 3, 8}) {
@@ -153,6 +162,8 @@ TEST(CheckpointsOfOthers, AreReadAtAnyWorld) {
       std::set<std::vector<std::string>> hashes = {reference.parameter_hashes};
       for (const char* scheme : {"ddp", "fsdp", "zero1"})
         hashes.insert(going_on(Kept{scheme, world}.plan(config), folder, 2).parameter_hashes);
+      for (const Kept& to : {servers(world, {.servers = 2}), Kept{.scheme = "dp", .world = world}})
+        hashes.insert(going_on(to.plan(config), folder, 2).parameter_hashes);
       EXPECT_THAT(hashes, SizeIs(1)) << world;
     }
   }
@@ -166,7 +177,8 @@ TEST(CheckpointsOfOthers, HaveRunningStatistics) {
   const RunRecord unbroken = run(Kept{"ddp", 3}.plan(config));
   const TemporaryFolder folder;
   saving(Kept{"ddp", 3}.plan(config), folder);
-  for (const Kept& to : {Kept{"ddp", 3}, Kept{"single", 3}, Kept{"fsdp", 3}}) {
+  for (const Kept& to : {Kept{"ddp", 3}, Kept{"single", 3}, Kept{"fsdp", 3},
+                         servers(3, {.servers = 2}), Kept{.scheme = "dp", .world = 3}}) {
     const RunRecord row = going_on(to.plan(config), folder, 3);
     EXPECT_THAT(wrong_parameters(row, unbroken), IsEmpty()) << to.scheme;
     EXPECT_THAT(wrong_evaluations(row, unbroken), IsEmpty()) << to.scheme;

@@ -44,6 +44,8 @@ class Wrapped : public SyncScheme {
   std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
     return right_->kept();
   }
+  void visit_state(const StateVisitor& visit) override { right_->visit_state(visit); }
+  void restored(std::int64_t skipped) override { right_->restored(skipped); }
   Traffic traffic() const override { return right_->traffic(); }
   std::vector<SchemeFigure> figures() const override { return right_->figures(); }
 

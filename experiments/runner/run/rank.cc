@@ -188,6 +188,13 @@ void add_serving(RankRecord& record, RankRecord serving) {
   record.bytes_computed = record.bytes_computed || serving.bytes_computed;
   record.staleness = std::move(serving.staleness);
   record.history = std::move(serving.history);
+  if (record.checkpoints && serving.checkpoints) {
+    CheckpointCost& both = *record.checkpoints;
+    both.bytes += serving.checkpoints->bytes;
+    both.stall_s += serving.checkpoints->stall_s;
+    both.write_s = std::max(both.write_s, serving.checkpoints->write_s);
+    if (both.failure.empty()) both.failure = std::move(serving.checkpoints->failure);
+  }
   record.slices.insert(record.slices.end(), std::make_move_iterator(serving.slices.begin()),
                        std::make_move_iterator(serving.slices.end()));
 }

@@ -5,6 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
@@ -123,6 +127,50 @@ TEST_F(RoundsTest, TheNextStepMayBeginBeforeTheLastWorkerHasSettled) {
       << "the sums have not changed";
   EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})).empty());
   EXPECT_TRUE(server.handle(1, push(1, 0, 1, 1)).empty());
+}
+
+/// The state of a server, as a checkpoint has it.
+using SavedState = std::map<std::string, std::vector<float>>;
+
+/// A restored server goes on with the rounds of its step, and its optimizer knows how many steps
+/// were skipped: AdamW divides by a function of the number of updates.
+TEST_F(RoundsTest, ARestoredServerGoesOnWithTheNextStep) {
+  config_.dtype = DType::f16;
+  config_.optimizer = {.kind = "adamw", .clip_norm = 1};
+  const auto do_step = [&](Server& server, std::int64_t step, float value) {
+    push_all(server, step, value);
+    const double sum = sum_in(server.handle(0, about(Kind::measure, 0, step)));
+    EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, step))), sum);
+    for (int w = 0; w < 2; ++w)
+      EXPECT_TRUE(server.handle(w, totals(Kind::settle, w, step, 0, {sum})).empty());
+  };
+  const auto state_of = [](Server& server) {
+    SavedState out;
+    server.visit_state([&](const StateRange& range) {
+      out[range.name].resize(static_cast<std::size_t>(range.values.count()));
+      range.device->read(range.values, std::as_writable_bytes(std::span(out[range.name])));
+    });
+    return out;
+  };
+  ParameterServer first = make_server();
+  do_step(first, 0, 60000);  // overflows
+  do_step(first, 1, 0.25F);
+  EXPECT_TRUE(first.is_after(2)) << "a skipped step is a step";
+  const SavedState saved = state_of(first);
+  do_step(first, 2, 0.5F);
+  const SavedState unbroken = state_of(first);
+  EXPECT_NE(unbroken, saved);
+
+  for (const std::int64_t skipped : {0, 1}) {
+    ParameterServer second = make_server();
+    second.visit_state([&](const StateRange& range) {
+      range.device->write(range.values, std::as_bytes(std::span(saved.at(range.name))));
+    });
+    second.restored(2, skipped);
+    refused(second.handle(0, about(Kind::measure, 0, 1)), "sums of step 1, but sums of step 2");
+    do_step(second, 2, 0.5F);
+    EXPECT_EQ(state_of(second) == unbroken, skipped == 1) << skipped;
+  }
 }
 
 TEST_F(RoundsTest, AnOverflowChangesNothing) {
