@@ -45,7 +45,7 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
     if (table == "scheme") continue;  // options have been erased
     if (one.key == "model.preset" || one.key == "model.from")
       plan_json["model"].clear();
-    else if (dot != std::string::npos)
+    else if (dot != std::string::npos && plan_json.contains(table))
       plan_json[table].erase(one.key.substr(dot + 1));
     if (table == "device" || table == "sim") plan_json.erase("cluster");
   }
@@ -77,10 +77,11 @@ bool same_reference(const RunPlan& a, const RunPlan& b) {
 /// scheme `single` on all cores has more threads.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
-  for (const char* own : {"run",   "label",   "family",       "set",           "swept",   "purpose",
-                          "line",  "place",   "sum_tree",     "scheme",        "options", "promise",
-                          "world", "defines", "servers",      "repeat",        "seeded",  "ranks",
-                          "homes", "quick",   "host_step_us", "unknown_order", "program"})
+  for (const char* own :
+       {"run",   "label",   "family",       "set",           "swept",   "purpose",
+        "line",  "place",   "sum_tree",     "scheme",        "options", "promise",
+        "world", "defines", "servers",      "repeat",        "seeded",  "ranks",
+        "homes", "quick",   "host_step_us", "unknown_order", "program", "checkpoint"})
     common.erase(own);
   if (!asked) {
     for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);
