@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <memory>
+#include <string>
+
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/checkpointed_runs.h"
@@ -183,6 +187,21 @@ TEST(WrongServerCheckpoints, AServerThatIsBehindOrAheadOfItsWorkersIsFoundOut) {
   EXPECT_THAT(error(all.at(1)), HasSubstr("step 2 was pushed, but step 1 is due"));
   EXPECT_THAT(error(all.at(3)), HasSubstr("step 2 has already been pushed"));
   EXPECT_EQ(error(all.at(2)), "nothing");
+}
+
+/// The server tells the workers, which wait for its values, what is wrong with its part.
+TEST(ServerCheckpoints, ThatAreDamagedEndTheRunAndNameTheFile) {
+  const RunPlan plan = with_servers(tiny("mlp"), 1, {.servers = 1});
+  const TemporaryFolder folder;
+  saving(plan, folder);
+  const std::string file = rank_file_name(1, RankPart::server);
+  {
+    std::fstream bytes(checkpoints_in(folder.path()).at(3) / file,
+                       std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(3000);
+    bytes.put('\x7f');
+  }
+  EXPECT_THAT(testing::complaint([&] { going_on(plan, folder, 3); }), HasSubstr(file));
 }
 
 /// Without bsp, and with codes, servers and workers keep more than a checkpoint has.

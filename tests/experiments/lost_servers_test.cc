@@ -1,0 +1,70 @@
+// Parameter servers that are killed: the run goes on from a checkpoint, and no push counts twice.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/checkpoint/checkpoint.h"
+#include "tests/experiments/program_test.h"
+
+namespace ringside {
+namespace {
+
+using testing::Ended;
+using ::testing::HasSubstr;
+
+class LostServers : public ProgramTest {
+ protected:
+  LostServers() { small_gpt(16, 16, "steps = 2500\nglobal_batch = 3\n"); }
+
+  static std::vector<std::string> command(std::vector<std::string> settings) {
+    std::vector<std::string> out = {"train", "trial.toml", "--scheme", "ps", "--world", "3"};
+    settings.emplace_back("scheme.ps.servers=1");
+    for (const std::string& one : settings) out.insert(out.end(), {"--set", one});
+    return out;
+  }
+  /// The line with the hash of the parameters.
+  static std::string hash_in(const std::string& out) {
+    const std::size_t begin = out.find("\nparameters ");
+    return begin == std::string::npos ? "" : out.substr(begin, out.find('\n', begin + 1) - begin);
+  }
+  /// Kills this rank once there is a checkpoint, and waits for the end of the run.
+  Ended without(std::size_t rank, std::vector<std::string> settings) const {
+    const std::filesystem::path folder = path("checkpoints");
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    settings.insert(settings.end(), {"checkpoint.path=checkpoints", "checkpoint.every=100",
+                                     "faults.restarts=1", "train.timeout_s=20"});
+    testing::Program program = start(command(settings));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (checkpoints_in(folder).empty() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const auto ranks = program.children();
+    EXPECT_GT(ranks.size(), rank) << "the run was over too soon";
+    if (ranks.size() > rank) kill(ranks[rank], SIGKILL);
+    return program.wait();
+  }
+};
+
+/// Ranks 0 to 2 are workers; the server is rank 3, or in the process of worker 0.
+TEST_F(LostServers, AreReplacedAndTheRunEndsWithTheBitsOfTheUnbrokenOne) {
+  const std::string unbroken = hash_in(run(command({})).out);
+  ASSERT_NE(unbroken, "");
+  const Ended dedicated = without(3, {});
+  EXPECT_EQ(dedicated.status, 0) << dedicated.err;
+  EXPECT_THAT(dedicated.out, HasSubstr("rank 3 (server) was killed by signal 9"));
+  EXPECT_EQ(hash_in(dedicated.out), unbroken) << dedicated.out;
+
+  const Ended colocated = without(0, {"scheme.ps.placement=colocated"});
+  EXPECT_EQ(colocated.status, 0) << colocated.err;
+  EXPECT_THAT(colocated.out, HasSubstr("rank 0 (worker+server) was killed by signal 9"));
+  EXPECT_THAT(colocated.out, HasSubstr("restarted      from step"));
+  EXPECT_EQ(hash_in(colocated.out), unbroken) << colocated.out;
+}
+
+}  // namespace
+}  // namespace ringside
