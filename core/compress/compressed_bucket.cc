@@ -48,6 +48,11 @@ void CompressedBucket::decode(std::span<const Tensor> messages, const Tensor& to
   finish(messages, total, false);
 }
 
+void CompressedBucket::visit_state(const CompressorStateVisitor& visit) {
+  if (memory_) visit({"error_memory", memory_});
+  compressor_->visit_state(visit);
+}
+
 void CompressedBucket::finish(std::span<const Tensor> messages, const Tensor& total, bool keeps) {
   const bool direct = total.dtype() == DType::f32;
   const Tensor sum = direct ? total : device_.tensor(total.shape(), MemoryKind::workspace);

@@ -36,6 +36,12 @@ class CompressedBucket {
   /// Writes the sum of all messages to `total`, of any floating-point dtype.
   void decode(std::span<const Tensor> messages, const Tensor& total);
 
+  /// Visits, between two steps, the memory ("error_memory") and what the compressor keeps; the
+  /// number of steps is by itself.
+  void visit_state(const CompressorStateVisitor& visit);
+  std::uint32_t steps() const { return compressor_->steps(); }
+  void set_steps(std::uint32_t steps) { compressor_->set_steps(steps); }
+
  private:
   /// As decode(); also forgets the values of this step, or keeps what the sum lacks of them.
   void finish(std::span<const Tensor> messages, const Tensor& total, bool keeps);

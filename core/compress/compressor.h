@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,6 +33,17 @@ struct CompressorContext {
 
   std::int64_t count() const;  // elements of the bucket
 };
+
+/// Values that a compressor needs in later steps, fp32, in its own memory.
+struct CompressorState {
+  std::string name;  // that of the compressor first: "dgc_velocity"
+  Tensor values;
+  /// Whether there is one for each element of the bucket; if not, the name says of what they are.
+  bool elementwise = true;
+  bool common = false;  // whether all workers have the same values
+};
+/// Reads the values, or writes them, before it returns.
+using CompressorStateVisitor = std::function<void(const CompressorState& state)>;
 
 /// The sum of a bucket over workers takes one round of messages, or several. In a round every
 /// worker gives a message and takes what has come: the sum of all messages, or all of them. A
@@ -70,6 +82,13 @@ class Compressor {
   /// is this worker's message of the last round where messages are gathered, else empty. `total` is
   /// empty where another worker takes the sum (CompressorInfo::in_parts).
   virtual void keep(const Tensor& own, const Tensor& total, const Tensor& values) = 0;
+
+  /// Visits, between two steps, all that later steps need besides the number of steps, so that a
+  /// run can go on from a checkpoint; by default nothing.
+  virtual void visit_state(const CompressorStateVisitor& visit) { static_cast<void>(visit); }
+  /// The number of steps that have begun, which decides what is drawn in the next one.
+  std::uint32_t steps() const { return step_; }
+  void set_steps(std::uint32_t steps) { step_ = steps; }
 
  protected:
   const CompressorContext& context() const { return context_; }

@@ -18,6 +18,11 @@ class Dgc final : public TensorCodes {
     }
   }
 
+  void visit_state(const CompressorStateVisitor& visit) override {
+    visit({"dgc_velocity", velocity_});
+    visit({"dgc_accumulation", sum_});
+  }
+
  private:
   /// The share of elements falls from a quarter to the ratio, by the same factor in every step.
   std::int64_t sent(const Piece& piece) const {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -37,7 +39,7 @@ class PowerSgd final : public Compressor {
     }
     p_ = device().tensor({left_}, MemoryKind::optimizer);
     q_ = device().tensor({right_}, MemoryKind::optimizer);
-    draw();
+    draw(0);
   }
 
   Move move() const override { return Move::sum; }
@@ -49,7 +51,7 @@ class PowerSgd final : public Compressor {
 
   void give(int round, const Tensor& values, const Tensor& message) override {
     if (!compresses()) return kernels().copy({.in = values, .out = message});
-    if (round == 0 && !options().warm_start) draw();
+    if (round == 0 && !options().warm_start) draw(1 + compressed_before());
     for (const Part& part : parts_) {
       const Tensor own = part.piece.of(values);
       if (part.matrix.rank == 0) {
@@ -103,6 +105,16 @@ class PowerSgd final : public Compressor {
     }
   }
 
+  /// The Q of every matrix by the number of its tensor, if the next step begins with it.
+  void visit_state(const CompressorStateVisitor& visit) override {
+    for (const Part& part : parts_)
+      if (part.matrix.rank > 0 && options().warm_start)
+        visit({.name = fmt::format("powersgd_q/{}", part.piece.number),
+               .values = part.right(q_),
+               .elementwise = false,
+               .common = true});
+  }
+
  private:
   /// A tensor, and its places in the messages of both rounds.
   struct Part {
@@ -124,9 +136,14 @@ class PowerSgd final : public Compressor {
 
   bool compresses() const { return step() >= static_cast<std::uint64_t>(options().start_step); }
 
+  /// The number of steps before this one that were compressed.
+  std::uint64_t compressed_before() const {
+    return step() - static_cast<std::uint64_t>(options().start_step);
+  }
+
   /// Fills Q with normal numbers, the same on all workers.
-  void draw() {
-    const std::uint64_t seed = context().seed + (draws_++ << 32);
+  void draw(std::uint64_t number) {
+    const std::uint64_t seed = context().seed + (number << 32);
     for (const Part& part : parts_)
       if (part.matrix.rank > 0)
         kernels().draw_normal({.out = part.right(q_), .seed = seed, .number = part.piece.number});
@@ -135,7 +152,6 @@ class PowerSgd final : public Compressor {
   std::vector<Part> parts_;
   std::int64_t left_ = 0, right_ = 0;  // elements of the messages
   Tensor p_, q_;
-  std::uint64_t draws_ = 0;
 };
 
 }  // namespace

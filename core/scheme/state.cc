@@ -1,6 +1,7 @@
 #include "core/scheme/state.h"
 
 #include <algorithm>
+#include <span>
 
 namespace ringside {
 
@@ -34,6 +35,22 @@ void visit_optimizer(const Optimizer& optimizer, const std::vector<OwnStretch>& 
       show(state.name == master_values ? state_parameters : state.name, stretch,
            state.values.range(stretch.own, stretch.parameters.count()), of_state);
   }
+}
+
+void visit_number(Device& device, StateRange like, std::uint32_t& number, std::int64_t times,
+                  const StateVisitor& visit) {
+  constexpr std::uint32_t half = 1 << 16;
+  std::vector<float> halves;
+  for (std::int64_t t = 0; t < times; ++t) {
+    halves.push_back(static_cast<float>(number % half));
+    halves.push_back(static_cast<float>(number / half));
+  }
+  like.values = device.tensor({2 * times}, MemoryKind::workspace);
+  like.device = &device;
+  device.write(like.values, std::as_bytes(std::span(halves)));
+  visit(like);
+  device.read(like.values, std::as_writable_bytes(std::span(halves)));
+  number = static_cast<std::uint32_t>(halves[0]) + half * static_cast<std::uint32_t>(halves[1]);
 }
 
 }  // namespace ringside

@@ -14,8 +14,9 @@
 namespace ringside {
 
 /// A flat range of fp32 values that a run needs to go on: elements [begin, begin + values.count())
-/// of the values of this name, of which there is one for each parameter of the model, in the
-/// model's order. Where parameters have 16 bits, "parameters" are their master values.
+/// of the values of this name. Most names have one value for each parameter of the model, in the
+/// model's order; state of another shape, such as PowerSGD's matrices, has names of its own. Where
+/// parameters have 16 bits, "parameters" are their master values.
 struct StateRange {
   std::string name{};         // "parameters", "first_moment", or a scheme's own
   std::int64_t replica = -1;  // the worker whose own they are; -1: they are all workers'
@@ -23,9 +24,14 @@ struct StateRange {
   Tensor values{};              // shares the memory of its owner
   Device* device = nullptr;     // on which they lie; outlives the range
   int holder = 0, holders = 1;  // which of the ranks this is that hold the same values
+  /// The state of which this is a copy when a run begins: "parameters" for DiLoCo's outer
+  /// parameters. Empty: it begins with values of its own, such as zeros.
+  std::string begins_as{};
+  bool of_options = false;  // whether it means something under the same options alone
 };
 inline constexpr std::string_view state_parameters = "parameters";
 
+/// Reads the values, or writes them, before it returns.
 using StateVisitor = std::function<void(const StateRange& range)>;
 
 /// A stretch of an optimizer's range: `count` elements, from `own` on, are those of the model from
@@ -44,5 +50,11 @@ void visit_optimizer(const RankContext& context, const Optimizer& optimizer,
 void visit_optimizer(const Optimizer& optimizer, const std::vector<OwnStretch>& stretches,
                      const StateRange& like, Device& of_parameters, Device& of_state,
                      const StateVisitor& visit);
+
+/// Visits a number that a scheme keeps on the host, such as that of a compressor's steps, as values
+/// [begin, begin + 2) of `like`: its lower and its upper 16 bits, which fp32 holds exactly; or
+/// `times` times, one after the other. Afterwards `number` is what the visitor left of the first.
+void visit_number(Device& device, StateRange like, std::uint32_t& number, std::int64_t times,
+                  const StateVisitor& visit);
 
 }  // namespace ringside

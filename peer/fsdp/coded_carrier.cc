@@ -131,6 +131,10 @@ class CodedCarrier final : public ShardCarrier {
     if (copies_) copies_->forget_values();
   }
 
+  void visit_state(const StateVisitor& visit) override {
+    if (reduction_) reduction_->visit_state(visit);
+  }
+
   std::string_view reduces() const override {
     return reduction_ ? reduction_->name() : by_values_->reduces();
   }

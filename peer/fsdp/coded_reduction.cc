@@ -86,16 +86,16 @@ CodedReduction::CodedReduction(const RankContext& context, const Shards& shards,
       const auto host = static_cast<std::size_t>(owner / hosts.host_ranks());
       const auto place = static_cast<std::size_t>(owner % hosts.host_ranks());
       for (std::size_t u = buckets[b].first; u <= buckets[b].last; ++u) {
-        const std::int64_t count = coder.shard(u, owner).count;
+        const auto [begin, count] = coder.shard(u, owner);
         const std::int64_t in_part = shards.begin(u) - shards.begin(buckets[b].first);
         const std::int64_t of_host = static_cast<std::int64_t>(host) * part + in_part;
         if (count == 0) continue;
         first_.to[b][place].push_back({coder.codes(u, owner, shards.rank(), shards.ranks(), 0),
-                                       owner * part + in_part, of_host, count});
+                                       begin, owner * part + in_part, of_host, count});
         if (second_ && static_cast<int>(place) == hosts.place())
           second_->to[b][host].push_back(
-              {coder.codes(u, owner, hosts.across()->rank(), hosts.hosts(), across_hosts), of_host,
-               in_part, count});
+              {coder.codes(u, owner, hosts.across()->rank(), hosts.hosts(), across_hosts), begin,
+               of_host, in_part, count});
       }
     }
   }
@@ -180,6 +180,35 @@ void CodedReduction::finish(std::size_t bucket, const Tensor& part) {
     if (padding > 0) context_.device.kernels().fill({.out = part.range(in_part + real, padding)});
   }
   finish(second_ ? *second_ : first_, bucket, part);
+}
+
+/// All compressors of a level have taken equally many steps.
+void CodedReduction::visit_state(Level& level, const char* prefix, const StateVisitor& visit) {
+  const Model& model = shards_.fsdp_units().model();
+  StateRange like{.name = prefix,
+                  .replica = shards_.rank(),
+                  .holder = shards_.rank(),
+                  .holders = shards_.ranks()};
+  const auto each = [&](const auto& with) {
+    for (auto& bucket : level.to)
+      for (std::vector<Coded>& message : bucket)
+        for (Coded& one : message) with(one);
+  };
+  std::uint32_t steps = 0;
+  each([&](const Coded& one) { steps = one.codes.steps(); });
+  const auto tensors =
+      static_cast<std::int64_t>(pieces_of(model, 0, model.parameter_count()).size());
+  visit_compressor_steps(context_.device, steps, 0, tensors, like, visit);
+  each([&](Coded& one) {
+    one.codes.set_steps(steps);
+    like.begin = one.begin;
+    visit_compressor(context_.device, one.codes, like, visit);
+  });
+}
+
+void CodedReduction::visit_state(const StateVisitor& visit) {
+  visit_state(first_, "", visit);
+  if (second_) visit_state(*second_, "across_hosts/", visit);
 }
 
 namespace {

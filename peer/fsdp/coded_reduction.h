@@ -51,6 +51,8 @@ class CodedReduction final : public GradientReduction {
   WorkPtr go_on(std::size_t bucket, int round) override;
   void finish(std::size_t bucket, const Tensor& part) override;
   int rounds() const override { return second_ ? 2 : 1; }
+  /// Of shards, and, with "across_hosts/" before their names, of the sums of a host.
+  void visit_state(const StateVisitor& visit) override;
   std::string_view name() const override { return "all-to-all"; }
 
  private:
@@ -58,6 +60,7 @@ class CodedReduction final : public GradientReduction {
   /// decoded.
   struct Coded {
     CompressedBucket codes;
+    std::int64_t begin;  // in the model
     std::int64_t from, to, count;
   };
   /// One exchange among some ranks.
@@ -69,6 +72,7 @@ class CodedReduction final : public GradientReduction {
 
   WorkPtr begin(Level& level, std::size_t bucket, const Tensor& values);
   void finish(Level& level, std::size_t bucket, const Tensor& out);
+  void visit_state(Level& level, const char* prefix, const StateVisitor& visit);
 
   const RankContext& context_;
   const Shards& shards_;

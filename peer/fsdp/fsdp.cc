@@ -271,7 +271,10 @@ class Fsdp : public SyncScheme {
     if (carrier_) carrier_->gather_exactly(false);
   }
 
-  void visit_state(const StateVisitor& visit) override { update_->visit_state(visit); }
+  void visit_state(const StateVisitor& visit) override {
+    update_->visit_state(visit);
+    if (carrier_) carrier_->visit_state(visit);
+  }
   void restored(std::int64_t skipped) override {
     update_->restored(skipped);
     if (parameters_->shared())

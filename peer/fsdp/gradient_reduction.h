@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/comm/communicator.h"
+#include "core/scheme/state.h"
 
 namespace ringside::peer {
 
@@ -28,6 +29,9 @@ class GradientReduction {
   /// After the last wait: writes this rank's shards of the sum over ranks, those of all FSDP units
   /// one after the other. Their padding becomes 0.
   virtual void finish(std::size_t bucket, const Tensor& part) = 0;
+
+  /// Visits what this rank keeps from one step to the next: errors, and the compressors' own state.
+  virtual void visit_state(const StateVisitor& visit) = 0;
 
   /// What moves the codes, for traces: "all-to-all".
   virtual std::string_view name() const = 0;

@@ -8,6 +8,7 @@
 #include "core/base/traffic.h"
 #include "core/comm/communicator.h"
 #include "core/scheme/rank_context.h"
+#include "core/scheme/state.h"
 #include "peer/fsdp/degree.h"
 #include "peer/fsdp/sharded_storage.h"
 
@@ -69,6 +70,9 @@ class ShardCarrier {
   /// After the update, or after gathering without one: blocks until no rank reads this rank's old
   /// parameters, and all ranks have new ones.
   virtual void leave() {}
+
+  /// Visits, between two steps, what the carrier keeps for later ones; by default nothing.
+  virtual void visit_state(const StateVisitor& visit) { static_cast<void>(visit); }
 
   /// The names of gather() and reduce() in traces.
   virtual std::string_view gathers() const { return "all-gather"; }

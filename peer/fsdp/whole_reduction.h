@@ -36,6 +36,7 @@ class WholeReduction final : public GradientReduction {
   WorkPtr go_on(std::size_t bucket, int round) override;
   int rounds() const override { return steps_.rounds; }
   void finish(std::size_t bucket, const Tensor& part) override;
+  void visit_state(const StateVisitor& visit) override { sum_.visit_state(visit); }
   std::string_view name() const override { return gathers_ ? "all-gather" : "all-reduce"; }
 
  private:

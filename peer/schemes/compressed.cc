@@ -32,17 +32,60 @@ Tensor added_up(Device& device, const std::vector<Tensor>& messages) {
   return sum;
 }
 
+void visit_compressor(Device& device, CompressedBucket& bucket, const StateRange& like,
+                      const StateVisitor& visit) {
+  bucket.visit_state([&](const CompressorState& state) {
+    StateRange range = like;
+    range.name += state.name;
+    if (!state.elementwise) range.begin = 0;
+    range.of_options = !state.elementwise;
+    if (state.common)
+      range.replica = -1;
+    else
+      range.holder = 0, range.holders = 1;
+    range.values = state.values.reshaped({state.values.count()});
+    range.device = &device;
+    visit(range);
+  });
+}
+
+void visit_compressor_steps(Device& device, std::uint32_t& steps, std::int64_t first,
+                            std::int64_t tensors, const StateRange& like,
+                            const StateVisitor& visit) {
+  StateRange range = like;
+  range.name += "compressor_steps";
+  range.replica = -1;
+  range.begin = 2 * first;
+  visit_number(device, range, steps, tensors, visit);
+}
+
 CompressedSum::CompressedSum(const RankContext& context, Communicator& communicator,
                              const Model& model, const std::vector<Bucket>& buckets,
                              const CompressionOptions& options)
     : context_(context), communicator_(communicator) {
-  for (const Bucket& bucket : buckets)
-    buckets_.push_back(
-        {bucket.name,
-         CompressedBucket(compressor_context(context, model, bucket, options, communicator.rank(),
-                                             communicator.size())),
-         {},
-         {}});
+  for (const Bucket& bucket : buckets) {
+    CompressorContext own = compressor_context(context, model, bucket, options, communicator.rank(),
+                                               communicator.size());
+    const std::vector<Piece>& pieces = own.pieces;
+    const std::int64_t first = pieces.empty() ? 0 : pieces.front().number;
+    const auto tensors = static_cast<std::int64_t>(pieces.size());
+    buckets_.push_back({bucket, first, tensors, CompressedBucket(std::move(own))});
+  }
+}
+
+void CompressedSum::visit_state(const StateVisitor& visit, const char* prefix) {
+  for (One& one : buckets_) {
+    const StateRange like{.name = prefix,
+                          .replica = communicator_.rank(),
+                          .begin = one.range.begin,
+                          .holder = communicator_.rank(),
+                          .holders = communicator_.size()};
+    std::uint32_t steps = one.bucket.steps();
+    if (one.tensors > 0)
+      visit_compressor_steps(context_.device, steps, one.first_tensor, one.tensors, like, visit);
+    one.bucket.set_steps(steps);
+    visit_compressor(context_.device, one.bucket, like, visit);
+  }
 }
 
 WorkPtr CompressedSum::move(One& one, int round) {
@@ -56,17 +99,17 @@ WorkPtr CompressedSum::move(One& one, int round) {
     one.received.push_back(one.messages.range(m * form.count, form.count));
   const Tensor own = one.received[gathers ? static_cast<std::size_t>(communicator_.rank()) : 0];
   {
-    const auto span = context_.timeline.scope(Activity::encoding, "encode " + one.name,
+    const auto span = context_.timeline.scope(Activity::encoding, "encode " + one.range.name,
                                               {.bytes = static_cast<std::int64_t>(own.bytes())});
     one.bucket.give(round, own);
   }
-  communicator_.name_next(one.name);
+  communicator_.name_next(one.range.name);
   return gathers ? communicator_.all_gather(own, one.messages) : communicator_.all_reduce(own);
 }
 
 Reducer::Operation CompressedSum::operation(DType gradients, bool overlaps) {
   const auto take = [this](One& one, int round, const Tensor& total) {
-    const auto span = context_.timeline.scope(Activity::encoding, "decode " + one.name);
+    const auto span = context_.timeline.scope(Activity::encoding, "decode " + one.range.name);
     one.bucket.take(round, one.received, total);
     one.messages = {};
     one.received.clear();
@@ -76,8 +119,8 @@ Reducer::Operation CompressedSum::operation(DType gradients, bool overlaps) {
           .begin =
               [this](std::size_t bucket, const Tensor& values) {
                 {
-                  const auto span = context_.timeline.scope(Activity::encoding,
-                                                            "remember " + buckets_[bucket].name);
+                  const auto span = context_.timeline.scope(
+                      Activity::encoding, "remember " + buckets_[bucket].range.name);
                   buckets_[bucket].bucket.begin(values);
                 }
                 return move(buckets_[bucket], 0);

@@ -27,12 +27,17 @@ class CompressedSum {
   /// further round, and finish; this object outlives it.
   Reducer::Operation operation(DType gradients, bool overlaps);
 
+  /// Visits the state of this worker's compressors, between two sums. Its names begin with `prefix`
+  /// if the values are no gradients.
+  void visit_state(const StateVisitor& visit, const char* prefix = "");
+
  private:
   struct One {
-    std::string name;
+    Bucket range;
+    std::int64_t first_tensor, tensors;  // of the model, in the bucket
     CompressedBucket bucket;
-    Tensor messages;               // of all workers if messages are gathered, else of this one
-    std::vector<Tensor> received;  // of the present round
+    Tensor messages{};               // of all workers if messages are gathered, else of this one
+    std::vector<Tensor> received{};  // of the present round
   };
 
   /// Gives the message of a round, and begins to move it; null if the round has none.
@@ -42,6 +47,18 @@ class CompressedSum {
   Communicator& communicator_;
   std::vector<One> buckets_;
 };
+
+/// Visits the state of one of a worker's compressors, but for the number of its steps, which
+/// visit_compressor_steps() shows: values [begin, ...) of "error_memory" and of what else has one
+/// value for each parameter, and of this worker alone. `like` has `begin`, the worker (replica),
+/// and its place among the workers (holders), which all have what is common.
+void visit_compressor(Device& device, CompressedBucket& bucket, const StateRange& like,
+                      const StateVisitor& visit);
+/// Visits the number of steps of the compressors of `tensors` tensors of the model from `first` on,
+/// which is common to all workers: "compressor_steps" has a number for each tensor.
+void visit_compressor_steps(Device& device, std::uint32_t& steps, std::int64_t first,
+                            std::int64_t tensors, const StateRange& like,
+                            const StateVisitor& visit);
 
 /// The sum of messages that workers would all-reduce, in the order of workers, in new memory.
 Tensor added_up(Device& device, const std::vector<Tensor>& messages);

@@ -88,6 +88,7 @@ class Ddp : public SyncScheme {
 
   void visit_state(const StateVisitor& visit) override {
     update_->visit_state(communicator_->rank(), communicator_->size(), visit);
+    if (compressed_) compressed_->visit_state(visit);
   }
   void restored(std::int64_t skipped) override { update_->restored(skipped); }
 

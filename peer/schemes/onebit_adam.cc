@@ -26,10 +26,17 @@ std::vector<Piece> all_pieces(const Model& model) {
 }
 
 /// The update after the warm-up, of a rank whose AdamW is that of `update`.
+FrozenAdam after_warm_up(const RankContext& context, const Model& model, const WholeUpdate& update,
+                         std::int64_t workers) {
+  return FrozenAdam(context.device, context.plan.optimizer, {context.plan.train.steps, workers},
+                    parameter_map(model), update.optimizer().state());
+}
+/// The same where the warm-up ends: it freezes the second moment.
 FrozenAdam frozen(const RankContext& context, const Model& model, const WholeUpdate& update,
                   std::int64_t workers, std::int64_t steps) {
-  return FrozenAdam(context.device, context.plan.optimizer, {context.plan.train.steps, workers},
-                    parameter_map(model), update.optimizer().state(), steps);
+  FrozenAdam out = after_warm_up(context, model, update, workers);
+  out.freeze(steps);
+  return out;
 }
 
 class OnebitAdam final : public SyncScheme {
@@ -47,9 +54,7 @@ class OnebitAdam final : public SyncScheme {
     buckets_ = make_buckets(model, gradients.dtype(), options_.bucket_mb * 1e6);
     reducer_.emplace(context().device, context().timeline, buckets_, gradients, gradients,
                      all_reduce_by(*communicator_, buckets_, gradients.dtype(), true));
-    if (options_.freeze_step < context().plan.train.steps)
-      momentum_.emplace(context().device, all_pieces(model), communicator_->rank(),
-                        communicator_->size());
+    if (options_.freeze_step < context().plan.train.steps) make_momentum();
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
@@ -77,10 +82,33 @@ class OnebitAdam final : public SyncScheme {
     sum_over_ranks(context().device, *communicator_, values, &context().timeline);
   }
   void visit_parameters(const ParameterVisitor& visit) override { update_->visit(visit); }
+  /// Once the second moment is frozen it is no longer AdamW's, and has another name.
+  void visit_state(const StateVisitor& visit) override {
+    const int rank = communicator_->rank(), ranks = communicator_->size();
+    std::uint32_t is_frozen = frozen_ ? 1 : 0;
+    visit_number(context().device, {.name = "is_frozen", .holder = rank, .holders = ranks},
+                 is_frozen, 1, visit);
+    if (is_frozen > 0 && !frozen_) {
+      frozen_.emplace(after_warm_up(context(), *model_, *update_, ranks));
+      if (!momentum_) make_momentum();
+    }
+    update_->visit_state(rank, ranks, [&](const StateRange& range) {
+      StateRange own = range;
+      if (frozen_ && own.name == second_moment) own.name = "frozen_second_moment";
+      visit(own);
+    });
+    if (frozen_) momentum_->visit_state(visit);
+  }
+  void restored(std::int64_t skipped) override { update_->restored(skipped); }
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
-  bool warms_up(std::int64_t step) const { return step < options_.freeze_step; }
+  /// What is frozen stays so, in a run that goes on with a later freeze_step too.
+  bool warms_up(std::int64_t step) const { return !frozen_ && step < options_.freeze_step; }
+  void make_momentum() {
+    momentum_.emplace(context().device, all_pieces(*model_), communicator_->rank(),
+                      communicator_->size());
+  }
 
   /// Makes the common momentum of this step.
   void agree() {
@@ -232,6 +260,7 @@ SchemeInfo onebit_adam_info() {
                   {{"scheme.onebit_adam.freeze_step=1000"}, "ddp", true}};
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = with_own<Own>(check);
+  r.resumes = [](const Options&) { return true; };
   r.make = with_own<Own>(make_onebit_adam);
   r.define = with_own<Own>(define_onebit_adam);
   r.minimum_bytes = with_own<Own>(minimum_bytes);

@@ -114,20 +114,27 @@ void OnebitMomentum::take(const Tensor& codes, const Tensor& momentum) const {
   }
 }
 
+void OnebitMomentum::visit_state(const StateVisitor& visit) {
+  visit({.name = "worker_error", .replica = worker_, .values = errors_, .device = &device_});
+  if (server_errors_.count() > 0)
+    visit({.name = "server_error", .begin = first_, .values = server_errors_, .device = &device_});
+}
+
 FrozenAdam::FrozenAdam(Device& device, const OptimizerConfig& config, const RunSize& run,
-                       ParameterMap map, const std::vector<OptimizerState>& state,
-                       std::int64_t frozen)
+                       ParameterMap map, const std::vector<OptimizerState>& state)
     : device_(device),
       config_(config),
       run_(run),
       map_(std::move(map)),
       master_(named(state, master_values)),
       first_moment_(named(state, "first_moment")),
-      second_moment_(named(state, "second_moment")) {
+      second_moment_(named(state, second_moment)) {}
+
+void FrozenAdam::freeze(std::int64_t frozen) {
   const float correction =
-      static_cast<float>(1 / (1 - std::pow(config.beta2, static_cast<double>(frozen))));
+      static_cast<float>(1 / (1 - std::pow(config_.beta2, static_cast<double>(frozen))));
   const auto count = static_cast<double>(second_moment_.count());
-  on_host(device, {second_moment_}, {second_moment_}, {.operations = count, .bytes = 8 * count},
+  on_host(device_, {second_moment_}, {second_moment_}, {.operations = count, .bytes = 8 * count},
           [&](HostValues& in, HostValues& out) {
             const auto from = in.of<float>(0), to = out.of<float>(0);
             std::transform(from.begin(), from.end(), to.begin(), [&](float v) {

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/compress/compressor.h"
 #include "core/optim/optimizer.h"
+#include "core/scheme/state.h"
 
 namespace ringside::peer {
 
@@ -36,6 +38,9 @@ class OnebitMomentum {
   /// Makes the new momentum of the codes of all servers.
   void take(const Tensor& codes, const Tensor& momentum) const;
 
+  /// Visits this worker's errors ("worker_error"), and those of its chunk ("server_error").
+  void visit_state(const StateVisitor& visit);
+
  private:
   /// A tensor, or the part of one, in a chunk: its elements in the model, and where its code
   /// begins.
@@ -60,16 +65,22 @@ class OnebitMomentum {
   Tensor errors_, server_errors_;
 };
 
+/// The name of AdamW's second moment in its state.
+inline constexpr std::string_view second_moment = "second_moment";
+
 /// Adam's update with a second moment v that stays what it was after `frozen` steps, and with
 /// decoupled weight decay: p -= lr * (m^ / (sqrt(v^) + epsilon) + decay * p), where m^ = m / (1 -
 /// beta1^t) in step t, and v^ = v / (1 - beta2^frozen). Elements whose v is 0 have never had a
 /// gradient, and are not moved by m (DeepSpeed leaves that to its exp_avg_mask).
 class FrozenAdam {
  public:
-  /// `state` is that of the AdamW that has made the first `frozen` steps; its second moment becomes
-  /// v^, which takes the host a moment. The device outlives this object.
+  /// `state` is that of the AdamW of which this makes the further steps; its second moment is v^.
+  /// The device outlives this object.
   FrozenAdam(Device& device, const OptimizerConfig& config, const RunSize& run, ParameterMap map,
-             const std::vector<OptimizerState>& state, std::int64_t frozen);
+             const std::vector<OptimizerState>& state);
+
+  /// Makes v^ of the second moment of the first `frozen` steps, which takes the host a moment.
+  void freeze(std::int64_t frozen);
 
   const Tensor& momentum() const { return first_moment_; }
   void update(const Tensor& parameters, const StepInfo& info) const;

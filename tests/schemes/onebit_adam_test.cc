@@ -40,8 +40,10 @@ class OnebitAdamAlgorithm : public testing::AlgorithmsTest {
       if (step < warm_up) {
         warming->update({0, parameters_, sum_of(shares)}, info);
       } else {
-        if (!frozen_)
-          frozen_.emplace(*device_, config, run, ParameterMap{}, warming->state(), step);
+        if (!frozen_) {
+          frozen_.emplace(*device_, config, run, ParameterMap{}, warming->state());
+          frozen_->freeze(step);
+        }
         if (mistake == Mistake::forgotten_errors) remember();
         agree(shares);
         if (mistake == Mistake::wrong_sign) negate(frozen_->momentum());
