@@ -79,10 +79,22 @@ void LocalReplicas::round_parameters(int replica, std::int64_t begin, std::int64
 }
 
 void LocalReplicas::visit_parameters(const ParameterVisitor& visit) {
-  const int first = context().self().worker * replicas_;
   for (int r = 0; r < replicas_; ++r)
     for (std::size_t u = 0; u < model_->units.size(); ++u)
-      visit(first + r, *model_->units[u], at(r).replica.parameters(u));
+      visit(worker_of(r), *model_->units[u], at(r).replica.parameters(u));
+}
+
+void LocalReplicas::visit_state(const StateVisitor& visit) {
+  for (int r = 0; r < replicas_; ++r)
+    visit_optimizer(context(), *at(r).optimizer, {{0, 0, at(r).replica.parameters()}},
+                    {.replica = worker_of(r)}, visit);
+}
+
+void LocalReplicas::restored(std::int64_t skipped) {
+  for (const Own& own : own_) {
+    const ParameterRange all{0, own.replica.parameters(), {}};
+    own.optimizer->restored({&all, 1}, skipped);
+  }
 }
 
 void check_side_by_side(const RunPlan& plan) {

@@ -29,6 +29,9 @@ class LocalReplicas : public SyncScheme {
   std::int64_t gradient_batch() const override;
   int own_replicas() const override { return replicas_; }
   void visit_parameters(const ParameterVisitor& visit) override;
+  /// The parameters of each replica, and the state of its optimizer.
+  void visit_state(const StateVisitor& visit) override;
+  void restored(std::int64_t skipped) override;
 
  protected:
   LocalReplicas(const RankContext& context, int replicas)
@@ -47,6 +50,8 @@ class LocalReplicas : public SyncScheme {
   /// Updates one replica with its gradients. step() does so with every replica.
   void update(int replica, const StepInfo& info);
   Model& model() const { return *model_; }
+  /// The worker of one of this rank's replicas: a replica's number among those of all ranks.
+  int worker_of(int replica) const { return context().self().worker * replicas_ + replica; }
   const Optimizer& optimizer(int replica) const { return *at(replica).optimizer; }
 
  private:

@@ -70,8 +70,8 @@ class SyncScheme {
   /// averaged over replicas, and evaluations judge every replica on its own samples.
   virtual int own_replicas() const { return 0; }
 
-  /// Replaces every value by its sum over all workers, in rank order. Collective; blocks. Called
-  /// only for schemes without own replicas.
+  /// Replaces every value by its sum over all workers, in rank order. Collective; blocks. With own
+  /// replicas it is called only in runs that write checkpoints.
   virtual void sum(std::span<double> values) { (void)values; }
 
   /// Returns this rank's samples; the default takes them from the rank's own loader.

@@ -29,6 +29,11 @@ class MyDiloco final : public LocalRule {
     kernels().copy({.in = values, .out = global_});
     kernels().fill({.out = momentum_});
   }
+  /// All workers take the same sums, so their states stay the same.
+  void visit_state(const RuleStateVisitor& visit) override {
+    visit({"outer_parameters", global_, true, state_parameters});
+    visit({"outer_momentum", momentum_, true});
+  }
   /// The message: global - local.
   void give(const Fragment&, const Tensor& values, const Tensor& message) override {
     kernels().copy({.in = global_, .out = message});

@@ -1,10 +1,11 @@
 #include "peer/schemes/diloco.h"
-#include "core/scheme/check_compression.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/compress/compressor.h"
+#include "core/scheme/check_compression.h"
+#include "core/scheme/state.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/local_scheme.h"
 
@@ -58,6 +59,11 @@ class Diloco final : public LocalRule {
     if (options_.outer_momentum == 0) return;
     momentum_ = device.tensor(values.shape(), MemoryKind::optimizer);
     kernels().fill({.out = momentum_});
+  }
+
+  void visit_state(const RuleStateVisitor& visit) override {
+    visit({"outer_parameters", global_, true, state_parameters});
+    if (momentum_) visit({"outer_momentum", momentum_, true});
   }
 
   void give(const Fragment& fragment, const Tensor& values, const Tensor& message) override {
@@ -152,6 +158,11 @@ SchemeInfo diloco_info() {
                         .num_fragments = 2,
                         .fragment_sync_delay = 1,
                         .fragment_update_alpha = 0.5}},
+      {"delayed", Own{.sync_every = 3, .fragment_sync_delay = 2, .fragment_update_alpha = 0.5}},
+      {"delayed_powersgd",
+       Own{.sync_every = 3,
+           .fragment_sync_delay = 2,
+           .compression = {.compressor = "powersgd", .matrix_approximation_rank = 2}}},
       {"in_int8", Own{.sync_every = 2, .compression = {.compressor = "int8", .block = 100}}},
       {"streaming_in_int4", Own{.sync_every = 4,
                                 .num_fragments = 2,

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/compress/compression.h"
@@ -37,6 +39,17 @@ struct Received {
   Tensor given{};     // this worker's own message; not there where messages are summed
   bool last = false;  // whether this is after the last step of the run
 };
+
+/// Values that a rule needs in later steps, fp32, in its own memory: those of the model's
+/// parameters, in their order, or a few of another kind.
+struct RuleState {
+  std::string_view name;  // "outer_momentum"
+  Tensor values;
+  bool common = false;           // whether all workers have the same values
+  std::string_view begins_as{};  // as that of StateRange
+};
+/// Reads the values, or writes them, before it returns.
+using RuleStateVisitor = std::function<void(const RuleState& state)>;
 
 /// The rule of a local scheme, such as local SGD. Every worker updates a replica of its own with
 /// the gradients of its own samples, and after some steps gives a message. `delay()` steps later it
@@ -89,7 +102,12 @@ class LocalRule {
   /// Whether the distance of replicas from their mean (peer/schemes/consensus_distance.h) is
   /// measured after `done` steps, before what is given then: an all-reduce of the replicas.
   virtual bool measures(std::int64_t done) const { return static_cast<void>(done), false; }
-  /// Figures over all that this worker has taken. May wait for the device.
+  /// Visits all that the rule keeps from one step to the next, after attach(), so that a run can go
+  /// on from a checkpoint; by default nothing. What is on its way is no part of it.
+  virtual void visit_state(const RuleStateVisitor& visit) { static_cast<void>(visit); }
+
+  /// Figures over all that this worker has taken, which are no state: in a run that goes on from a
+  /// checkpoint, over what it has taken since. May wait for the device.
   virtual std::vector<SchemeFigure> figures() const { return {}; }
 
  protected:

@@ -24,7 +24,8 @@ std::unique_ptr<SyncScheme> define_by_rule(const RankContext& context, const cha
                                            const RuleMaker& make);
 
 /// The info of a scheme whose rule is of class Rule, made of a RuleContext and of options of type
-/// Own. `exchange` is as `name` above. The caller adds the fewest bytes.
+/// Own. `exchange` is as `name` above. Runs go on from checkpoints, as the rule shows what it keeps
+/// (LocalRule::visit_state). The caller adds the fewest bytes.
 template <class Rule, class Own>
 SchemeInfo local_scheme(std::string_view name, std::string_view summary, const char* exchange,
                         Own defaults) {
@@ -36,6 +37,7 @@ SchemeInfo local_scheme(std::string_view name, std::string_view summary, const c
   };
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.own_replicas = true;
+  r.resumes = [](const Options&) { return true; };
   r.make = [=](const RankContext& context, const Options& options) {
     return make_by_rule(context, exchange, maker(options));
   };

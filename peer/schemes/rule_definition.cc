@@ -24,7 +24,10 @@ class RuleDefinition final : public RuleReplicas {
       sum_.emplace(context(), model, buckets(), rule(0).compression(), own_replicas());
   }
 
+  void visit_state(const StateVisitor& visit) override { SyncScheme::visit_state(visit); }
+
  private:
+  void visit_messages(std::size_t, std::int64_t, const StateVisitor&) override {}
   void begin(std::size_t fragment, std::int64_t) override {
     std::vector<Tensor>& messages = messages_[fragment];
     for (int r = 0; r < own_replicas(); ++r) {

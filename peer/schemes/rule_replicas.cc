@@ -7,11 +7,10 @@ namespace ringside::peer {
 void RuleReplicas::attach(Model& model) {
   LocalReplicas::attach(model);
   const RunPlan& plan = context().plan;
-  const int first = context().self().worker * own_replicas();
   for (int r = 0; r < own_replicas(); ++r) {
     rules_.push_back(make_({.device = context().device,
                             .model = model,
-                            .worker = first + r,
+                            .worker = worker_of(r),
                             .workers = plan.world * own_replicas(),
                             .steps = plan.train.steps,
                             .moments = moments(r).size()}));
@@ -30,6 +29,40 @@ void RuleReplicas::before_forward(std::size_t unit, const Pass& pass) {
   LocalReplicas::before_forward(unit, pass);
   if (pass.training && unit == 0 && pass.micro_batch == 0 && rules_[0]->delay() > 0)
     begin_all(pass.step, std::vector<bool>(fragments_.size()));
+}
+
+void RuleReplicas::visit_state(const StateVisitor& visit) {
+  LocalReplicas::visit_state(visit);
+  const int replicas = context().plan.world * own_replicas();
+  for (int r = 0; r < own_replicas(); ++r)
+    at(r).visit_state([&](const RuleState& state) {
+      visit({.name = std::string(state.name),
+             .replica = state.common ? -1 : worker_of(r),
+             .values = state.values,
+             .device = &context().device,
+             .holder = state.common ? worker_of(r) : 0,
+             .holders = state.common ? replicas : 1,
+             .begins_as = std::string(state.begins_as)});
+    });
+  if (rules_[0]->delay() <= 1) return;  // nothing is on its way between two steps
+  std::int64_t begin = 0;               // of the fragment's messages
+  for (std::size_t f = 0; f < fragments_.size(); ++f) {
+    // One more than the steps after which the fragment was given; 0: it is not on its way.
+    std::uint32_t given =
+        given_after_[f] ? static_cast<std::uint32_t>(*given_after_[f] + 1) : std::uint32_t{0};
+    const StateRange like{.name = "given_after",
+                          .begin = 2 * static_cast<std::int64_t>(f),
+                          .holder = context().self().worker,
+                          .holders = context().plan.world,
+                          .of_options = true};
+    visit_number(context().device, like, given, 1, visit);
+    given_after_[f].reset();
+    if (given > 0) {
+      given_after_[f] = given - 1;
+      visit_messages(f, begin, visit);
+    }
+    begin += rules_[0]->message_size(fragments_[f]);
+  }
 }
 
 std::vector<SchemeFigure> RuleReplicas::figures() const {

@@ -21,6 +21,8 @@ class RuleReplicas : public LocalReplicas {
  public:
   void attach(Model& model) override;
   void before_forward(std::size_t unit, const Pass& pass) override;
+  /// Besides the replicas: what their rules keep, and what is on its way.
+  void visit_state(const StateVisitor& visit) override;
   /// The means over the replicas of this rank.
   std::vector<SchemeFigure> figures() const override;
 
@@ -32,6 +34,10 @@ class RuleReplicas : public LocalReplicas {
   virtual void begin(std::size_t fragment, std::int64_t done) = 0;
   /// Waits for what has been begun, and takes it.
   virtual void finish(std::size_t fragment, bool last) = 0;
+  /// Visits a fragment's messages, which are all here and have not been taken: values [begin,
+  /// begin + LocalRule::message_size()) of each.
+  virtual void visit_messages(std::size_t fragment, std::int64_t begin,
+                              const StateVisitor& visit) = 0;
   /// Returns the sum of the values of all replicas of all ranks, in the order of workers. Blocks.
   virtual Tensor sum_of_replicas() = 0;
 

@@ -9,6 +9,7 @@
 #include "peer/schemes/exposed.h"
 #include "peer/schemes/local_scheme.h"
 #include "peer/schemes/rule_replicas.h"
+#include "peer/schemes/scalar_sum.h"
 
 namespace ringside::peer {
 namespace {
@@ -34,8 +35,17 @@ class RuleWorker final : public RuleReplicas {
     split_groups();
   }
 
+  /// Afterwards all messages that are on their way are here, and those that are compressed are
+  /// decoded.
   void drain() override {
-    for (std::size_t f = 0; f < fragments().size(); ++f) wait(f);
+    for (std::size_t f = 0; f < fragments().size(); ++f) receive(f);
+  }
+  void sum(std::span<double> values) override {
+    sum_over_ranks(context().device, *communicator_, values, &context().timeline);
+  }
+  void visit_state(const StateVisitor& visit) override {
+    RuleReplicas::visit_state(visit);
+    if (sum_) sum_->visit_state(visit, "messages/");
   }
   Traffic traffic() const override {
     Traffic out = communicator_->traffic();
@@ -49,6 +59,7 @@ class RuleWorker final : public RuleReplicas {
     Tensor given;
     std::vector<Tensor> received;
     int summed = 1;
+    bool coded = false;  // whether `given` has yet to become the sum of compressed messages
     std::vector<WorkPtr> work;
   };
 
@@ -81,6 +92,7 @@ class RuleWorker final : public RuleReplicas {
     give(0, fragment, one.given);
     if (sum_) {
       one.summed = communicator_->size();
+      one.coded = true;
       return start(fragment, [&] { return compressed_.begin(fragment, one.given); });
     }
     if (rule(0).sums()) {
@@ -94,12 +106,18 @@ class RuleWorker final : public RuleReplicas {
       if (std::find(sources.begin(), sources.end(), communicator_->rank()) != sources.end())
         start(fragment, [&] { return communicator_->send(one.given, other); });
     }
-    const std::vector<int> sources = rule(0).sources(communicator_->rank(), done);
-    one.received.resize(sources.size());
-    for (std::size_t s = 0; s < sources.size(); ++s) {
-      if (!one.received[s]) one.received[s] = message(one.given.count());
+    const std::vector<int> sources = take_from(fragment, done);
+    for (std::size_t s = 0; s < sources.size(); ++s)
       start(fragment, [&] { return communicator_->recv(one.received[s], sources[s]); });
-    }
+  }
+  /// Makes room for the messages of this worker's sources, and returns these.
+  std::vector<int> take_from(std::size_t fragment, std::int64_t done) {
+    OnItsWay& one = on_its_way_[fragment];
+    std::vector<int> sources = rule(0).sources(communicator_->rank(), done);
+    one.received.resize(sources.size());
+    for (Tensor& received : one.received)
+      if (!received) received = message(one.given.count());
+    return sources;
   }
 
   void wait(std::size_t fragment) {
@@ -107,17 +125,65 @@ class RuleWorker final : public RuleReplicas {
       wait_exposed(context().timeline, name_of_fragment(fragment), std::move(work));
   }
 
-  void finish(std::size_t fragment, bool last) override {
+  /// Waits for the fragment's messages, if they are on their way, and decodes them.
+  void receive(std::size_t fragment) {
     wait(fragment);
-    const OnItsWay& one = on_its_way_[fragment];
-    if (sum_) {
-      for (int round = 1; round < compressed_.rounds; ++round) {
-        start(fragment, [&] { return compressed_.next(fragment, round, one.given); });
-        wait(fragment);
-      }
-      compressed_.finish(fragment, one.given);
+    OnItsWay& one = on_its_way_[fragment];
+    if (!std::exchange(one.coded, false)) return;
+    for (int round = 1; round < compressed_.rounds; ++round) {
+      start(fragment, [&] { return compressed_.next(fragment, round, one.given); });
+      wait(fragment);
     }
+    compressed_.finish(fragment, one.given);
+  }
+
+  void finish(std::size_t fragment, bool last) override {
+    receive(fragment);
+    const OnItsWay& one = on_its_way_[fragment];
     take(0, fragment, {one.received, one.summed, rule(0).sums() ? Tensor() : one.given, last});
+  }
+
+  /// A sum is that of all workers, or, with its first worker as replica, of a group; a message is
+  /// its worker's own, which those who take it have too.
+  void visit_messages(std::size_t fragment, std::int64_t begin,
+                      const StateVisitor& visit) override {
+    OnItsWay& one = on_its_way_[fragment];
+    const std::int64_t done = given_after(fragment);
+    StateRange range{
+        .name = "message", .begin = begin, .device = &context().device, .of_options = true};
+    if (rule(0).sums()) {
+      const Communicator& summing = sum_ ? *communicator_ : group(done);
+      one.summed = summing.size();
+      range.name = "message_sum";
+      if (one.summed < communicator_->size())
+        range.replica = communicator_->rank() - summing.rank();
+      range.values = one.given;
+      range.holder = summing.rank();
+      range.holders = summing.size();
+      return visit(range);
+    }
+    const auto visit_of = [&](int worker, const Tensor& values) {
+      const std::vector<int> all = holders_of(worker, done);
+      range.replica = worker;
+      range.values = values;
+      range.holders = static_cast<int>(all.size());
+      range.holder =
+          static_cast<int>(std::find(all.begin(), all.end(), communicator_->rank()) - all.begin());
+      visit(range);
+    };
+    visit_of(communicator_->rank(), one.given);
+    const std::vector<int> sources = take_from(fragment, done);
+    for (std::size_t s = 0; s < sources.size(); ++s) visit_of(sources[s], one.received[s]);
+  }
+
+  /// The worker, and those that take its message.
+  std::vector<int> holders_of(int worker, std::int64_t done) const {
+    std::vector<int> out = {worker};
+    for (int other = 0; other < communicator_->size(); ++other) {
+      const std::vector<int> sources = rule(0).sources(other, done);
+      if (std::find(sources.begin(), sources.end(), worker) != sources.end()) out.push_back(other);
+    }
+    return out;
   }
 
   Tensor sum_of_replicas() override {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/scheme/state.h"
 #include "peer/schemes/local_scheme.h"
 
 namespace ringside::peer {
@@ -38,6 +39,12 @@ class Sgp final : public LocalRule {
     kernels().copy({.in = values, .out = x_});
     kernels().copy({.in = values, .out = z_});
     kernels().fill({.out = weight_, .value = 1});
+  }
+
+  void visit_state(const RuleStateVisitor& visit) override {
+    visit({"push_sum_x", x_, false, state_parameters});
+    visit({"push_sum_weight", weight_});
+    visit({"push_sum_z", z_, false, state_parameters});
   }
 
   /// The update from z to `values` is one of x, so z moves by the update divided by the weight.

@@ -41,6 +41,7 @@ class WrappedRule : public peer::LocalRule {
             const Tensor& values) override {
     right_->take(fragment, received, values);
   }
+  void visit_state(const peer::RuleStateVisitor& visit) override { right_->visit_state(visit); }
   bool measures(std::int64_t done) const override { return right_->measures(done); }
   std::vector<SchemeFigure> figures() const override { return right_->figures(); }
 
@@ -74,6 +75,17 @@ class KeepsItsMoments : public WrappedRule {
   void take(const peer::Fragment& fragment, const peer::Received& received,
             const Tensor& values) override {
     if (fragment.moment == 0) WrappedRule::take(fragment, received, values);
+  }
+};
+
+/// An outer momentum that checkpoints forget: a run that goes on begins with none.
+class ForgetsTheOuterMomentum : public WrappedRule {
+ public:
+  using WrappedRule::WrappedRule;
+  void visit_state(const peer::RuleStateVisitor& visit) override {
+    WrappedRule::visit_state([&](const peer::RuleState& state) {
+      if (state.name != "outer_momentum") visit(state);
+    });
   }
 };
 
