@@ -16,6 +16,7 @@ namespace ringside::runner {
 namespace {
 
 using peer::Shard;
+using testing::complaint;
 using testing::going_on;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

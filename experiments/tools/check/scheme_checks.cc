@@ -10,6 +10,7 @@
 #include "core/plan/same_run.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/plan/references.h"
+#include "experiments/tools/check/resumption.h"
 
 namespace ringside::tools::check {
 namespace {
@@ -139,6 +140,19 @@ Violations recomputation(const CheckedScheme& one, const std::string& text) {
   return differences(one.run_of(config), kept);
 }
 
+/// A checkpoint has all that the scheme keeps from one step to the next. From the one after step 4
+/// messages are on their way that began before.
+Violations resumption(const CheckedScheme& one, const std::string& text) {
+  auto config = tiny("mlp", text);
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 2;
+  return after_going_on(one.plan_of(config), {1, 3, 4}, one.scheme.info);
+}
+bool resumes(const CheckedScheme& one) {
+  return !one.replayed() && one.scheme.info->resumes &&
+         one.scheme.info->resumes(one.scheme.options());
+}
+
 /// Wide enough that headers of messages are small beside parameters, and so long that a scheme
 /// which begins with something else has ended with that. Replicas may be exchanged once more, after
 /// the last step.
@@ -265,6 +279,8 @@ constexpr SchemeCheck checks[] = {
     {"tied_tables", "trains units that lend each other parameters", tied_tables},
     {"lengths", "trains samples of different lengths", lengths},
     {"recomputation", "recomputes activations with the same bits", recomputation, runs_are_equal},
+    {"resumption", "goes on from a checkpoint with the bits of the unbroken run", resumption,
+     resumes},
     {"bytes", "sends what it says that it must send, and hardly more", bytes, runs_are_equal},
     {"simulated_bits", "computes the same bits in a simulated cluster, in fp32 and bf16",
      simulated_bits, nullptr, true},

@@ -1,0 +1,70 @@
+#include "experiments/tools/check/resumption.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/checkpoint/checkpoint.h"
+#include "experiments/tools/check/tiny_runs.h"
+
+namespace ringside::tools::check {
+namespace {
+
+/// A new folder, removed with everything in it.
+class CheckFolder {
+ public:
+  CheckFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "ringside-check-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw Error("{}: no folder can be made for checkpoints: {}", name, std::strerror(errno));
+    path_ = name;
+  }
+  ~CheckFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  CheckFolder(const CheckFolder&) = delete;
+  CheckFolder& operator=(const CheckFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void add_named(Violations& out, const std::string& run, const Violations& found) {
+  for (const std::string& one : found) out.push_back(fmt::format("{}: {}", run, one));
+}
+
+}  // namespace
+
+Violations after_going_on(const RunPlan& plan, const std::vector<std::int64_t>& from,
+                          const SchemeInfo* scheme) {
+  const RunRecord unbroken = run(plan, scheme);
+  const CheckFolder folder;
+  RunPlan saves = plan;
+  saves.checkpoint = {folder.path().string(), 1, plan.train.steps, true};
+  const RunRecord saved = run(saves, scheme);
+  for (const RankRecord& rank : saved.ranks)
+    if (rank.checkpoints && !rank.checkpoints->failure.empty())
+      throw Error("no checkpoint: {}", rank.checkpoints->failure);
+  Violations out;
+  add_named(out, "the run that writes checkpoints", differences(saved, unbroken));
+  const auto whole = checkpoints_in(folder.path());
+  for (const std::int64_t step : from) {
+    const auto found = whole.find(step);
+    if (found == whole.end()) throw Error("there is no checkpoint after step {}", step);
+    RunPlan goes_on = plan;
+    goes_on.resume = found->second.string();
+    add_named(out, fmt::format("from the checkpoint after step {}", step),
+              differences(run(goes_on, scheme), unbroken));
+  }
+  return out;
+}
+
+}  // namespace ringside::tools::check
