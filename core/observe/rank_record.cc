@@ -64,7 +64,8 @@ Fields fields_of(CheckpointCost& cost) {
           {"bytes", &cost.bytes},
           {"stall_s", &cost.stall_s},
           {"write_s", &cost.write_s},
-          {"failure", &cost.failure}};
+          {"failure", &cost.failure},
+          {"note", &cost.note}};
 }
 
 Fields fields_of(Staleness& staleness) {

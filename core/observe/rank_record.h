@@ -69,6 +69,7 @@ struct CheckpointCost {
   double stall_s = 0;              // training waited for them: all together
   double write_s = 0;              // from the end of a step until all ranks' parts are on the disk
   std::string failure{};           // why the last one that failed could not be written; empty: none
+  std::string note{};  // what the run did not take over of that from which it went on; empty: none
 };
 
 struct RankRecord {

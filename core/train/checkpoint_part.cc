@@ -162,12 +162,4 @@ LossScale::State saved_loss_scale(const Manifest& manifest) {
           scale.at("skipped").get<std::int64_t>()};
 }
 
-StateVisitor writer_of_state(const Checkpoint& from) {
-  return [&from, host = std::vector<float>()](const StateRange& range) mutable {
-    host.resize(static_cast<std::size_t>(range.values.count()));
-    from.read({range.name, range.replica}, range.begin, host);
-    range.device->write(range.values, std::as_bytes(std::span(host)));
-  };
-}
-
 }  // namespace ringside

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/checkpoint/checkpoint.h"
@@ -43,8 +44,11 @@ class CheckpointPart {
   /// are those of this checkpoint.
   void write(nlohmann::ordered_json entry, std::function<void(const OpenFolder&)> then = {});
 
-  /// The run went on from a checkpoint after so many steps.
-  void went_on_after(std::int64_t steps) { cost_.resumed_after = steps; }
+  /// The run went on from a checkpoint after so many steps. `note` is what it did not take over.
+  void went_on_after(std::int64_t steps, std::string note = "") {
+    cost_.resumed_after = steps;
+    cost_.note = std::move(note);
+  }
   /// Waits until all is written, and sets the record's cost if the run has checkpoints.
   void finish(RankRecord& record);
 
@@ -83,8 +87,5 @@ std::int64_t said_stop(const RankContext& context);
 /// so many parameters.
 Checkpoint resumed_checkpoint(const RunPlan& plan, std::int64_t parameters);
 LossScale::State saved_loss_scale(const Manifest& manifest);
-/// Writes to each range that it visits what the checkpoint has of it; blocks, and throws Error for
-/// what is damaged or missing. The checkpoint outlives the visitor.
-StateVisitor writer_of_state(const Checkpoint& from);
 
 }  // namespace ringside

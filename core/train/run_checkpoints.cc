@@ -9,16 +9,13 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/train/saved_state.h"
 
 namespace ringside {
 namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-/// The name of the running statistics of batch norms; their replica is the number of the
-/// micro-batch of the step, over all ranks.
-constexpr const char* statistics_state = "batch_norm_statistics";
 
 /// The losses of a rank, for the record of a run that goes on: of its micro-batches in order.
 ordered_json losses_of(const RankRecord& record, int worker) {
@@ -123,14 +120,21 @@ void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State
 }
 
 std::int64_t RunCheckpoints::restore(LossScale& loss_scale, RankRecord& record) {
-  if (context_.plan.resume.empty()) return 0;
-  const Checkpoint from = resumed_checkpoint(context_.plan, model_.parameter_count());
-  scheme_.visit_state(writer_of_state(from));
+  const RunPlan& plan = context_.plan;
+  if (plan.resume.empty()) return 0;
+  const Checkpoint from = resumed_checkpoint(plan, model_.parameter_count());
+  SavedState saved(from, plan, plan.world * std::max(1, scheme_.own_replicas()));
+  bool shows = false;  // or servers have the state
+  scheme_.visit_state([&](const StateRange& range) {
+    saved.write(range);
+    shows = true;
+  });
+  saved.takes(statistics_state);
   restore_statistics(from);
   loss_scale.restore(saved_loss_scale(from.manifest()));
   scheme_.restored(loss_scale.skipped());
   restore_losses(from.manifest(), record);
-  part_.went_on_after(from.manifest().step);
+  part_.went_on_after(from.manifest().step, shows ? saved.note() : "");
   return from.manifest().step;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/train/saved_state.h"
+
 namespace ringside::ps {
 
 ServerCheckpoints::ServerCheckpoints(const RankContext& context, Server& server)
@@ -16,8 +18,11 @@ std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {
   if (context_.plan.resume.empty()) return 0;
   const Checkpoint from = resumed_checkpoint(context_.plan, parameters);
   saved_ = from.manifest().step;
-  part_.went_on_after(saved_);
-  if (server_.parameter_count() > 0) server_.visit_state(writer_of_state(from));
+  SavedState saved(from, context_.plan, 0);
+  const bool keeps = server_.parameter_count() > 0;
+  if (keeps) server_.visit_state([&](const StateRange& range) { saved.write(range); });
+  saved.takes(statistics_state);
+  part_.went_on_after(saved_, keeps ? saved.note() : "");
   server_.restored(saved_, saved_loss_scale(from.manifest()).skipped);
   return saved_;
 }

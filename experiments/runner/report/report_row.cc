@@ -35,16 +35,21 @@ std::string survival_text(const RunRecord& row) {
     out += fmt::format("restarted      from {} ({} steps made again, {:.1f} s): {}\n",
                        restart.from == 0 ? "the beginning" : fmt::format("step {}", restart.from),
                        restart.lost_steps, restart.down_s, restart.error);
-  std::int64_t written = 0, bytes = 0;
+  std::int64_t written = 0, bytes = 0, resumed_after = 0;
   double stall_s = 0;
-  std::string failure;
+  std::string failure, note;
   for (const RankRecord& rank : row.ranks) {
     if (!rank.checkpoints) continue;
     written = std::max(written, rank.checkpoints->written);
     bytes += rank.checkpoints->bytes;
     stall_s = std::max(stall_s, rank.checkpoints->stall_s);
     if (failure.empty()) failure = rank.checkpoints->failure;
+    if (note.empty()) note = rank.checkpoints->note;
+    resumed_after = rank.checkpoints->resumed_after;
   }
+  if (!note.empty())
+    out +=
+        fmt::format("went on        from the checkpoint after step {}: {}\n", resumed_after, note);
   if (written > 0)
     out += fmt::format("checkpoints    {} of {} MB; training waited {:.1f} ms for each\n", written,
                        megabytes(static_cast<double>(bytes)),
