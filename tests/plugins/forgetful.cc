@@ -45,6 +45,37 @@ SchemeInfo shrinks() {
   return r;
 }
 
+/// Keeps a sum from one exchange to the next, and does not show it: a run that goes on from a
+/// checkpoint begins with none.
+class Amnesic final : public LocalRule {
+ public:
+  Amnesic(const RuleContext& context, const Own&) : LocalRule(context) {}
+  bool gives(std::size_t, std::int64_t) const override { return true; }
+  void attach(const Tensor& values) override {
+    kept_ = context().device.tensor({values.count()}, MemoryKind::optimizer);
+    kernels().fill({.out = kept_});
+  }
+  void give(const Fragment&, const Tensor& values, const Tensor& message) override {
+    kernels().copy({.in = values, .out = message});
+  }
+  void take(const Fragment&, const Received& received, const Tensor& values) override {
+    kernels().blend(
+        {.in = received.messages[0], .out = kept_, .in_scale = share(), .out_scale = 0.5F});
+    kernels().copy({.in = kept_, .out = values});
+  }
+
+ private:
+  Tensor kept_;
+};
+
+SchemeInfo amnesic() {
+  SchemeInfo r = local_scheme<Amnesic>("amnesic", "a sum that is forgotten", "exchange", Own{});
+  r.minimum_bytes = [](const Options&, const StepShape& shape) {
+    return sum_bytes(shape.world, shape.parameters, 1);
+  };
+  return r;
+}
+
 /// Touches memory that nobody has.
 class Crashes final : public LocalRule {
  public:
@@ -85,5 +116,5 @@ class Doubles final : public compress::TensorCodes {
 
 }  // namespace
 
-RINGSIDE_PLUGIN(lazy(), shrinks(), crashes(),
+RINGSIDE_PLUGIN(lazy(), shrinks(), amnesic(), crashes(),
                 compress::codes_info<Doubles>("doubles", "twice the gradient", {{"memory=none"}}))

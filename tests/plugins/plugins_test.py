@@ -132,6 +132,13 @@ class Plugins(unittest.TestCase):
         self.assertRegex(ended.stdout, r"shrinks at world 2: 16 checks, 1 WRONG\n  identities: .*\n"
                                        r" +it must equal single \(with optimizer.kind=sgd\): the loss of step 2 is")
 
+    def test_a_rule_that_forgets_its_state_is_named(self):
+        ended = self.run_in_folder([PROGRAM, "check-scheme", "amnesic", "--worlds", "2", "--plugin",
+                                    self.built["forgetful"]])
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stdout, r"resumption: a scheme goes on from a checkpoint with the bits of the unbroken "
+                                       r"run, but\n +from the checkpoint after step 1: the parameters of replica 0 differ")
+
     def test_a_mistake_in_a_compressor_is_found_by_its_identity(self):
         ended = self.run_in_folder([PROGRAM, "check-scheme", "ddp", "--worlds", "2", "--plugin", self.built["forgetful"],
                                     "--set", "scheme.ddp.compressor=doubles"])
