@@ -11,6 +11,8 @@
 #include "core/interchange/weights.h"
 #include "core/models/model_defaults.h"
 #include "core/models/models.h"
+#include "core/scheme/state.h"
+#include "core/train/saved_state.h"
 #include "experiments/tools/cli/command.h"
 
 namespace ringside::tools::cli {
@@ -18,10 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-/// Names of state in every run's checkpoints. The replicas of statistics are micro-batches.
-constexpr std::string_view parameters_state = "parameters",
-                           statistics_state = "batch_norm_statistics";
 
 struct CheckpointArguments {
   std::string path, weights;
@@ -154,7 +152,7 @@ void write_weights(const Checkpoint& checkpoint, const std::string& file) {
   const auto device = make_cpu_device(1);
   Model model = make_model(config, *device);
   const auto state = checkpoint.state();
-  StateKey key{std::string(parameters_state), -1};
+  StateKey key{std::string(state_parameters), -1};
   if (!state.contains(key)) key.replica = 0;
   const auto found = state.find(key);
   const std::int64_t saved = found == state.end() ? 0 : found->second;
