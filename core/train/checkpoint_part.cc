@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <utility>
 
 #include "core/base/error.h"
@@ -36,6 +37,8 @@ struct CheckpointPart::Snapshot {
   std::int64_t done = 0;  // steps
   double taken_at = 0;    // on the host's clock
   std::vector<HostRange> ranges;
+  /// Memory of the copy before, in the order of its ranges: fresh memory would have to be cleared.
+  std::deque<std::vector<float>> spare;
   ordered_json entry;
   std::function<void(const OpenFolder&)> then;
 };
@@ -54,6 +57,8 @@ void CheckpointPart::begin(std::int64_t done) {
   wait();
   if (!snapshot_) snapshot_ = std::make_unique<Snapshot>();
   snapshot_->done = done;
+  snapshot_->spare.clear();
+  for (HostRange& range : snapshot_->ranges) snapshot_->spare.push_back(std::move(range.values));
   snapshot_->ranges.clear();
 }
 
@@ -62,8 +67,12 @@ void CheckpointPart::take(const StateRange& range) {
   const std::int64_t first = count * range.holder / range.holders,
                      end = count * (range.holder + 1) / range.holders;
   HostRange own{.key = {range.name, range.replica}, .begin = range.begin + first, .values = {}};
+  if (end == first) return;
+  if (!snapshot_->spare.empty()) {
+    own.values = std::move(snapshot_->spare.front());
+    snapshot_->spare.pop_front();
+  }
   own.values.resize(static_cast<std::size_t>(end - first));
-  if (own.values.empty()) return;
   range.device->read(range.values.range(first, end - first),
                      std::as_writable_bytes(std::span(own.values)));
   add(std::move(own));

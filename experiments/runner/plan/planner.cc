@@ -229,6 +229,9 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
   for (const AskedRun& run : asked) {
     plans.push_back(run.plan);
     plans.back().id += fmt::format("-w{}", run.plan.world);
+    // Repeats of a run have one folder, one after the other.
+    if (std::string& path = plans.back().checkpoint.path; !path.empty())
+      path += "/" + plans.back().id;
   }
   if (auto plan = plan_on_all_cores(first.common, asked, cores)) plans.push_back(std::move(*plan));
   const std::vector<RunPlan> references = missing_references(asked);
@@ -237,8 +240,6 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
   for (int repeat = 0; repeat < compare.repeats; ++repeat) repeater.add_repeat(plans, repeat);
   std::vector<RunPlan> runs = std::move(repeater).runs();
   check_ids(runs);
-  for (RunPlan& run : runs)
-    if (!run.checkpoint.path.empty()) run.checkpoint.path += "/" + run.id;
   return runs;
 }
 
