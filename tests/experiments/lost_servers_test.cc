@@ -2,13 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "core/checkpoint/checkpoint.h"
 #include "tests/experiments/program_test.h"
 
 namespace ringside {
@@ -32,21 +28,13 @@ class LostServers : public ProgramTest {
     const std::size_t begin = out.find("\nparameters ");
     return begin == std::string::npos ? "" : out.substr(begin, out.find('\n', begin + 1) - begin);
   }
-  /// Kills this rank once there is a checkpoint, and waits for the end of the run.
-  Ended without(std::size_t rank, std::vector<std::string> settings) const {
-    const std::filesystem::path folder = path("checkpoints");
-    std::filesystem::remove_all(folder);
-    std::filesystem::create_directory(folder);
-    settings.insert(settings.end(), {"checkpoint.path=checkpoints", "checkpoint.every=100",
-                                     "faults.restarts=1", "train.timeout_s=20"});
-    testing::Program program = start(command(settings));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (checkpoints_in(folder).empty() && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    const auto ranks = program.children();
-    EXPECT_GT(ranks.size(), rank) << "the run was over too soon";
-    if (ranks.size() > rank) kill(ranks[rank], SIGKILL);
-    return program.wait();
+  /// A run that is struck by the fault once it has checkpoints.
+  Ended struck(const std::string& fault, std::vector<std::string> settings) const {
+    settings.insert(
+        settings.end(),
+        {"checkpoint.path=of-" + fault.substr(5, 6), "checkpoint.every=100", "faults.restarts=1",
+         "train.timeout_s=20", "faults.plan=[\"" + fault + " at step 1000\"]"});
+    return run(command(settings));
   }
 };
 
@@ -54,12 +42,12 @@ class LostServers : public ProgramTest {
 TEST_F(LostServers, AreReplacedAndTheRunEndsWithTheBitsOfTheUnbrokenOne) {
   const std::string unbroken = hash_in(run(command({})).out);
   ASSERT_NE(unbroken, "");
-  const Ended dedicated = without(3, {});
+  const Ended dedicated = struck("kill server 0", {});
   EXPECT_EQ(dedicated.status, 0) << dedicated.err;
   EXPECT_THAT(dedicated.out, HasSubstr("rank 3 (server) was killed by signal 9"));
   EXPECT_EQ(hash_in(dedicated.out), unbroken) << dedicated.out;
 
-  const Ended colocated = without(0, {"scheme.ps.placement=colocated"});
+  const Ended colocated = struck("kill worker 0", {"scheme.ps.placement=colocated"});
   EXPECT_EQ(colocated.status, 0) << colocated.err;
   EXPECT_THAT(colocated.out, HasSubstr("rank 0 (worker+server) was killed by signal 9"));
   EXPECT_THAT(colocated.out, HasSubstr("restarted      from step"));
