@@ -99,6 +99,21 @@ TEST_F(GoingOn, CtrlCEndsItWithACheckpointToo) {
   EXPECT_THAT(ended.out, HasSubstr("to be continued"));
 }
 
+/// A comparison that is interrupted keeps no row of the run under way.
+TEST_F(GoingOn, CtrlCInAComparisonLeavesNoRow) {
+  Program program =
+      start({"compare", "trial.toml", "--schemes", "ddp", "--worlds", "2", "--set", kept_, "--set",
+             "train.steps=100000", "--set", "compare.all_cores=false"},
+            [] { std::signal(SIGINT, SIG_DFL); });
+  ASSERT_TRUE(program.wait_for_error("ddp world 2 repeat 0  step"));
+  kill(program.pid(), SIGINT);
+  EXPECT_EQ(program.wait().status, 130);
+  EXPECT_THAT(folder_.read("results/trial/rows.jsonl"),
+              ::testing::Not(HasSubstr("\"scheme\":\"ddp\"")));
+  EXPECT_THAT(folder_.read("results/trial/rows.jsonl"),
+              ::testing::Not(HasSubstr("\"scheme\":\"\"")));
+}
+
 TEST_F(GoingOn, FreshBeginsAnewAndAnotherRunIsRefused) {
   ASSERT_EQ(run(command("ddp", {kept_})).status, 0);
   const Ended other = run(command("ddp", {kept_, "optimizer.lr=0.5"}));

@@ -99,7 +99,7 @@ RunOutcome run_with_restarts(
       on_step(step);
     });
     outcome.row.restarts = restarts;
-    if (outcome.interrupted || outcome.stopped) return outcome;
+    if (outcome.interrupted) return outcome;
     const auto done = static_cast<std::int64_t>(restarts.size());
     if (outcome.row.status == "ok") {
       if (is_struck(plan.faults)) add_figures(outcome.row, last_step_at - first_step_at);

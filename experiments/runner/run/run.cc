@@ -150,7 +150,7 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
   }
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
-  if (result.stopped) return {{}, false, true, {}};
+  if (result.stopped) return {{}, true, true, {}};
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
   RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, false, result.faults,
                      collectives_of(result)};

@@ -33,7 +33,7 @@ struct RankStart {
 struct RunOutcome {
   RunRecord row;
   bool interrupted = false;  // if true, the record has no meaning
-  /// The run was told to stop, and has written a checkpoint from which it can go on.
+  /// It was told to stop, and has written a checkpoint from which it can go on.
   bool stopped = false;
   FaultsConfig faults{};  // the plan's, with those noted that have struck
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
