@@ -15,6 +15,8 @@ struct CheckpointConfig {
   std::int64_t every = 0;  // steps from one checkpoint to the next; 0: only the last step's
   std::int64_t keep = 2;
   bool asynchronous = true;
+  /// Steps from one copy of the state in the host's memory to the next, in an elastic run.
+  std::int64_t memory_every = 1;
   bool operator==(const CheckpointConfig&) const = default;
 };
 
@@ -31,6 +33,8 @@ struct FaultsConfig {
   std::vector<std::string> plan;  // core/plan/faults.h
   std::string rate;               // of random kills; empty: none
   std::int64_t seed = 1;
+  /// Steps from one comparison of the workers' parameters with each other to the next; 0: none.
+  std::int64_t compare_every = 0;
   /// What has struck the run so far: numbers of faults of the list, and of random kills. The
   /// process that started the run alone knows them.
   std::vector<std::int64_t> struck{};

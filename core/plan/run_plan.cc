@@ -22,6 +22,10 @@ Fields fields_of(RankHome& home) {
   return {{"host", &home.host}, {"address", &home.address}, {"agent", &home.agent}};
 }
 
+Fields fields_of(HostMemoryFile& file) {
+  return {{"process", &file.process}, {"file", &file.file}, {"identity", &file.identity}};
+}
+
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
 Fields fields_of(Published& published) {
@@ -31,9 +35,9 @@ Fields fields_of(Published& published) {
 }
 
 /// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `checkpoint`,
-/// `resume`, `faults`, `save`, `history`, `lost`, RunListing::quick and SumTree::unknown_order,
-/// which are written only for the few runs that have them. The options are those of the plan's
-/// scheme.
+/// `resume`, `faults`, those of elastic runs, `until`, `save`, `history`, `lost`,
+/// RunListing::quick and SumTree::unknown_order, which are written only for the few runs that have
+/// them. The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -127,6 +131,12 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   if (!plan.checkpoint.path.empty()) out["checkpoint"] = to_json(fields_to_read(plan.checkpoint));
   if (!plan.resume.empty()) out["resume"] = plan.resume;
   if (plan.faults != FaultsConfig()) out["faults"] = to_json(fields_to_read(plan.faults));
+  if (plan.until > 0) out["until"] = plan.until;
+  if (plan.most_world > 0)
+    out["elastic"] = {
+        {"least", plan.least_world}, {"most", plan.most_world}, {"generation", plan.generation}};
+  for (const HostMemoryFile& file : plan.host_copies)
+    out["host_copies"].push_back(to_json(fields_to_read(file)));
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
   for (const ChunkHistory& range : plan.history)
@@ -155,6 +165,15 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   plan.resume = in.value("resume", "");
   if (const auto faults = in.find("faults"); faults != in.end())
     read_json(*faults, fields_of(plan.faults), absent);
+  plan.until = in.value("until", std::int64_t{0});
+  if (const auto elastic = in.find("elastic"); elastic != in.end()) {
+    plan.least_world = elastic->at("least").get<int>();
+    plan.most_world = elastic->at("most").get<int>();
+    plan.generation = elastic->at("generation").get<std::int64_t>();
+  }
+  if (const auto copies = in.find("host_copies"); copies != in.end())
+    for (const nlohmann::json& file : *copies)
+      plan.host_copies.push_back(read_json<HostMemoryFile>(file, absent));
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())

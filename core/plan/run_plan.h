@@ -56,6 +56,15 @@ struct RankHome {
 
 Fields fields_of(RankHome& home);
 
+/// A file in memory that a process of this host has open.
+struct HostMemoryFile {
+  std::int64_t process = 0, file = -1;
+  std::int64_t identity = 0;  // shm::File::identity()
+  bool operator==(const HostMemoryFile&) const = default;
+};
+
+Fields fields_of(HostMemoryFile& file);
+
 /// One run: one scheme at one world, executed once. `world` counts workers.
 struct RunPlan {
   std::string id;      // "ddp-w2-r0": a file name, unique within the comparison
@@ -94,6 +103,14 @@ struct RunPlan {
   CheckpointConfig checkpoint{};
   std::string resume{};  // the checkpoint from which ranks go on; empty: they begin anew
   FaultsConfig faults{};
+  /// The run ends after so many steps, with a checkpoint; 0: after train.steps.
+  std::int64_t until = 0;
+  /// Of a run whose workers may come and go: the smallest and the largest number of workers, and
+  /// how often the world has changed. 0: `world` is that of the whole run.
+  int least_world = 0, most_world = 0;
+  std::int64_t generation = 0;
+  /// Copies in the host's memory from which ranks go on, in place of `resume`.
+  std::vector<HostMemoryFile> host_copies{};
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
   /// By rank; empty: all ranks live on the host that plans. A simulated run has the homes of the

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/interruption.h"
 #include "core/base/shared.h"
 #include "core/comm/store.h"
 #include "core/device/host_side.h"
@@ -35,6 +36,8 @@ struct RankContext {
   std::string program{};
   /// Whether no other rank shares this process, so that the process's memory is the rank's.
   bool own_process = false;
+  /// Ends this rank's waits for others when the world changes; null if it never does.
+  Interruption* interruption = nullptr;
 
   /// This rank's part of the plan.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }

@@ -85,6 +85,22 @@ struct Assumed {
   bool operator==(const Assumed&) const = default;
 };
 
+/// Where the machines of a cluster write checkpoints.
+struct StorageSpec {
+  double gbs = 0;  // of each machine's own disk, or of its way to shared storage; 0: not known
+  double shared_gbs = 0;  // of all machines together; 0: no such limit
+  bool operator==(const StorageSpec&) const = default;
+};
+
+/// How often parts of a cluster fail, so that a run is started again: mean time between failures of
+/// one such part, in hours. 0: never.
+struct FailureSpec {
+  double device_mtbf_h = 0;
+  double machine_mtbf_h = 0;  // of all of a machine but its devices
+  double restart_s = 0;       // from a failure until ranks begin to read their checkpoint
+  bool operator==(const FailureSpec&) const = default;
+};
+
 /// `machines` machines, which are equal but for the devices that `others` and `slow` name. Holds
 /// complete descriptions of devices and links, not their names.
 struct ClusterSpec {
@@ -134,6 +150,8 @@ struct ClusterSpec {
 
   CollectiveSpec collective;
   MessageSpec message;
+  StorageSpec storage{};
+  FailureSpec failures{};
   std::vector<Assumed> assumed{};  // of the parts in use; every part once
   bool operator==(const ClusterSpec&) const = default;
 };
