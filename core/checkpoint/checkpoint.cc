@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_format.h"
+#include "core/checkpoint/opened_checkpoint.h"
 
 namespace ringside {
 namespace {
@@ -38,65 +39,66 @@ Manifest read_manifest(const fs::path& checkpoint) {
   return parse_manifest(path.string(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-}  // namespace
-
-struct Checkpoint::Opened {
-  /// A rank's file whose digests have been compared.
-  class MappedRanges {
-   public:
-    MappedRanges(const fs::path& checkpoint, const CheckpointFile& file)
-        : file_(checked(checkpoint / file.name, file)),
-          ranges_(parse_rank_file((checkpoint / file.name).string(), file_.bytes(), file)) {
-      file_.check_unchanged();
-    }
-    /// The bytes of a range, by its number in the manifest. Throws Error if the file has changed.
-    std::span<const std::byte> range(std::size_t index) const {
-      file_.check_unchanged();
-      return ranges_[index];
-    }
-
-   private:
-    static RegularFile checked(const fs::path& path, const CheckpointFile& file) {
-      check_size(path.string(), size_in_checkpoint(path), file);
-      return RegularFile(path, "checkpoint");
-    }
-
-    MappedFile file_;
-    std::vector<std::span<const std::byte>> ranges_;
-  };
-
-  struct Place {
-    const SavedRange* range;  // in the manifest
-    std::size_t file, index;  // of the range, in its file
-  };
-
-  /// The range that has a value; null if there is none.
-  const Place* find(const StateKey& key, std::int64_t value) const {
-    const auto of_key = places.find(key);
-    if (of_key == places.end()) return nullptr;
-    auto next = of_key->second.upper_bound(value);
-    if (next == of_key->second.begin()) return nullptr;
-    const Place& place = (--next)->second;
-    return value - place.range->begin < place.range->count ? &place : nullptr;
+/// A rank's file whose digests have been compared.
+class MappedRanges : public OpenedRanges {
+ public:
+  MappedRanges(const fs::path& checkpoint, const CheckpointFile& file)
+      : file_(checked(checkpoint / file.name, file)),
+        ranges_(parse_rank_file((checkpoint / file.name).string(), file_.bytes(), file)) {
+    file_.check_unchanged();
+  }
+  std::span<const std::byte> range(std::size_t index) const override {
+    file_.check_unchanged();
+    return ranges_[index];
   }
 
-  std::map<StateKey, std::map<std::int64_t, Place>> places;  // by the ranges' first values
-  std::mutex mutex;
-  std::vector<std::unique_ptr<MappedRanges>> files;  // null until the first read
+ private:
+  static RegularFile checked(const fs::path& path, const CheckpointFile& file) {
+    check_size(path.string(), size_in_checkpoint(path), file);
+    return RegularFile(path, "checkpoint");
+  }
+
+  MappedFile file_;
+  std::vector<std::span<const std::byte>> ranges_;
 };
 
+}  // namespace
+
+Checkpoint::Opened::Opened(const Manifest& manifest, Open open_file)
+    : open(std::move(open_file)), files(manifest.files.size()) {
+  for (std::size_t f = 0; f < manifest.files.size(); ++f)
+    for (std::size_t r = 0; r < manifest.files[f].ranges.size(); ++r) {
+      const SavedRange& range = manifest.files[f].ranges[r];
+      places[range.key][range.begin] = {&range, f, r};
+    }
+}
+
+const Checkpoint::Opened::Place* Checkpoint::Opened::find(const StateKey& key,
+                                                          std::int64_t value) const {
+  const auto of_key = places.find(key);
+  if (of_key == places.end()) return nullptr;
+  auto next = of_key->second.upper_bound(value);
+  if (next == of_key->second.begin()) return nullptr;
+  const Place& place = (--next)->second;
+  return value - place.range->begin < place.range->count ? &place : nullptr;
+}
+
+Checkpoint::Checkpoint(std::string name, Manifest manifest, const Open& open)
+    : path_(std::move(name)),
+      manifest_(std::make_unique<Manifest>(std::move(manifest))),
+      opened_(open(*manifest_)) {}
+
 Checkpoint::Checkpoint(const fs::path& path)
-    : path_(path), manifest_(read_manifest(path)), opened_(std::make_unique<Opened>()) {
-  if (const auto step = step_of(path_.filename().string()); step && *step != manifest_.step)
+    : Checkpoint(path.string(), read_manifest(path), [&](const Manifest& manifest) {
+        return std::make_unique<Opened>(manifest, [&manifest, path](std::size_t file) {
+          return std::make_unique<MappedRanges>(path, manifest.files[file]);
+        });
+      }) {
+  if (const auto step = step_of(path_.filename().string()); step && *step != manifest_->step)
     throw Error("{}: its manifest is of step {}; give the folder its own name", path_.string(),
-                manifest_.step);
-  opened_->files.resize(manifest_.files.size());
-  for (std::size_t f = 0; f < manifest_.files.size(); ++f) {
-    const CheckpointFile& file = manifest_.files[f];
+                manifest_->step);
+  for (const CheckpointFile& file : manifest_->files)
     check_size((path_ / file.name).string(), size_in_checkpoint(path_ / file.name), file);
-    for (std::size_t r = 0; r < file.ranges.size(); ++r)
-      opened_->places[file.ranges[r].key][file.ranges[r].begin] = {&file.ranges[r], f, r};
-  }
 }
 
 Checkpoint::~Checkpoint() = default;
@@ -104,7 +106,7 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 
 std::map<StateKey, std::int64_t> Checkpoint::state() const {
   std::map<StateKey, std::int64_t> out;
-  for (const CheckpointFile& file : manifest_.files)
+  for (const CheckpointFile& file : manifest_->files)
     for (const SavedRange& range : file.ranges) out[range.key] += range.count;
   return out;
 }
@@ -117,7 +119,7 @@ void Checkpoint::read(const StateKey& key, std::int64_t begin, std::span<float> 
       throw Error("{}: no file of the checkpoint has value {} of {}", path_.string(), begin,
                   text_of(key));
     auto& file = opened_->files[place->file];
-    if (!file) file = std::make_unique<Opened::MappedRanges>(path_, manifest_.files[place->file]);
+    if (!file) file = opened_->open(place->file);
     const auto skipped = static_cast<std::size_t>(begin - place->range->begin);
     const std::size_t count =
         std::min(out.size(), static_cast<std::size_t>(place->range->count) - skipped);
@@ -129,7 +131,7 @@ void Checkpoint::read(const StateKey& key, std::int64_t begin, std::span<float> 
 }
 
 void Checkpoint::verify() const {
-  for (const CheckpointFile& file : manifest_.files) Opened::MappedRanges(path_, file);
+  for (std::size_t file = 0; file < manifest_->files.size(); ++file) opened_->open(file);
 }
 
 }  // namespace ringside

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -98,7 +99,13 @@ class Checkpoint {
   ~Checkpoint();
   Checkpoint(Checkpoint&&) noexcept;
 
-  const Manifest& manifest() const { return manifest_; }
+  /// Where its files lie (core/checkpoint/opened_checkpoint.h).
+  struct Opened;
+  using Open = std::function<std::unique_ptr<Opened>(const Manifest&)>;
+  /// Of files that are no folder; `name` stands for them in errors.
+  Checkpoint(std::string name, Manifest manifest, const Open& open);
+
+  const Manifest& manifest() const { return *manifest_; }
   const std::filesystem::path& path() const { return path_; }
   /// The names (and replicas) of the state that it has, each with the number of its values.
   std::map<StateKey, std::int64_t> state() const;
@@ -109,10 +116,8 @@ class Checkpoint {
   void verify() const;
 
  private:
-  struct Opened;
-
   std::filesystem::path path_;
-  Manifest manifest_;
+  std::unique_ptr<Manifest> manifest_;
   std::unique_ptr<Opened> opened_;
 };
 
