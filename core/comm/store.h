@@ -19,6 +19,9 @@ inline std::string lost_key(int worker) { return "lost/worker-" + std::to_string
 /// The key that the launcher sets when the run should write a checkpoint and end.
 inline constexpr const char* stop_key = "stop";
 
+/// The key that the launcher of an elastic run sets when the world should change.
+inline constexpr const char* change_key = "change";
+
 /// Each key is written only once. Thread-safe.
 class Store {
  public:

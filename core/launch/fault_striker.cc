@@ -31,6 +31,7 @@ void FaultStriker::draw(double now) {
 void FaultStriker::strike(const Fault& fault, int rank, const std::string& text, double now) {
   say_("fault: " + text + "\n");
   if (fault.kind == Fault::Kind::slow) return;  // the worker knows
+  if (fault.kind == Fault::Kind::add || fault.kind == Fault::Kind::remove) return change_(fault);
   signal_(rank, fault.kind == Fault::Kind::kill ? SIGKILL : SIGSTOP);
   if (fault.kind == Fault::Kind::stop) continued_.emplace_back(now + fault.amount, rank);
 }

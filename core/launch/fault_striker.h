@@ -21,6 +21,8 @@ class FaultStriker {
   FaultStriker(const RunPlan& plan, double now, std::function<void(int rank, int number)> signal,
                std::function<void(const std::string&)> say);
 
+  /// What to do for faults that change the world of an elastic run; by default, nothing.
+  void change_world_by(std::function<void(const Fault&)> change) { change_ = std::move(change); }
   /// A worker has done so many steps.
   void note_progress(int rank, std::int64_t steps, double now);
   /// Call it several times a second.
@@ -38,6 +40,7 @@ class FaultStriker {
   FaultsConfig faults_;
   std::function<void(int, int)> signal_;
   std::function<void(const std::string&)> say_;
+  std::function<void(const Fault&)> change_ = [](const Fault&) {};
   std::vector<Fault> listed_;
   std::vector<std::pair<double, int>> continued_;  // when stopped ranks go on
   double kill_at_ = 0;                             // with a rate

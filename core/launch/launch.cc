@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
+#include "core/launch/elastic_run.h"
 #include "core/launch/fault_striker.h"
 #include "core/launch/store_server.h"
 #include "core/launch/straggler_watch.h"
@@ -49,6 +50,14 @@ class Launch : private RankEvents {
       end_all();
       throw;
     }
+    if (!is_elastic(plan)) return;
+    elastic_.emplace(plan, processes());
+    striker_.change_world_by([this](const Fault& fault) {
+      if (fault.kind == Fault::Kind::add)
+        elastic_->add(seconds_now());
+      else
+        elastic_->remove(fault.number, seconds_now());
+    });
   }
   ~Launch() { end_all(); }  // if something was thrown
   Launch(const Launch&) = delete;
@@ -65,6 +74,13 @@ class Launch : private RankEvents {
       if (ending_ && now > *ending_ + grace + longest_end) drop_all();
       listen();
       striker_.attend(seconds_now());
+      if (elastic_ && !ending_) elastic_->attend(seconds_now());
+      if (elastic_ && !elastic_->failure().empty()) fail(elastic_->failure());
+    }
+    if (elastic_) {
+      result_.at_end = elastic_->plan();
+      result_.worlds = elastic_->periods();
+      result_.records.resize(elastic_->plan().ranks.size());
     }
     result_.faults = striker_.faults();
     if (!complaints_.empty()) fail(complaints_.begin()->second);
@@ -134,7 +150,13 @@ class Launch : private RankEvents {
     }
     for (const auto& [rank, end] : std::exchange(ends_, {})) {
       running_[rank] = false;
-      if (result_.records[rank].is_null() || !end.ended_well()) judge(rank, end);
+      const bool has_reported =
+          elastic_ ? !elastic_->knows(static_cast<int>(rank)) || elastic_->is_over()
+                   : !result_.records[rank].is_null();
+      if (!has_reported || !end.ended_well())
+        judge(rank, end);
+      else if (elastic_)
+        elastic_->ended(static_cast<int>(rank), {}, seconds_now());
     }
   }
 
@@ -144,6 +166,12 @@ class Launch : private RankEvents {
   void judge(std::size_t rank, const RankEnd& end) {
     const std::string why = fmt::format("{} {}", name(rank), end.text(last_step_[rank]));
     const bool killed = end.killed_but_by(SIGTERM) || !end.cause.empty();
+    if (elastic_ && !ending_ && end.killed_but_by(SIGTERM)) {
+      result_.records[rank] = nullptr;
+      last_step_[rank].clear();
+      elastic_->ended(static_cast<int>(rank), why, seconds_now());
+      return;
+    }
     if ((end.killed_but_by(SIGTERM) || end.lost) && can_go_on_without(rank)) {
       const int worker = plan_.ranks[rank].worker;
       result_.lost[worker] = why;
@@ -171,15 +199,22 @@ class Launch : private RankEvents {
            static_cast<int>(result_.lost.size()) < plan_.expendable;
   }
 
-  void line(int rank, const nlohmann::json& value) override {
-    const auto r = static_cast<std::size_t>(rank);
+  /// In an elastic run `process` is the process's seat, and so are the places of the lists below.
+  void line(int process, const nlohmann::json& value) override {
+    const auto r = static_cast<std::size_t>(process);
     if (!running_.at(r)) return;
-    if (store_.hear(rank, value)) {
+    if (elastic_ && elastic_->hear(process, value, seconds_now())) return;
+    const int rank = elastic_ ? elastic_->rank_of(process) : process;
+    if (store_.hear(process, value)) {
       if (sidecar_ && value.contains("set")) sidecar_->note_set(value["set"][0]);
+      if (elastic_ && value.contains("set")) elastic_->note_set(value["set"][0], value["set"][1]);
+    } else if (rank < 0) {
+      return;  // it has no place in the run
     } else if (value.contains("progress")) {
       if (auto step = value["progress"].find("step"); step != value["progress"].end()) {
         const auto done = step->get<std::int64_t>();
         last_step_[r] = fmt::format(" after step {}", done);
+        if (elastic_) elastic_->note_progress(rank, done, seconds_now());
         striker_.note_progress(rank, done, seconds_now());
         note_speed(rank, value["progress"].value("compute_s", 0.0));
       }
@@ -188,7 +223,8 @@ class Launch : private RankEvents {
       if (in_one_process(plan_))
         result_.records = value["record"].get<std::vector<nlohmann::json>>();
       else
-        result_.records[r] = value["record"];
+        result_.records[static_cast<std::size_t>(rank)] = value["record"];
+      if (elastic_) elastic_->finished(process, seconds_now());
     } else if (value.contains("error")) {
       // Clocks of several hosts tell nothing of each other: there what is heard first counts.
       const double time = distinct_.size() == 1 ? value.value("time", 0.0) : seconds_now();
@@ -233,10 +269,41 @@ class Launch : private RankEvents {
     if (sidecar_) sidecar_->hear(value);
   }
 
-  std::string name(std::size_t rank) const {
+  std::string name(std::size_t process) const {
     if (plan_.cluster) return "simulation";
-    const std::string host = plan_.homes.empty() ? "" : " on " + plan_.homes[rank].host;
-    return fmt::format("rank {} ({}){}", rank, plan_.ranks[rank].role(), host);
+    if (elastic_) {
+      const int rank = elastic_->rank_of(static_cast<int>(process));
+      if (rank < 0) return "a process that waits for its place";
+      return fmt::format("rank {} ({})", rank,
+                         elastic_->plan().ranks[static_cast<std::size_t>(rank)].role());
+    }
+    const std::string host = plan_.homes.empty() ? "" : " on " + plan_.homes[process].host;
+    return fmt::format("rank {} ({}){}", process, plan_.ranks[process].role(), host);
+  }
+
+  ElasticRun::Processes processes() {
+    const auto host = [this](int seat) { return hosts_[static_cast<std::size_t>(seat)]; };
+    return {
+        .start =
+            [this, host](int seat, const RunPlan& plan) {
+              host(seat)->start(plan, seat);
+              running_[static_cast<std::size_t>(seat)] = true;
+            },
+        .send = [host](int seat, const nlohmann::json& value) { host(seat)->send(seat, value); },
+        .set = [this](const std::string& key, const std::string& text) { store_.set(key, text); },
+        .kill = [host](int seat) { host(seat)->signal(seat, SIGKILL); },
+        .say = [this](const std::string& text) { listener_.on_output(text); },
+        .begin_world = [this](int world, std::int64_t done) { listener_.on_world(world, done); }};
+  }
+
+  /// The process of a rank of the plan; -1: an elastic run has no such rank now.
+  int process_of(int rank) const {
+    if (!elastic_) return rank;
+    const RankPlan& who = plan_.ranks[static_cast<std::size_t>(rank)];
+    for (const RankPlan& present : elastic_->plan().ranks)
+      if (present.worker == who.worker && (who.worker >= 0 || present.server == who.server))
+        return elastic_->seat_of(present.rank);
+    return -1;
   }
 
   /// The first failure counts; later failures follow from it.
@@ -259,11 +326,14 @@ class Launch : private RankEvents {
   }};
   FaultStriker striker_{plan_, seconds_now(),
                         [this](int rank, int number) {
-                          if (running_[static_cast<std::size_t>(rank)])
-                            hosts_[static_cast<std::size_t>(rank)]->signal(rank, number);
+                          const int process = process_of(rank);
+                          if (process < 0 || !running_[static_cast<std::size_t>(process)]) return;
+                          if (elastic_ && number == SIGKILL) elastic_->note_fault(seconds_now());
+                          hosts_[static_cast<std::size_t>(process)]->signal(process, number);
                         },
                         [this](const std::string& text) { listener_.on_output(text); }};
   StragglerWatch stragglers_;
+  std::optional<ElasticRun> elastic_;              // of an elastic run
   std::map<int, double> stopped_at_;               // by rank, while it stands
   std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> complained_, ending_, asked_;

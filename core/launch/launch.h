@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/launch/local_host.h"
 #include "core/launch/rank_host.h"
 #include "core/launch/run_sidecar.h"
+#include "core/observe/run_record_parts.h"
 #include "core/plan/run_plan.h"
 
 namespace ringside {
@@ -35,6 +37,9 @@ struct LaunchResult {
   /// The time during which this process did not run, in seconds: it asks to be woken ten times a
   /// second, and was not, because all processes were stopped or the machine was paused.
   double stood_still_s = 0;
+  /// Of an elastic run: its plan at the last of its worlds, of which `records` are, and all worlds.
+  std::optional<RunPlan> at_end{};
+  std::vector<WorldPeriod> worlds{};
   FaultsConfig faults{};  // of the plan, with what has struck
   bool interrupted = false;
   /// Whether the ranks were told to write a checkpoint and end, and did.
@@ -47,6 +52,8 @@ struct LaunchListener {
                                                                         const nlohmann::json&) {};
   /// Takes the standard output and error of ranks (warnings of libraries).
   std::function<void(const std::string& text)> on_output = [](const std::string&) {};
+  /// An elastic run has so many workers from now on, which begin with the step after `done`.
+  std::function<void(int world, std::int64_t done)> on_world = [](int, std::int64_t) {};
 };
 
 /// Starts one process for each rank of `plan`, rank r on `hosts[r]`, serves the ranks' rendezvous
@@ -64,8 +71,9 @@ struct LaunchListener {
 /// worker whose process has ended by a signal: then the other ranks are told (lost_key()) and go
 /// on. When `interrupted`, which is called ten times a second, returns true, all ranks are ended
 /// within 5 seconds; those of a run with checkpoints are told to write one (stop_key), and have
-/// train.timeout_s to do so. Ranks die with the launcher. Leaves no process, file or shared memory
-/// behind. `sidecar` (may be null) works beside the ranks.
+/// train.timeout_s to do so. The workers of an elastic run (is_elastic()) may end, and others come
+/// (core/launch/elastic_run.h); it needs all ranks on this host. Ranks die with the launcher.
+/// Leaves no process, file or shared memory behind. `sidecar` (may be null) works beside the ranks.
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
                     const LaunchListener& listener, const std::function<bool()>& interrupted,
                     RunSidecar* sidecar = nullptr);

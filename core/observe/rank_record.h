@@ -88,6 +88,8 @@ struct RankRecord {
   /// The number of steps that a worker had done when its process was killed, the only figure of
   /// such a worker.
   std::int64_t lost_after = 0;
+  /// The world changed: the rank has left its generation, and has nothing to report yet.
+  bool left = false;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
   /// The time per step that a serving rank, or the host to which a rank offloads, spends in the

@@ -323,6 +323,12 @@ Fields fields_of(Prediction& predicted) {
           {"error", &predicted.error}};
 }
 
+Fields fields_of(WorldPeriod& period) {
+  return {{"from", &period.from},     {"world", &period.world},
+          {"cause", &period.cause},   {"lost_steps", &period.lost_steps},
+          {"left_s", &period.left_s}, {"down_s", &period.down_s}};
+}
+
 Fields fields_of(Restart& restart) {
   return {{"error", &restart.error},
           {"from", &restart.from},
@@ -348,6 +354,8 @@ ordered_json to_json(const RunRecord& row) {
   if (!row.slow_workers.empty()) out["slow_workers"] = row.slow_workers;
   for (const Restart& restart : row.restarts)
     out["restarts"].push_back(to_json(fields_to_read(restart)));
+  for (const WorldPeriod& period : row.worlds)
+    out["worlds"].push_back(to_json(fields_to_read(period)));
   const std::string disturbed = disturbance(row);
   out["disturbed"] = disturbed.empty() ? ordered_json() : ordered_json(disturbed);
   out["shared_device"] = shares_device(plan);
@@ -373,6 +381,9 @@ RunRecord row_from_json(const json& in, const DefaultOptions& defaults) {
   row.plan = kept_plan_from_json(in, defaults);
   read_json(in, fields_of(row), Absent::keeps_default);
   row.slow_workers = in.value("slow_workers", std::vector<std::string>());
+  if (const auto worlds = in.find("worlds"); worlds != in.end())
+    for (const json& period : *worlds)
+      row.worlds.push_back(read_json<WorldPeriod>(period, Absent::keeps_default));
   if (const auto restarts = in.find("restarts"); restarts != in.end())
     for (const json& restart : *restarts)
       row.restarts.push_back(read_json<Restart>(restart, Absent::keeps_default));

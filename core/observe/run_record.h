@@ -60,6 +60,8 @@ struct RunRecord {
   std::vector<std::string> slow_workers;
   /// The failures after which the run was started again (FaultsConfig::restarts).
   std::vector<Restart> restarts;
+  /// The worlds of a run whose workers come and go, one after the other; else empty.
+  std::vector<WorldPeriod> worlds;
   /// Only for runs whose definition replays them.
   std::optional<Replay> replay;
   std::vector<RunFigure> figures;
@@ -77,6 +79,11 @@ struct RunRecord {
   std::string status = "ok";  // "ok" or "failed"
   std::string error;
 };
+
+/// The number of workers at the end of the run.
+inline int last_world(const RunRecord& row) {
+  return row.worlds.empty() ? row.plan.world : row.worlds.back().world;
+}
 
 /// The run's evaluations in the order of time.
 inline const std::vector<Evaluation>& held_out_curve(const RunRecord& row) {

@@ -38,6 +38,20 @@ struct Restart {
 
 Fields fields_of(Restart& restart);
 
+/// A stretch of an elastic run with one world.
+struct WorldPeriod {
+  std::int64_t from = 0;  // steps that were done when it began
+  int world = 0;
+  std::string cause;            // why the world before ended; empty: the run began
+  std::int64_t lost_steps = 0;  // steps that were done after `from`, and were made again
+  /// From the end of a process (of a fault on purpose: from the fault), or from the wish to change
+  /// the world, until all ranks had left their step; and until all ranks of this world had done
+  /// one.
+  double left_s = 0, down_s = 0;
+};
+
+Fields fields_of(WorldPeriod& period);
+
 struct Quantiles {
   double median = 0, p10 = 0, p90 = 0;
 };

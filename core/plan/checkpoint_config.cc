@@ -13,7 +13,11 @@ Fields fields_of(CheckpointConfig& config) {
       {"keep", &config.keep, "checkpoints that are kept: the newest ones", Range::positive},
       {"asynchronous", &config.asynchronous,
        "training goes on while a copy of the state is written; false: it waits until the "
-       "checkpoint is on the disk"}};
+       "checkpoint is on the disk"},
+      {"memory_every", &config.memory_every,
+       "of a run whose workers come and go: steps from one copy of the state in the host's memory "
+       "to the next; the world changes after a step that was copied",
+       Range::positive}};
 }
 
 Fields fields_of(FaultsConfig& config) {
@@ -24,10 +28,15 @@ Fields fields_of(FaultsConfig& config) {
        Range::not_negative},
       {"plan", &config.plan,
        "faults on purpose: 'kill worker 1 at step 10', 'stop server 0 at step 20 for 5 s', "
-       "'slow worker 3 by 2 from step 40'"},
+       "'slow worker 3 by 2 from step 40'; with least_world also 'remove worker 1 at step 10' and "
+       "'add worker at step 20'"},
       {"rate", &config.rate,
        "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; empty: "
        "never"},
+      {"least_world", &config.least_world,
+       "the smallest world with which a run goes on whose workers come and go; 0: they do not, and "
+       "a run whose worker fails ends or starts again",
+       Range::not_negative},
       {"seed", &config.seed, "draws the times and the ranks of faults.rate", Range::not_negative}};
 }
 

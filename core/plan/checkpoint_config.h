@@ -35,6 +35,8 @@ struct FaultsConfig {
   std::int64_t seed = 1;
   /// Steps from one comparison of the workers' parameters with each other to the next; 0: none.
   std::int64_t compare_every = 0;
+  /// The smallest world with which a run goes on whose workers come and go; 0: they do not.
+  std::int64_t least_world = 0;
   /// What has struck the run so far: numbers of faults of the list, and of random kills. The
   /// process that started the run alone knows them.
   std::vector<std::int64_t> struck{};

@@ -22,6 +22,9 @@ RunPlan definition_of(const RunPlan& run) {
   plan.checkpoint = {};
   plan.resume.clear();
   plan.faults = {};
+  plan.least_world = plan.most_world = 0;
+  plan.worlds.clear();
+  plan.host_copies.clear();
   if (plan.program && plan.program->definition != DefinedBy::program) plan.program.reset();
   plan.device.slow.clear();
   plan.device.jitter = 0;

@@ -46,6 +46,11 @@ class Words {
 bool read_fault(const std::string& text, Fault& out) {
   Words words(text);
   const std::string kind = words.next(), role = words.next();
+  if (kind == "add") {
+    out.kind = Fault::Kind::add;
+    return role == "worker" && words.are("at") && words.are("step") && words.number(out.step) &&
+           out.step >= 0 && words.end();
+  }
   out.server = role == "server";
   if ((role != "worker" && role != "server") || !words.number(out.number) || out.number < 0)
     return false;
@@ -53,6 +58,10 @@ bool read_fault(const std::string& text, Fault& out) {
     return words.are(before) && words.are("step") && words.number(out.step) && out.step >= 0;
   };
   if (kind == "kill") return step("at") && words.end();
+  if (kind == "remove") {
+    out.kind = Fault::Kind::remove;
+    return !out.server && step("at") && words.end();
+  }
   if (kind == "stop") {
     out.kind = Fault::Kind::stop;
     return step("at") && words.are("for") && words.number(out.amount) && words.are("s") &&
@@ -91,6 +100,7 @@ double kills_per_s(const std::string& rate) {
 }
 
 int struck_rank(const RunPlan& plan, const Fault& fault) {
+  if (fault.kind == Fault::Kind::add) return 0;  // when worker 0 has done the step
   const auto found = std::ranges::find_if(plan.ranks, [&](const RankPlan& rank) {
     return (fault.server ? rank.server : rank.worker) == fault.number;
   });
@@ -104,6 +114,11 @@ void check_faults(const RunPlan& plan) {
     throw Error("[faults]: no fault strikes a simulated run; leave it out");
   for (const std::string& text : faults.plan) {
     const Fault fault = fault_from(text);
+    const bool of_world = fault.kind == Fault::Kind::add || fault.kind == Fault::Kind::remove;
+    if (of_world && faults.least_world == 0)
+      throw Error("faults.plan: '{}': the world of the run does not change; set faults.least_world",
+                  text);
+    if (fault.kind == Fault::Kind::add) continue;
     if (fault.kind == Fault::Kind::slow && !device_traits(plan.device.kind).on_processor)
       throw Error("faults.plan: '{}': only workers on CPUs can be slowed", text);
     if (struck_rank(plan, fault) < 0 && !(fault.server && plan.servers == 0))

@@ -15,6 +15,8 @@ struct Fault {
   enum class Kind : std::uint8_t {
     kill,  // the rank's process gets SIGKILL
     stop,  // SIGSTOP, and SIGCONT `amount` seconds later
+    remove,  // the worker leaves an elastic run after a step
+    add,     // one more worker comes to an elastic run
     slow   // from that step on the worker computes `amount` times as long (core/train/slowdown.h)
   };
   Kind kind = Kind::kill;

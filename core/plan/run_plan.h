@@ -109,6 +109,9 @@ struct RunPlan {
   /// how often the world has changed. 0: `world` is that of the whole run.
   int least_world = 0, most_world = 0;
   std::int64_t generation = 0;
+  /// The plans of the run at the worlds that it can have, ascending; at_world() reads them. Its
+  /// ranks do not know them.
+  std::vector<RunPlan> worlds{};
   /// Copies in the host's memory from which ranks go on, in place of `resume`.
   std::vector<HostMemoryFile> host_copies{};
   std::string save;             // file for worker 0's weights at the end; empty: none
@@ -131,6 +134,15 @@ inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank)
 /// Whether several ranks share a device that is meant for one rank. In that case measured times
 /// tell nothing about the schemes.
 bool shares_device(const RunPlan& plan);
+/// Whether the run's workers may come and go.
+inline bool is_elastic(const RunPlan& plan) { return plan.most_world > 0; }
+/// Whether the state after `done` steps is written to the disk, and whether it is copied to the
+/// host's memory.
+bool saved_after(const RunPlan& plan, std::int64_t done);
+bool copied_after(const RunPlan& plan, std::int64_t done);
+/// The present plan of an elastic run at one of RunPlan::worlds.
+RunPlan at_world(const RunPlan& plan, int world);
+
 /// The number of GPUs that all ranks use together; 0 for a run on CPUs or a
 /// simulated run.
 int gpus(const RunPlan& plan);

@@ -71,7 +71,7 @@ class SyncScheme {
   virtual int own_replicas() const { return 0; }
 
   /// Replaces every value by its sum over all workers, in rank order. Collective; blocks. With own
-  /// replicas it is called only in runs that write checkpoints.
+  /// replicas it is called only in runs that write checkpoints, or whose world may change.
   virtual void sum(std::span<double> values) { (void)values; }
 
   /// Returns this rank's samples; the default takes them from the rank's own loader.

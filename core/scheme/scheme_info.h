@@ -108,6 +108,9 @@ struct SchemeInfo {
   /// it has any, show all of their state (SyncScheme::visit_state; core/train/checkpoint_part.h).
   /// Null: it cannot.
   std::function<bool(const Options&)> resumes;
+  /// With replicas of their own: the number of steps from one after which all of them hold the same
+  /// model to the next, so that they may be another number from there on. Null: never.
+  std::function<std::int64_t(const Options&)> meets_every;
   /// The number of workers that a run can lose and still go on.
   std::function<int(const Options&, int world)> expendable;
   /// Runs a server rank; blocks until its workers are done. Null for schemes without servers.

@@ -82,13 +82,24 @@ void CheckpointPart::add(HostRange range) {
   if (!range.values.empty()) snapshot_->ranges.push_back(std::move(range));
 }
 
-void CheckpointPart::write(ordered_json entry, std::function<void(const OpenFolder&)> then) {
+void CheckpointPart::write(ordered_json entry, bool on_disk,
+                           std::function<void(const OpenFolder&)> then) {
   snapshot_->entry = std::move(entry);
   snapshot_->then = std::move(then);
   snapshot_->taken_at = seconds_now();
-  writer_ = std::thread([this] { run(); });
+  if (copied_after(context_.plan, snapshot_->done)) keep_copy();
+  if (on_disk) writer_ = std::thread([this] { run(); });
   if (!context_.plan.checkpoint.asynchronous) wait();
   cost_.stall_s += seconds_now() - begun_at_;
+}
+
+void CheckpointPart::keep_copy() {
+  if (!copies_) copies_.emplace(ordered_json::object());
+  Snapshot& one = *snapshot_;
+  if (!copies_->write(one.done, one.entry, one.ranges)) return;
+  const int number = part_ == RankPart::server ? context_.self().server : context_.self().worker;
+  context_.store.set(copies_key(name_of_part(part_, number), told_++),
+                     text_of_copies(copies_->files()));
 }
 
 /// Runs beside training.
@@ -157,10 +168,22 @@ std::int64_t said_stop(const RankContext& context) {
   return said ? std::stoll(*said) : 0;
 }
 
+bool goes_on(const RunPlan& plan) { return !plan.resume.empty() || !plan.host_copies.empty(); }
+
+static Checkpoint opened(const RunPlan& plan) {
+  if (plan.host_copies.empty()) return Checkpoint(plan.resume);
+  std::vector<shm::Address> copies;
+  for (const HostMemoryFile& file : plan.host_copies)
+    copies.push_back({.process = static_cast<std::int32_t>(file.process),
+                      .file = static_cast<std::int32_t>(file.file),
+                      .identity = static_cast<std::uint64_t>(file.identity)});
+  return checkpoint_of_copies(copies);
+}
+
 Checkpoint resumed_checkpoint(const RunPlan& plan, std::int64_t parameters) {
-  Checkpoint from(plan.resume);
+  Checkpoint from = opened(plan);
   if (from.manifest().parameters != parameters)
-    throw Error("{}: its model has {} parameters, but this one has {}", plan.resume,
+    throw Error("{}: its model has {} parameters, but this one has {}", from.path().string(),
                 from.manifest().parameters, parameters);
   return from;
 }

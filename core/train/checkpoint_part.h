@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/host_copies.h"
 #include "core/observe/rank_record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/rank_context.h"
@@ -21,8 +22,10 @@ namespace ringside {
 /// Writes the state that a worker or a server keeps: a file of its ranges, if it has any, and then
 /// an entry in the run's store, by which worker 0 lists the file in the manifest. begin() and
 /// take() copy the state to the host's memory; a thread writes the copy while the run goes on. The
-/// copy stays until the next one. A part that cannot be written is given up: the run goes on, its
-/// record says why, and this checkpoint gets no manifest. For one thread.
+/// copy stays until the next one. In an elastic run the state is also kept where it outlives this
+/// process (HostCopies), and is not on the disk after every step that is copied. A part that cannot
+/// be written is given up: the run goes on, its record says why, and this checkpoint gets no
+/// manifest. For one thread.
 class CheckpointPart {
  public:
   /// The context outlives this object.
@@ -38,11 +41,14 @@ class CheckpointPart {
   void take(const StateRange& range);
   /// Adds values that are on the host already.
   void add(HostRange range);
-  /// Ends the copy and begins to write it; waits for that too unless [checkpoint] asynchronous is
-  /// set. `entry` is what else worker 0 gets to know of this part. The thread that writes calls
-  /// `then`, with the folder of checkpoints, when the part is on the disk; errors that it throws
-  /// are those of this checkpoint.
-  void write(nlohmann::ordered_json entry, std::function<void(const OpenFolder&)> then = {});
+  /// Ends the copy and, if it belongs on the disk, begins to write it; waits for that too unless
+  /// [checkpoint] asynchronous is set. `entry` is what else worker 0 gets to know of this part. The
+  /// thread that writes calls `then`, with the folder of checkpoints, when the part is on the disk;
+  /// errors that it throws are those of this checkpoint.
+  void write(nlohmann::ordered_json entry, bool on_disk,
+             std::function<void(const OpenFolder&)> then = {});
+  /// What every copy in the host's memory says about itself; before the first one.
+  void copies_say(nlohmann::ordered_json constant) { copies_.emplace(std::move(constant)); }
 
   /// The run went on from a checkpoint after so many steps. `note` is what it did not take over.
   void went_on_after(std::int64_t steps, std::string note = "") {
@@ -57,11 +63,14 @@ class CheckpointPart {
 
   void run();
   void wait();
+  void keep_copy();
 
   const RankContext& context_;
   RankPart part_;
   std::unique_ptr<Snapshot> snapshot_;
   std::thread writer_;
+  std::optional<HostCopies> copies_;
+  int told_ = 0;         // how often the store was told of the copies' files
   CheckpointCost cost_;  // the thread's while it runs
   double begun_at_ = 0;
 };
@@ -83,7 +92,9 @@ bool has_server_part(const RankContext& context, int server);
 void say_stop(const RankContext& context, std::int64_t done);
 std::int64_t said_stop(const RankContext& context);
 
-/// The checkpoint from which the run goes on (RunPlan::resume). Throws Error if its model has not
+/// Whether the run goes on from a checkpoint (RunPlan::resume, or copies in the host's memory).
+bool goes_on(const RunPlan& plan);
+/// That checkpoint. Throws Error if its model has not
 /// so many parameters.
 Checkpoint resumed_checkpoint(const RunPlan& plan, std::int64_t parameters);
 LossScale::State saved_loss_scale(const Manifest& manifest);

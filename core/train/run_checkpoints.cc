@@ -38,6 +38,33 @@ std::vector<Value> own_part(const std::vector<std::vector<Value>>& ranks, std::s
   return out;
 }
 
+/// The losses of steps that had other micro-batches: their sum in the order of ranks as that of the
+/// first of `each` micro-batches, or, on a rank that has not the first, zeros.
+std::vector<double> sums_of_steps(const std::vector<std::vector<double>>& ranks,
+                                  std::size_t each_from, std::size_t each, bool first) {
+  std::vector<double> out;
+  const std::size_t steps = ranks.empty() ? 0 : ranks[0].size() / each_from;
+  for (std::size_t s = 0; s < steps; ++s) {
+    out.resize(out.size() + each);
+    for (const std::vector<double>& rank : ranks)
+      for (std::size_t m = 0; first && m < each_from; ++m) out[s * each] += rank[s * each_from + m];
+  }
+  return out;
+}
+std::vector<LossValue> summed(const std::vector<std::vector<LossValue>>& ranks, std::int64_t each,
+                              bool first) {
+  std::vector<LossValue> out(static_cast<std::size_t>(each));
+  for (const std::vector<LossValue>& rank : ranks)
+    for (const LossValue& share : rank)
+      if (first) out[0] += share;
+  return out;
+}
+
+/// See saved_loss_scale().
+ordered_json json_of(const LossScale::State& scale) {
+  return {{"value", scale.value}, {"good_steps", scale.good}, {"skipped", scale.skipped}};
+}
+
 std::int64_t micro_batches_of_step(const RunPlan& plan) {
   return plan.world * plan.train.accumulation;
 }
@@ -45,19 +72,26 @@ std::int64_t micro_batches_of_step(const RunPlan& plan) {
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme)
-    : context_(context), model_(model), scheme_(scheme), part_(context, RankPart::worker) {}
-
-bool RunCheckpoints::saves_after(std::int64_t step) const {
-  const RunPlan& plan = context_.plan;
-  return !plan.checkpoint.path.empty() &&
-         checkpoints_after(plan.checkpoint, step + 1, plan.train.steps);
+    : context_(context), model_(model), scheme_(scheme), part_(context, RankPart::worker) {
+  if (is_elastic(context.plan) && context.self().worker == 0)
+    part_.copies_say({{"run", to_json(context.plan)},
+                      {"parameters", model.parameter_count()},
+                      {"program", context.program}});
 }
 
-bool RunCheckpoints::asked_to_stop() {
-  if (context_.plan.checkpoint.path.empty()) return false;
-  double asked = context_.store.try_get(stop_key) ? 1 : 0;
-  scheme_.sum({&asked, 1});
-  return asked > 0;
+bool RunCheckpoints::saves_after(std::int64_t step) const {
+  return saved_after(context_.plan, step + 1) || copied_after(context_.plan, step + 1);
+}
+
+RunCheckpoints::Asked RunCheckpoints::asked(std::int64_t step) {
+  const RunPlan& plan = context_.plan;
+  if (plan.checkpoint.path.empty() && !is_elastic(plan)) return Asked::nothing;
+  double asked[] = {context_.store.try_get(stop_key) ? 1.0 : 0.0,
+                    is_elastic(plan) && context_.store.try_get(change_key) ? 1.0 : 0.0};
+  scheme_.sum(asked);
+  if (asked[0] > 0 || step + 1 == plan.until) return Asked::stop;
+  const bool may_change = copied_after(plan, step + 1) && step + 1 < plan.train.steps;
+  return asked[1] > 0 && may_change ? Asked::change : Asked::nothing;
 }
 
 void RunCheckpoints::take_statistics() {
@@ -77,11 +111,13 @@ void RunCheckpoints::take_statistics() {
   }
 }
 
-void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale,
-                          const RankRecord& record) {
+void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale, const RankRecord& record,
+                          Asked asked) {
   const std::int64_t done = step + 1;
   const int worker = context_.self().worker;
-  if (worker == 0 && !saves_after(step)) say_stop(context_, done);
+  if (worker == 0 && asked != Asked::nothing) say_stop(context_, done);
+  const bool on_disk = !context_.plan.checkpoint.path.empty() &&
+                       (saved_after(context_.plan, done) || asked == Asked::stop);
   part_.begin(done);
   scheme_.visit_state([&](const StateRange& range) { part_.take(range); });
   take_statistics();
@@ -90,7 +126,9 @@ void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale,
     then = [this, done, scale = loss_scale.state()](const OpenFolder& folder) {
       write_manifest_of(done, scale, folder);
     };
-  part_.write({{"losses", losses_of(record, worker)}}, std::move(then));
+  ordered_json entry = {{"losses", losses_of(record, worker)}};
+  if (worker == 0) entry["loss_scale"] = json_of(loss_scale.state());
+  part_.write(std::move(entry), on_disk, std::move(then));
 }
 
 /// Runs beside training.
@@ -102,9 +140,7 @@ void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State
   manifest.parameters = model_.parameter_count();
   manifest.program = context_.program;
   manifest.run = to_json(plan);
-  manifest.scalars["loss_scale"] = {{"value", loss_scale.value},
-                                    {"good_steps", loss_scale.good},
-                                    {"skipped", loss_scale.skipped}};
+  manifest.scalars["loss_scale"] = json_of(loss_scale);
   const auto list = [&](const json& part) {
     if (part.contains("file")) manifest.files.push_back(checkpoint_file_from_json(part.at("file")));
   };
@@ -121,7 +157,7 @@ void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State
 
 std::int64_t RunCheckpoints::restore(LossScale& loss_scale, RankRecord& record) {
   const RunPlan& plan = context_.plan;
-  if (plan.resume.empty()) return 0;
+  if (!goes_on(plan)) return 0;
   const Checkpoint from = resumed_checkpoint(plan, model_.parameter_count());
   SavedState saved(from, plan, plan.world * std::max(1, scheme_.own_replicas()));
   bool shows = false;  // or servers have the state
@@ -143,8 +179,8 @@ void RunCheckpoints::restore_losses(const Manifest& manifest, RankRecord& record
   const json losses = manifest.scalars.at("losses");
   const auto each_from = manifest.run.at("train").at("accumulation").get<std::int64_t>();
   const std::int64_t each = plan.train.accumulation;
-  if (static_cast<std::int64_t>(losses.size()) * each_from != micro_batches_of_step(plan))
-    return;  // its micro-batches are others, and so are their losses
+  const bool same_micro_batches =
+      static_cast<std::int64_t>(losses.size()) * each_from == micro_batches_of_step(plan);
   std::vector<std::vector<double>> values;
   std::map<std::int64_t, std::vector<std::vector<LossValue>>> shares;
   std::map<std::int64_t, double> seconds;
@@ -157,6 +193,14 @@ void RunCheckpoints::restore_losses(const Manifest& manifest, RankRecord& record
     }
   }
   const auto worker = static_cast<std::size_t>(context_.self().worker);
+  if (!same_micro_batches) {
+    // Their sums are known, and stand where the first micro-batch would.
+    record.losses = sums_of_steps(values, static_cast<std::size_t>(each_from),
+                                  static_cast<std::size_t>(each), worker == 0);
+    for (const auto& [step, ranks] : shares)
+      record.evaluations.push_back({step, 0, summed(ranks, each, worker == 0), seconds[step]});
+    return;
+  }
   record.losses =
       own_part(values, static_cast<std::size_t>(each_from), static_cast<std::size_t>(each), worker);
   for (const auto& [step, ranks] : shares)

@@ -30,13 +30,15 @@ class RunCheckpoints {
   std::int64_t restore(LossScale& loss_scale, RankRecord& record);
   /// Whether the state after this step (counted from 0) is saved.
   bool saves_after(std::int64_t step) const;
-  /// Saves it; the scheme has drained. Waits for the checkpoint before if that is still being
-  /// written.
-  void save(std::int64_t step, const LossScale& loss_scale, const RankRecord& record);
-  /// Whether the run should end after this step, because its launcher was told so (stop_key).
-  /// Collective: all workers call it after every step, and all get the same answer. Blocks. A run
-  /// without checkpoints is never asked.
-  bool asked_to_stop();
+  /// Whether the run should end after this step (counted from 0), because its launcher was told so
+  /// (stop_key), or the world should change after it (change_key). Collective: all workers call it
+  /// after every step, and all get the same answer. Blocks. A run without checkpoints is never
+  /// asked.
+  enum class Asked : std::uint8_t { nothing, stop, change };
+  Asked asked(std::int64_t step);
+  /// Saves the state after a step; the scheme has drained. Waits for the checkpoint before if that
+  /// is still being written.
+  void save(std::int64_t step, const LossScale& loss_scale, const RankRecord& record, Asked asked);
   /// Waits until all is written, and adds the cost to the record.
   void finish(RankRecord& record) { part_.finish(record); }
 

@@ -81,10 +81,13 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     }
     if (!done) continue;
     const bool saves = checkpoints_.saves_after(assignment->step);
-    const bool stops = checkpoints_.asked_to_stop();
+    const auto asked = checkpoints_.asked(assignment->step);
+    const bool stops = asked != RunCheckpoints::Asked::nothing;
     if (stops && !saves) scheme_.drain();
-    if (saves || stops) checkpoints_.save(assignment->step, loss_scale_, record);
+    if (saves || stops) checkpoints_.save(assignment->step, loss_scale_, record, asked);
     progress(*done);
+    record.left = asked == RunCheckpoints::Asked::change;
+    if (record.left) return record;
     if (stops) break;
   }
   scheme_.drain();  // a scheme may end the run after a step that did not drain

@@ -130,6 +130,10 @@ SchemeInfo local_sgd_info() {
   auto r = local_scheme<LocalSgd>(
       "local_sgd", "local SGD: peers average their replicas every few steps", "average", Own{});
   r.former_name = "averaging";
+  r.meets_every = [](const Options& options) -> std::int64_t {
+    const Own& own = options.as<Own>();
+    return own.group == 1 ? own.sync_every : 0;
+  };
   r.tried = {{"every_step", Own{.sync_every = 1}},
              {"with_distance", Own{.distance = true}},
              {"post_local", Own{.start_step = 2}},

@@ -24,7 +24,11 @@ class RuleDefinition final : public RuleReplicas {
       sum_.emplace(context(), model, buckets(), rule(0).compression(), own_replicas());
   }
 
-  void visit_state(const StateVisitor& visit) override { SyncScheme::visit_state(visit); }
+  /// Between two steps after which nothing is on its way, and no error is remembered.
+  void visit_state(const StateVisitor& visit) override {
+    if (compresses() || rule(0).delay() > 1) return SyncScheme::visit_state(visit);
+    RuleReplicas::visit_state(visit);
+  }
 
  private:
   void visit_messages(std::size_t, std::int64_t, const StateVisitor&) override {}

@@ -66,7 +66,7 @@ class Channel {
       std::function<void(int peer, const Header& header, std::span<const FrameShape> frames)>;
   /// From now on receive() passes each message of another process to `check`. A message that
   /// `check` refuses is answered with an error and dropped.
-  void check_with(Check check) { check_ = std::move(check); }
+  virtual void check_with(Check check) { check_ = std::move(check); }
 
   /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not
   /// counted.

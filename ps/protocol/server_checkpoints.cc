@@ -11,11 +11,12 @@ ServerCheckpoints::ServerCheckpoints(const RankContext& context, Server& server)
       server_(server),
       part_(context, RankPart::server),
       last_(context.plan.train.steps) {
-  if (!context.plan.checkpoint.path.empty()) say_server_part(context, server.parameter_count() > 0);
+  if (!context.plan.checkpoint.path.empty() || is_elastic(context.plan))
+    say_server_part(context, server.parameter_count() > 0);
 }
 
 std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {
-  if (context_.plan.resume.empty()) return 0;
+  if (!goes_on(context_.plan)) return 0;
   const Checkpoint from = resumed_checkpoint(context_.plan, parameters);
   saved_ = from.manifest().step;
   SavedState saved(from, context_.plan, 0);
@@ -28,18 +29,22 @@ std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {
 }
 
 std::int64_t ServerCheckpoints::next_due() const {
-  const std::int64_t every = context_.plan.checkpoint.every;
-  return every > 0 ? std::min(last_, (saved_ / every + 1) * every) : last_;
+  for (std::int64_t done = saved_ + 1; done < last_; ++done)
+    if (saved_after(context_.plan, done) || copied_after(context_.plan, done)) return done;
+  return last_;
 }
 
 void ServerCheckpoints::look() {
   if (!writes()) return;
   if (const std::int64_t stop = said_stop(context_); stop > 0) last_ = stop;
-  const std::int64_t due = next_due();
+  if (due_ <= saved_) due_ = next_due();
+  const std::int64_t due = std::min(due_, last_);
   if (due == saved_ || !server_.is_after(due)) return;
   part_.begin(due);
   server_.visit_state([this](const StateRange& range) { part_.take(range); });
-  part_.write(nlohmann::ordered_json::object());
+  const bool stops = due == last_ && last_ < context_.plan.train.steps;
+  part_.write(nlohmann::ordered_json::object(),
+              !context_.plan.checkpoint.path.empty() && (saved_after(context_.plan, due) || stops));
   saved_ = due;
 }
 

@@ -34,7 +34,8 @@ class ServerCheckpoints {
 
  private:
   bool writes() const {
-    return !context_.plan.checkpoint.path.empty() && server_.parameter_count() > 0;
+    return (!context_.plan.checkpoint.path.empty() || is_elastic(context_.plan)) &&
+           server_.parameter_count() > 0;
   }
   /// The number of steps after which the next checkpoint is due.
   std::int64_t next_due() const;
@@ -43,6 +44,7 @@ class ServerCheckpoints {
   Server& server_;
   CheckpointPart part_;
   std::int64_t saved_ = 0;  // steps of the latest checkpoint
+  std::int64_t due_ = 0;    // next_due() after that one, if it is known
   std::int64_t last_;
 };
 

@@ -276,6 +276,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
     meter.restored(checkpoints.restore(parameters));
     run(context, channel, server, greetings, attendance, meter, steps, checkpoints);
   } catch (const std::exception& error) {
+    if (context.interruption && context.interruption->raised()) throw;  // workers know
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());
     throw;

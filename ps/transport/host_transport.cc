@@ -1,5 +1,6 @@
 #include "ps/transport/host_transport.h"
 
+#include "ps/transport/interrupted_channel.h"
 #include "ps/transport/shm/transport.h"
 #include "ps/transport/zmq/transport.h"
 
@@ -9,13 +10,20 @@ namespace {
 class HostTransport : public Transport {
  public:
   Connection listen(const RankContext& context, const TransportOptions& options) override {
-    return chosen(context, options).listen(context, options);
+    return interrupted(context, chosen(context, options).listen(context, options));
   }
   Connection connect(const RankContext& context, const TransportOptions& options) override {
-    return chosen(context, options).connect(context, options);
+    return interrupted(context, chosen(context, options).connect(context, options));
   }
 
  private:
+  /// The waits of an elastic run end when its world changes.
+  static Connection interrupted(const RankContext& context, Connection connection) {
+    if (context.interruption)
+      connection.channel = std::make_unique<InterruptedChannel>(std::move(connection.channel),
+                                                                *context.interruption);
+    return connection;
+  }
   Transport& chosen(const RankContext& context, const TransportOptions& options) {
     const bool through_memory =
         (options.transport == TransportKind::shm && !spans_hosts(context.plan)) ||

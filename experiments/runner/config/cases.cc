@@ -1,6 +1,7 @@
 #include "experiments/runner/config/cases.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "core/base/error.h"
@@ -107,6 +108,17 @@ bool applies(const SweptKey& swept, std::string_view scheme) {
 }
 
 }  // namespace
+
+std::optional<std::pair<std::int64_t, std::int64_t>> world_range(const std::string& text) {
+  std::pair<std::int64_t, std::int64_t> out;
+  const char* const end = text.data() + text.size();
+  const auto least = std::from_chars(text.data(), end, out.first);
+  if (least.ec != std::errc() || least.ptr == end || *least.ptr != ':') return {};
+  const auto most = std::from_chars(least.ptr + 1, end, out.second);
+  if (most.ec != std::errc() || most.ptr != end || out.first < 1 || out.second < out.first)
+    return {};
+  return out;
+}
 
 Assignment parse_assignment(const std::string& text, const std::string& place) {
   const auto equals = text.find('=');

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "experiments/runner/config/config.h"
@@ -13,6 +15,10 @@ namespace ringside::runner {
 /// The text behind "--set" or "--case", or a part of it, as one value for one key. Throws Error
 /// that begins with `place` for text without "=" and for values that are not TOML.
 Assignment parse_assignment(const std::string& text, const std::string& place);
+
+/// The smallest and the largest world of a run whose workers come and go: "2:8". None for any other
+/// text.
+std::optional<std::pair<std::int64_t, std::int64_t>> world_range(const std::string& text);
 
 /// One table [[compare.case]]. Throws Error that names file and line for a key that is unknown or
 /// has a value of the wrong type. Keys and values of `set` are checked by check_cases().

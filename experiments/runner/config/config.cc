@@ -3,23 +3,26 @@
 namespace ringside::runner {
 
 Fields fields_of(CompareConfig& config) {
-  return {{"schemes", &config.schemes,
-           "the schemes to compare (see `ringside list`); with cases: none unless set"},
-          {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them",
-           Range::positive},
-          {"repeats", &config.repeats,
-           "how often each run is made; figures are medians and their intervals", Range::positive},
-          {"seeds", &config.seeds, "seeds with which each run is made; []: train.seed alone",
-           Range::not_negative},
-          {"attempts", &config.attempts,
-           "most attempts at a run that other work on this machine disturbs", Range::positive},
-          {"all_cores", &config.all_cores,
-           "cpu: also run `single` with the threads of all ranks of the largest world"},
-          {"target_loss",
-           NumberOrName{&config.target_loss, &config.target_kind, name_of(TargetKind::number)},
-           "held-out loss to which the time of each run is measured: a number, or 'single' for the "
-           "mean of the last three held-out losses of `single`; needs train.evaluate_every",
-           Range::positive}};
+  return {
+      {"schemes", &config.schemes,
+       "the schemes to compare (see `ringside list`); with cases: none unless set"},
+      {"worlds", &config.worlds,
+       "numbers of workers; every scheme runs at each of them. '2:8': one run, which begins with "
+       "8 workers, and goes on as long as there are 2 (faults.least_world)",
+       Range::positive},
+      {"repeats", &config.repeats,
+       "how often each run is made; figures are medians and their intervals", Range::positive},
+      {"seeds", &config.seeds, "seeds with which each run is made; []: train.seed alone",
+       Range::not_negative},
+      {"attempts", &config.attempts,
+       "most attempts at a run that other work on this machine disturbs", Range::positive},
+      {"all_cores", &config.all_cores,
+       "cpu: also run `single` with the threads of all ranks of the largest world"},
+      {"target_loss",
+       NumberOrName{&config.target_loss, &config.target_kind, name_of(TargetKind::number)},
+       "held-out loss to which the time of each run is measured: a number, or 'single' for the "
+       "mean of the last three held-out losses of `single`; needs train.evaluate_every",
+       Range::positive}};
 }
 
 Fields fields_of(PluginsConfig& config) {

@@ -73,7 +73,27 @@ class Collector {
     return one;
   }
 
-  void assign(const std::vector<Assignment>& together) {
+  /// Replaces worlds = "2:8", those of a run whose workers come and go, by the two keys that it
+  /// stands for.
+  static std::vector<Assignment> with_range_of_worlds(const std::vector<Assignment>& together) {
+    std::vector<Assignment> out;
+    for (const Assignment& one : together) {
+      std::string text;
+      const bool is_text = is(one.path, {"compare", "worlds"}) && one.data.put(&text);
+      const auto range = is_text ? world_range(text) : std::nullopt;
+      if (!range) {
+        out.push_back(one);
+        continue;
+      }
+      for (const std::string& key : {fmt::format("compare.worlds=[{}]", range->second),
+                                     fmt::format("faults.least_world={}", range->first)})
+        out.push_back(parse_assignment(key, one.place));
+    }
+    return out;
+  }
+
+  void assign(const std::vector<Assignment>& given) {
+    const std::vector<Assignment> together = with_range_of_worlds(given);
     for (const Assignment& one : together) {
       schemes_are_set_ |= is(one.path, {"compare", "schemes"});
       if (is(one.path, {"compare", "worlds"}) && !place_of_swept_worlds_.empty())

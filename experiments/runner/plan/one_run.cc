@@ -14,6 +14,7 @@
 #include "core/scheme/local_replicas.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/elastic.h"
 #include "experiments/runner/plan/shares.h"
 #include "experiments/runner/plan/simulated.h"
 #include "experiments/runner/registry/plugins.h"
@@ -270,6 +271,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
     check_places(plan);
     check_products(plan);
   }
+  plan_worlds(plan, config, row, measured);
   return plan;
 }
 

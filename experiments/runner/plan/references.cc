@@ -90,8 +90,10 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
       references.push_back({make(run), settings, settings, run.plan.listing.label});
   };
   for (const AskedRun& run : asked) {
-    // A run that is replayed is its own definition's source: the replay comes after it.
-    if (!computes(run.plan) || run.plan.promise == Promise::replayed) continue;
+    // A run that is replayed is its own definition's source: the replay comes after it. So is one
+    // whose world changes.
+    if (!computes(run.plan) || run.plan.promise == Promise::replayed || is_elastic(run.plan))
+      continue;
     if (lacks_definition(run.plan)) continue;
     if (run.plan.sums.unknown_order) {
       add(run, equals_to_rounding, plan_single_for);

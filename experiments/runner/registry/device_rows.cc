@@ -141,7 +141,7 @@ std::unique_ptr<Communicator> between_processes(const RankContext& context, cons
          .address = context.plan.homes[static_cast<std::size_t>(context.rank)].address,
          .timeout_s = context.plan.train.timeout_s});
   return peer::make_shm_communicator(context.device, context.store, group,
-                                     context.plan.train.timeout_s);
+                                     context.plan.train.timeout_s, context.interruption);
 }
 
 std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Group& group) {

@@ -135,7 +135,25 @@ Fields fields_of(CaseReports& reports) {
   return {{"figures", Structs(&reports.figures)},
           {"staleness", Structs(&reports.staleness)},
           {"worker_steps", &reports.worker_steps},
-          {"lost_workers", &reports.lost_workers}};
+          {"lost_workers", &reports.lost_workers},
+          {"worlds", &reports.worlds}};
+}
+
+/// The worlds of an elastic run, and what its changes cost.
+static std::string worlds_text(const RunRecord& row) {
+  std::string out;
+  std::int64_t lost = 0;
+  double down_s = 0;
+  for (std::size_t i = 0; i < row.worlds.size(); ++i) {
+    const WorldPeriod& period = row.worlds[i];
+    const bool last = i + 1 == row.worlds.size();
+    const std::int64_t end = last ? row.plan.train.steps : row.worlds[i + 1].from;
+    out += fmt::format("{}{} for {} steps", i == 0 ? "" : ", ", period.world, end - period.from);
+    lost += period.lost_steps;
+    down_s += period.down_s;
+  }
+  return out + fmt::format("; {} steps were made again, and changes took {:.0f} ms each", lost,
+                           1e3 * down_s / static_cast<double>(row.worlds.size() - 1));
 }
 
 CaseReports reports_of(const CaseRecords& finished) {
@@ -143,6 +161,7 @@ CaseReports reports_of(const CaseRecords& finished) {
   for (const RunRecord* row : finished) {
     out.lost_workers.insert(out.lost_workers.end(), row->lost_workers.begin(),
                             row->lost_workers.end());
+    if (row->worlds.size() > 1) out.worlds.push_back(worlds_text(*row));
     if (!row->staleness || (out.staleness && out.staleness->max >= row->staleness->max)) continue;
     out.staleness = row->staleness;
     out.worker_steps = row->worker_steps;

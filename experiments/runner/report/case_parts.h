@@ -72,6 +72,7 @@ struct CaseReports {
   std::optional<RunStaleness> staleness{};
   std::vector<std::int64_t> worker_steps{};
   std::vector<std::string> lost_workers{};  // of all repeats
+  std::vector<std::string> worlds{};  // of each repeat whose world changed: "3 for 12 steps, ..."
 };
 
 Fields fields_of(CaseReports& reports);

@@ -22,9 +22,9 @@ std::string shown_text(const RunRecord& row) {
   const RunParameters& at_end = row.at_end;
   if (!at_end.differing.empty())
     return fmt::format(", but those of {} DIFFER", ranks_text(at_end.differing));
-  if (row.plan.world == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
-  if (at_end.shown_by == row.plan.world)
-    return fmt::format(" (of each of {} workers)", row.plan.world);
+  if (last_world(row) == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
+  if (at_end.shown_by == last_world(row))
+    return fmt::format(" (of each of {} workers)", last_world(row));
   return " (of the servers, as worker 0 read them)";
 }
 
@@ -35,6 +35,19 @@ std::string survival_text(const RunRecord& row) {
     out += fmt::format("restarted      from {} ({} steps made again, {:.1f} s): {}\n",
                        restart.from == 0 ? "the beginning" : fmt::format("step {}", restart.from),
                        restart.lost_steps, restart.down_s, restart.error);
+  for (std::size_t i = 0; i < row.worlds.size(); ++i) {
+    const WorldPeriod& period = row.worlds[i];
+    const std::int64_t end =
+        i + 1 < row.worlds.size() ? row.worlds[i + 1].from : row.plan.train.steps;
+    out += fmt::format("world {:<8} {} steps from step {} on", period.world, end - period.from,
+                       period.from + 1);
+    if (!period.cause.empty())
+      out += fmt::format(
+          " ({} steps made again; all had left after {:.0f} ms, and went on after "
+          "{:.0f} ms): {}",
+          period.lost_steps, 1e3 * period.left_s, 1e3 * period.down_s, period.cause);
+    out += '\n';
+  }
   std::int64_t written = 0, bytes = 0, resumed_after = 0;
   double stall_s = 0;
   std::string failure, note;

@@ -109,6 +109,10 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
       out += fmt::format("Lost: {} at world {} went on although {}.\n", one.label(), one.plan.world,
                          how);
   for (const CaseSummary& one : cases)
+    for (const std::string& worlds : one.reports.worlds)
+      out += fmt::format("Worlds: {} had world {}. Its times are those of the last world.\n",
+                         one.label(), worlds);
+  for (const CaseSummary& one : cases)
     if (!one.prediction_failure.empty())
       out += fmt::format("No prediction of {} at world {}: {}\n", one.label(), one.plan.world,
                          one.prediction_failure);

@@ -143,8 +143,9 @@ std::string nothing_to_show(const RunRecord& row) {
   if (plan.train.steps > 0 && row.skipped_steps >= plan.train.steps)
     return "gradients overflowed in every step, so none changed a parameter";
   if (const auto shown = row.at_end.shown_by;
-      plan.promise != Promise::replayed && shown > 0 && shown < plan.world)
-    return fmt::format("of {} workers only {} showed the parameters at the end", plan.world, shown);
+      plan.promise != Promise::replayed && shown > 0 && shown < last_world(row))
+    return fmt::format("of {} workers only {} showed the parameters at the end", last_world(row),
+                       shown);
   const bool silent = std::all_of(row.ranks.begin(), row.ranks.end(), [](const RankRecord& rank) {
     return rank.bytes_sent_per_step == 0;
   });
@@ -180,7 +181,7 @@ Verdict verdict(const RunRecord& row, const Reference& reference) {
             fmt::format("the parameters of {} at the end differ from those of rank 0",
                         ranks_text(ranks))};
   if (lacks_definition(plan)) return {Proof::not_shown, 0, "no definition"};
-  if (plan.promise == Promise::replayed) return replay_verdict(row);
+  if (plan.promise == Promise::replayed || !row.worlds.empty()) return replay_verdict(row);
   if (plan.defines > 0 && plan.promise != Promise::same_run) return {Proof::reference};
   if (!reference.row)
     return {

@@ -36,7 +36,8 @@ void compare(const std::string& table, const json& there, const json& here,
 
 /// Whether the run is one that faults strike, or that may start again.
 bool is_struck(const FaultsConfig& faults) {
-  return faults.restarts > 0 || !faults.plan.empty() || !faults.rate.empty();
+  return faults.restarts > 0 || faults.least_world > 0 || !faults.plan.empty() ||
+         !faults.rate.empty();
 }
 
 /// What faults cost the run, whose steps took `wall_s` from the end of the first one to that of the
@@ -47,6 +48,11 @@ void add_figures(RunRecord& row, double wall_s) {
     lost += static_cast<double>(restart.lost_steps);
     down_s += restart.down_s;
   }
+  for (const WorldPeriod& period : row.worlds) {
+    lost += static_cast<double>(period.lost_steps);
+    down_s += period.down_s;
+  }
+  const std::size_t changes = std::max<std::size_t>(1, row.worlds.size()) - 1;
   const TrainConfig& train = row.plan.train;
   const auto add = [&](const char* name, const char* unit, double value) {
     row.figures.push_back({name, unit, value, value});
@@ -55,8 +61,9 @@ void add_figures(RunRecord& row, double wall_s) {
   if (wall_s > 0) add("goodput", "samples/s", useful / wall_s);
   add("restarts", "", static_cast<double>(row.restarts.size()));
   add("lost steps", "", lost);
-  if (!row.restarts.empty())
-    add("time to go on", "s", down_s / static_cast<double>(row.restarts.size()));
+  if (!row.worlds.empty()) add("world changes", "", static_cast<double>(changes));
+  if (const std::size_t stops = row.restarts.size() + changes; stops > 0)
+    add("time to go on", "s", down_s / static_cast<double>(stops));
 }
 
 }  // namespace
@@ -105,7 +112,8 @@ RunOutcome run_with_restarts(
       if (is_struck(plan.faults)) add_figures(outcome.row, last_step_at - first_step_at);
       return outcome;
     }
-    if (done == plan.faults.restarts) return outcome;
+    // Processes of an elastic run have been replaced one by one.
+    if (done == plan.faults.restarts || is_elastic(plan)) return outcome;
     if (newest <= most) {
       outcome.row.error += fmt::format(
           " (not started again: the run failed after step {} for the second time)", newest);

@@ -249,7 +249,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                             find_device(plan.device.kind).links,
                             host.get(),
                             site.program,
-                            site.own_process};
+                            site.own_process,
+                            site.interruption};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -275,6 +276,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
           listener.progress(progress);
           if (timer) timer->begin_step(progress.step);
         });
+        if (trained.left) return trained;
         if (timer) timer->finish(trained);
         save_weights(plan, self.worker, model, *scheme);
         return trained;

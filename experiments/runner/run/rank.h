@@ -27,16 +27,18 @@ struct RankListener {
 /// The objects through which a rank reaches the others.
 struct RankSite {
   Store& store;
-  sim::World* world = nullptr;  // the world of a simulated rank; null for a real rank
-  std::string program{};        // RankContext::program
-  bool own_process = false;     // RankContext::own_process
+  sim::World* world = nullptr;           // the world of a simulated rank; null for a real rank
+  std::string program{};                 // RankContext::program
+  bool own_process = false;              // RankContext::own_process
+  Interruption* interruption = nullptr;  // RankContext::interruption
 };
 
 /// Builds the device, data, model and scheme of the plan, trains or serves, and returns the rank's
 /// record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
 /// simulated world. Throws Error; if training or serving failed, the listener already has the
-/// cause. `row` is the scheme that runs; if it is null, the scheme of the registry that the plan
-/// names. Tests give a SchemeInfo of their own, which takes the options of the plan's scheme.
+/// cause. A rank of an elastic run also returns where the world changes (RankRecord::left). `row`
+/// is the scheme that runs; if it is null, the scheme of the registry that the plan names. Tests
+/// give a SchemeInfo of their own, which takes the options of the plan's scheme.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener, const SchemeInfo* row = nullptr);
 

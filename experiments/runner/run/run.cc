@@ -18,6 +18,7 @@ class StepCollector {
  public:
   StepCollector(const RunPlan& plan, const std::function<void(const Step&)>& on_step)
       : world_(plan.world),
+        elastic_(is_elastic(plan)),
         free_(plan.promise == Promise::replayed ||
               (plan.promise == Promise::own_algorithm && plan.servers > 0)),
         on_step_(on_step) {}
@@ -30,6 +31,7 @@ class StepCollector {
       newest_ = std::max(newest_, progress.step);
       return;
     }
+    if (progress.step <= newest_) return;  // made again
     Pending& pending = pending_[progress.step];
     pending.step.steps_done = progress.step;
     pending.step.loss += progress.loss;
@@ -40,8 +42,14 @@ class StepCollector {
       *pending.step.held_out += *progress.held_out;
     }
     if (++pending.workers < world_) return;
+    newest_ = elastic_ ? progress.step : 0;
     on_step_(pending.step);
     pending_.erase(progress.step);
+  }
+  /// From now on there are so many workers, which begin with the step after `done`.
+  void begin_world(int world, std::int64_t done) {
+    world_ = world;
+    pending_.erase(pending_.upper_bound(done), pending_.end());
   }
 
  private:
@@ -50,16 +58,37 @@ class StepCollector {
     int workers = 0;
   };
   int world_;
-  bool free_;
+  bool elastic_, free_;
   std::int64_t newest_ = 0;
   const std::function<void(const Step&)>& on_step_;
   std::map<std::int64_t, Pending> pending_;
 };
 
+/// The row of a run at the last of its worlds; workers that the largest one has besides are lost.
+RunRecord elastic_row(const RunPlan& plan, const LaunchResult& result) {
+  try {
+    std::vector<RankRecord> records;
+    for (const nlohmann::json& record : result.records)
+      records.push_back(read_json<RankRecord>(record));
+    RunRecord row = make_row(*result.at_end, std::move(records));
+    row.plan = plan;
+    row.worlds = result.worlds;
+    RankRecord absent;
+    absent.role = "lost";
+    while (row.ranks.size() < plan.ranks.size())
+      row.ranks.insert(row.ranks.begin() + result.at_end->world, absent);
+    for (std::size_t r = 0; r < row.ranks.size(); ++r) row.ranks[r].rank = static_cast<int>(r);
+    return row;
+  } catch (const nlohmann::json::exception& error) {
+    return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
+  }
+}
+
 /// `steps_of` has the number of steps that each rank has reported.
 RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
                  std::map<int, std::int64_t> steps_of) {
   if (!result.error.empty()) return failed_row(plan, result.error);
+  if (result.at_end) return elastic_row(plan, result);
   try {
     std::vector<RankRecord> records;
     for (std::size_t r = 0; r < result.records.size(); ++r) {
@@ -134,11 +163,14 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
     const LaunchListener listener{
         .on_progress =
             [&](int rank, const nlohmann::json& progress) {
-              if (plan.ranks[static_cast<std::size_t>(rank)].worker < 0) return;
+              // In an elastic run the numbers of servers change, and only workers report.
+              if (!is_elastic(plan) && plan.ranks[static_cast<std::size_t>(rank)].worker < 0)
+                return;
               steps.add(read_json<Progress>(progress, Absent::keeps_default));
               ++steps_of[rank];
             },
-        .on_output = start.on_output};
+        .on_output = start.on_output,
+        .on_world = [&](int world, std::int64_t done) { steps.begin_world(world, done); }};
     if (hosts.empty()) {
       result = launch(plan, start.program, listener, start.interrupted);
     } else {

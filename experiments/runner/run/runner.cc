@@ -8,6 +8,7 @@
 #include "core/plan/definition.h"
 #include "experiments/runner/results/attempts.h"
 #include "experiments/runner/results/trace.h"
+#include "experiments/runner/run/replayed_worlds.h"
 
 namespace ringside::runner {
 namespace {
@@ -49,6 +50,16 @@ std::optional<Replay> replay(const RunRecord& row, const DataState& data, const 
   if (outcome.interrupted) return {};
   const RunRecord& again = outcome.row;
   return Replay{again.parameter_hashes, again.loss, again.evaluations, again.error};
+}
+
+/// Makes an elastic run again at the worlds that it had.
+std::optional<Replay> replay_at_its_worlds(const RunRecord& row, const DataState& data,
+                                           const RunMaker& maker) {
+  return replay_worlds(row, [&](const RunPlan& plan) -> std::optional<RunRecord> {
+    RunOutcome outcome = run_on_same_data(plan, data, maker, [](const Step&) {});
+    if (outcome.interrupted) return {};
+    return std::move(outcome.row);
+  });
 }
 
 /// The histories of all ranges, for the results folder.
@@ -110,6 +121,9 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     const bool is_replayed = runs[i].promise == Promise::replayed && computes(runs[i]);
     if (outcome.row.status == "ok" && is_replayed) {
       outcome.row.replay = replay(outcome.row, data, maker);
+      interrupted = !outcome.row.replay;
+    } else if (outcome.row.status == "ok" && !outcome.row.worlds.empty()) {
+      outcome.row.replay = replay_at_its_worlds(outcome.row, data, maker);
       interrupted = !outcome.row.replay;
     }
     rows.push_back(std::move(outcome.row));

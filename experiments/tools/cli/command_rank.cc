@@ -12,6 +12,7 @@
 #include "experiments/runner/registry/mpi_of.h"
 #include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/elastic_rank.h"
 #include "experiments/runner/run/rank.h"
 #include "experiments/runner/run/simulation.h"
 #include "experiments/tools/bench/own_processes.h"
@@ -48,6 +49,8 @@ int run_as_rank(int socket, const Process& process) {
       link->finish(records);
       return ok;
     }
+    if (is_elastic(link->plan()))
+      return runner::run_elastic_rank(*link, process.built_commit) ? ok : run_failed;
     runner::enter_mpi(link->plan(), link->rank(), link->store());
     const RankRecord record = runner::run_rank(
         link->plan(), link->rank(), {link->store(), nullptr, process.built_commit, true},

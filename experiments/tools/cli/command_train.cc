@@ -9,6 +9,7 @@
 #include "core/base/shell_word.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
+#include "experiments/runner/config/cases.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/planner.h"
@@ -29,6 +30,7 @@ struct TrainArguments {
   ExperimentArguments experiment;
   std::string scheme;
   int world = 1;
+  std::string worlds = "1";
   std::string output, save;  // files
   bool fresh = false;
 };
@@ -50,6 +52,18 @@ std::string as_comparison(const TrainArguments& arguments) {
   for (const std::string& setting : arguments.experiment.settings)
     out += " --set " + shell_word(setting);
   return out;
+}
+
+/// Makes numbers of what --world says.
+void read_worlds(TrainArguments& arguments) {
+  const std::string& given = arguments.worlds;
+  const auto range =
+      runner::world_range(given.find(':') == std::string::npos ? "1:" + given : given);
+  if (!range || range->second > runner::most_ranks)
+    throw Error("--world {}: write a number of workers, or the fewest and the most, as 2:8", given);
+  arguments.world = static_cast<int>(range->second);
+  if (given.find(':') != std::string::npos)
+    arguments.experiment.settings.push_back(fmt::format("faults.least_world={}", range->first));
 }
 
 std::string saved_text(const RunPlan& plan) {
@@ -191,7 +205,11 @@ Execute train_command(CommandOptions& options) {
   options.add("--scheme", arguments->scheme, "the scheme to run (see `ringside list`)")
       .type("NAME")
       .required();
-  options.add("--world", arguments->world, "number of workers").type("N").shows_default();
+  options
+      .add("--world", arguments->worlds,
+           "number of workers; '2:8': at first 8, and at least 2 (faults.least_world)")
+      .type("N")
+      .shows_default();
   options
       .add("--output", arguments->output,
            "write a JSON file with the run's figures and its environment")
@@ -204,7 +222,14 @@ Execute train_command(CommandOptions& options) {
       .type("FILE");
   options.flag("--fresh", arguments->fresh,
                "remove the checkpoints in checkpoint.path, and begin anew");
-  return [arguments](const Process& process) { return train(*arguments, process); };
+  return [arguments](const Process& process) {
+    try {
+      read_worlds(*arguments);
+    } catch (const Error& error) {
+      return complain(wrong_input, error.what());
+    }
+    return train(*arguments, process);
+  };
 }
 
 }  // namespace ringside::tools::cli

@@ -43,12 +43,14 @@ class ShmWindow : public RmaWindow {
 
 class ShmCommunicator : public CheckedCommunicator {
  public:
-  ShmCommunicator(Device& device, Store& store, const Group& group, double timeout_s)
+  ShmCommunicator(Device& device, Store& store, const Group& group, double timeout_s,
+                  Interruption* interruption)
       : CheckedCommunicator(group),
         device_(device),
         store_(store),
         algorithm_(is_program_of_messages(group.algorithm) ? group.algorithm : Algorithm::native),
-        control_(device, store, group, timeout_s),
+        interruption_(interruption),
+        control_(device, store, group, timeout_s, {}, interruption),
         messages_(device, control_, memory_),
         queue_(device) {}
 
@@ -76,7 +78,7 @@ class ShmCommunicator : public CheckedCommunicator {
       });
     });
     group.algorithm = algorithm_;
-    return make_shm_communicator(device_, store_, group, control_.timeout_s());
+    return make_shm_communicator(device_, store_, group, control_.timeout_s(), interruption_);
   }
 
   std::unique_ptr<Window> expose(const Tensor& tensor) override {
@@ -321,6 +323,7 @@ class ShmCommunicator : public CheckedCommunicator {
   Device& device_;
   Store& store_;
   Algorithm algorithm_;
+  Interruption* interruption_;
   Control control_;
   shm::PeerMemory memory_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
@@ -333,9 +336,10 @@ class ShmCommunicator : public CheckedCommunicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
-                                                    const Group& group, double timeout_s) {
+                                                    const Group& group, double timeout_s,
+                                                    Interruption* interruption) {
   if (group.size == 1) return make_local_communicator(device, group.name);
-  return std::make_unique<ShmCommunicator>(device, store, group, timeout_s);
+  return std::make_unique<ShmCommunicator>(device, store, group, timeout_s, interruption);
 }
 
 }  // namespace ringside::peer

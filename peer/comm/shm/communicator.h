@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/base/interruption.h"
 #include "core/comm/communicator.h"
 #include "core/comm/store.h"
 #include "core/device/device.h"
@@ -21,7 +22,9 @@ namespace ringside::peer {
 /// If a rank does not come in time, or its communicator has ended, the other ranks throw an Error
 /// that names it. No file stays open, and nothing is left behind. A group of one rank gets a local
 /// communicator (peer/comm/local.h).
+/// `interruption` (may be null) ends every wait of this rank.
 std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
-                                                    const Group& group, double timeout_s);
+                                                    const Group& group, double timeout_s,
+                                                    Interruption* interruption = nullptr);
 
 }  // namespace ringside::peer

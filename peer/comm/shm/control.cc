@@ -35,7 +35,7 @@ std::uint32_t arrival(std::uint64_t number) { return static_cast<std::uint32_t>(
 }  // namespace
 
 Control::Control(Device& device, Store& store, const Group& group, double timeout_s,
-                 std::optional<Whole> whole)
+                 std::optional<Whole> whole, Interruption* interruption)
     : device_(device),
       store_(store),
       group_(group),
@@ -46,10 +46,14 @@ Control::Control(Device& device, Store& store, const Group& group, double timeou
     create();
   else
     join();
+  if (interruption) call_ = interruption->when_raised([this] { abandon(); });
   come_together();
 }
 
-Control::~Control() { say_gone(); }
+Control::~Control() {
+  call_ = {};
+  say_gone();
+}
 
 void Control::say_gone() {
   of(rank()).gone.store(1);
@@ -103,6 +107,7 @@ void Control::come_together() {
   constexpr std::uint32_t joined = 1;  // the end of operation 0, which is to join
   of(rank()).phase.set(joined);
   if (wait_for_all(joined, false, timeout_s_) != Outcome::all_here) {
+    if (abandoned_) throw_if_broken();
     of(rank()).gone.store(1);
     fail(did_not_join(name(), missing(joined), timeout_s_));
   }
@@ -154,7 +159,7 @@ void Control::leave(std::uint64_t number, double patience_s) {
   const std::uint32_t left = arrival(number) + 1;
   of(rank()).phase.set(left);
   // Keeps waiting if the group breaks meanwhile, because a peer may still read this rank's memory.
-  if (wait_for_all(left, false, timeout_s_ + patience_s) != Outcome::all_here)
+  if (wait_for_all(left, false, timeout_s_ + patience_s) != Outcome::all_here && !abandoned_)
     fail_waiting(did_not_end(name(), in_the_way(left), number, of(rank()).call, timeout_s_));
   records(rank()).end(number, now());
   throw_if_broken();
@@ -175,7 +180,7 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks, do
         break;
       }
       note_waiting(r);
-      if (heed_breaks && broken()) return Outcome::broken;
+      if (abandoned_ || (heed_breaks && broken())) return Outcome::broken;
       if (gone) return Outcome::left;
       if (waited.seconds(now()) > timeout_s) return Outcome::timed_out;
       backoff.pause(peer.phase, seen);
@@ -221,15 +226,29 @@ std::string Control::in_the_way(std::uint32_t phase) const {
   return list([&](int r) { return ranks.count(r) > 0; });
 }
 
+void Control::abandon() {
+  abandoned_ = true;
+  std::uint32_t whole = 0;
+  if (header().broken.compare_exchange_strong(whole, 1)) {
+    std::snprintf(header().text, sizeof header().text, "%s: the world changes", name().c_str());
+    header().broken.store(2);
+  }
+  wake_all();
+}
+
+void Control::wake_all() {
+  for (int r = 0; r < size(); ++r) {
+    of(r).phase.wake();
+    of(r).bell.wake();
+  }
+}
+
 void Control::break_group(const std::string& what) {
   std::uint32_t whole = 0;
   if (!header().broken.compare_exchange_strong(whole, 1)) return;
   std::snprintf(header().text, sizeof header().text, "%s", what.c_str());
   header().broken.store(2);
-  for (int r = 0; r < size(); ++r) {
-    of(r).phase.wake();
-    of(r).bell.wake();
-  }
+  wake_all();
   if (!whole_)
     leave_records(store_, name(), what, 0, size(), [this](int r) { return records(r).list(); });
 }

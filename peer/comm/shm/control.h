@@ -1,11 +1,13 @@
 // The control block of a shared-memory group: one small file, mapped by all ranks.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/interruption.h"
 #include "core/base/waiting_time.h"
 #include "core/comm/store.h"
 #include "core/device/device.h"
@@ -51,9 +53,10 @@ class Control {
 
   /// Collective: rank 0 makes the file, and the others find it through the store. Blocks until all
   /// ranks have joined; throws Error that names the missing ranks. With `whole` (a part of a larger
-  /// group) the caller must leave the records in the store.
+  /// group) the caller must leave the records in the store. `interruption` may be null; once it is
+  /// raised, this rank waits for no other any more, which then may find its memory changed.
   Control(Device& device, Store& store, const Group& group, double timeout_s,
-          std::optional<Whole> whole = {});
+          std::optional<Whole> whole = {}, Interruption* interruption = nullptr);
   /// Tells the other ranks that this rank takes part in no later operation.
   ~Control();
   Control(const Control&) = delete;
@@ -112,6 +115,9 @@ class Control {
 
  private:
   struct Header;
+  /// Breaks the group and ends all waits of this rank.
+  void abandon();
+  void wake_all();
   void create();
   void join();
   void come_together();
@@ -137,6 +143,8 @@ class Control {
   bool spin_;
   shm::File file_;  // open on rank 0 until all ranks have opened and mapped it too
   std::optional<shm::Mapping> mapping_;
+  std::atomic<bool> abandoned_ = false;
+  Interruption::Call call_;  // abandon()
 };
 
 }  // namespace ringside::peer
