@@ -39,8 +39,7 @@ class RankEvents {
   virtual void output(int rank, const std::string& text) = 0;
   /// The rank's process has ended; all its messages and output have been passed on before.
   virtual void ended(int rank, const RankEnd& end) = 0;
-  /// The rank's process was stopped by a signal, or goes on after that. Hosts elsewhere do not say
-  /// so.
+  /// The rank's process was stopped by a signal, or goes on after that.
   virtual void stood(int rank, bool stands) { static_cast<void>(rank), static_cast<void>(stands); }
   /// The host's answer to tell().
   virtual void told(const nlohmann::json&) {}

@@ -44,6 +44,9 @@ class Teller : public RankEvents {
                     {"cause", end.cause},
                     {"memory", end.memory}});
   }
+  void stood(int rank, bool stands) override {
+    launcher_.send({{"from", rank}, {"stands", stands}});
+  }
   void told(const nlohmann::json& value) override { launcher_.send({{"told", value}}); }
 
  private:
@@ -133,6 +136,7 @@ void RemoteHost::read(RankEvents& events) {
       if (std::find(running_.begin(), running_.end(), rank) == running_.end()) continue;
       if (value.contains("line")) events.line(rank, value["line"]);
       if (value.contains("output")) events.output(rank, value["output"].get<std::string>());
+      if (value.contains("stands")) events.stood(rank, value["stands"]);
       if (!value.contains("status")) continue;
       std::erase(running_, rank);
       events.ended(rank, end_from_json(value));

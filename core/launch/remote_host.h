@@ -29,9 +29,10 @@ struct AgentWait {
 /// The launcher sends {"start": rank, "plan"}, {"to": rank, "line"}, {"signal": number, "to":
 /// rank}, {"ask": question, "number"}, {"tell": a message that concerns no rank}, {"refused":
 /// cause} and {"end": true}. The agent sends {"from": rank, "line"}, {"from": rank, "output"},
-/// {"from": rank, "status", "last_line", "cause", "memory"} of a rank that has ended, {"answer":
-/// ..., "number"}, {"unanswered": cause, "number"} and {"told": ...}. An agent answers questions
-/// about its clock without AgentDuties. Both send {"alive": true} (Heartbeat).
+/// {"from": rank, "stands": whether a signal has stopped it}, {"from": rank, "status", "last_line",
+/// "cause", "memory"} of a rank that has ended, {"answer": ..., "number"}, {"unanswered": cause,
+/// "number"} and {"told": ...}. An agent answers questions about its clock without AgentDuties.
+/// Both send {"alive": true} (Heartbeat).
 class RemoteHost : public RankHost {
  public:
   /// The text of loss() for a connection that has ended.

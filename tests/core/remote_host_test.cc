@@ -110,6 +110,17 @@ TEST_F(RemoteHostTest, ARankThatIsKilledIsTheCauseOfWhatOthersComplainAbout) {
   EXPECT_EQ(shown_, "no more ink\n");
 }
 
+TEST_F(RemoteHostTest, ARankThatASignalStopsIsNamedAndSoIsThatItGoesOn) {
+  begin(R"(
+    if [ $rank = 1 ]; then (sleep 0.3; kill -CONT $$) & kill -STOP $$; sleep 0.5; fi
+    printf '{"record":{}}\n' >&$1)");
+  EXPECT_EQ(run().error, "");
+  EXPECT_THAT(shown_,
+              ::testing::MatchesRegex(
+                  "rank 1 \\(worker\\) on host1 was stopped by a signal; others wait for it, "
+                  "[^\n]*\nrank 1 \\(worker\\) on host1 goes on after 0.[0-9] s\n"));
+}
+
 TEST_F(RemoteHostTest, ARankWhoseAgentIsLostIsLost) {
   begin("[ $rank = 1 ] && echo started; read -r never <&$1");
   const auto stop_its_agent = [this] { stops_[1] = true; };

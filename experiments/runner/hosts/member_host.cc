@@ -35,6 +35,7 @@ class MemberHost::Ends : public RankEvents {
     if (end.ended_well()) well.push_back(rank);
     events_.ended(rank, end);
   }
+  void stood(int rank, bool stands) override { events_.stood(rank, stands); }
   std::vector<int> well{};
 
  private:
