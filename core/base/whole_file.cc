@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
@@ -22,6 +23,9 @@ namespace fs = std::filesystem;
 
 constexpr mode_t new_file = 0666;  // of these bits the system clears those in umask
 constexpr std::string_view ending = ".part";
+/// Writes past the cache are made of so many bytes at least: of fewer, the disk is slower than a
+/// copy.
+constexpr std::size_t least_uncached = std::size_t{1} << 20;
 
 /// "NAME.HOST.", the beginning of the names of this host's drafts.
 std::string draft_prefix(const std::string& name) {
@@ -86,6 +90,20 @@ bool write_at(int file, std::span<const std::byte> bytes, std::size_t offset) {
     offset += static_cast<std::size_t>(count);
   }
   return true;
+}
+
+/// Writes whole blocks past the system's cache of files. Returns how many bytes it has written: 0
+/// if the bytes do not lie as the system wants them, or if it refuses, also for want of room.
+std::size_t write_uncached(int file, std::span<const std::byte> bytes, std::size_t offset) {
+  const std::size_t size = bytes.size() / uncached_block * uncached_block;
+  if (size < least_uncached || offset % uncached_block != 0 ||
+      reinterpret_cast<std::uintptr_t>(bytes.data()) % uncached_block != 0)
+    return 0;
+  const int flags = fcntl(file, F_GETFL);
+  if (flags < 0 || fcntl(file, F_SETFL, flags | O_DIRECT) != 0) return 0;
+  const bool written = write_at(file, bytes.first(size), offset);
+  fcntl(file, F_SETFL, flags);
+  return written ? size : 0;
 }
 
 /// Removes the drafts of a file in an open folder.
@@ -187,7 +205,8 @@ WholeFile::~WholeFile() {
 void WholeFile::fail(std::string_view what) const { refuse(folder_, path_, what, errno); }
 
 void WholeFile::write(std::span<const std::byte> bytes, std::size_t offset) {
-  if (!write_at(file_, bytes, offset)) fail();
+  const std::size_t done = write_uncached(file_, bytes, offset);
+  if (!write_at(file_, bytes.subspan(done), offset + done)) fail();
 }
 
 void WholeFile::publish() {

@@ -41,6 +41,9 @@ class OpenFolder {
   int folder_ = -1;
 };
 
+/// Bytes of a block of WholeFile::write().
+inline constexpr std::size_t uncached_block = 4096;
+
 /// A file while it is written. A file that had the name before stays until publish(); without
 /// publish() nothing is left. The draft has no name if the file system allows that (O_TMPFILE), so
 /// that not even SIGKILL leaves a draft behind. Otherwise the draft lies beside the file as
@@ -61,7 +64,9 @@ class WholeFile {
 
   const std::filesystem::path& path() const { return path_; }
   /// Blocks while it writes `bytes` at `offset`. The calls may write the parts of the file in any
-  /// order.
+  /// order. Of a MiB and more, whole blocks that lie at multiples of uncached_block in memory and
+  /// in the file go to the disk directly, where the file system can (O_DIRECT): that saves a copy
+  /// and the system's memory, which others have more use for.
   void write(std::span<const std::byte> bytes, std::size_t offset);
   /// Gives the draft the file's name and, if it replaces a file of this user, that file's mode.
   /// Blocks until everything is on the disk.

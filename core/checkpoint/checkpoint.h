@@ -79,8 +79,11 @@ std::string rank_file_name(int rank, RankPart part = RankPart::worker);
 CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
                                const std::vector<HostRange>& ranges,
                                RankPart part = RankPart::worker);
-/// The same for the manifest, which makes the checkpoint whole. Throws Error if the ranges of its
-/// files overlap.
+/// The first of the manifest's files that the folder does not show, or not with all of its bytes;
+/// empty if it shows all. A folder of several hosts may show what another one wrote a moment later.
+std::string missing_file(const OpenFolder& checkpoint, const Manifest& manifest);
+/// The same as write_rank_file() for the manifest, which makes the checkpoint whole. Throws Error
+/// if the ranges of its files overlap.
 void write_manifest(const OpenFolder& checkpoint, const Manifest& manifest);
 
 /// The whole checkpoints of a folder, by their number of steps; none if there is no such folder.

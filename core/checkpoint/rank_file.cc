@@ -1,9 +1,15 @@
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint_format.h"
@@ -31,6 +37,54 @@ void publish(const OpenFolder& folder, WholeFile& file) {
     throw;
   }
 }
+
+/// Writes a file from its beginning to its end. The bytes go through a small piece of memory, in
+/// which they lie as WholeFile wants them for writes past the system's cache of files, and are
+/// hashed there while the processor still has them in its own cache.
+class OrderedWriter {
+ public:
+  explicit OrderedWriter(WholeFile& file)
+      : file_(file), piece_(static_cast<std::byte*>(std::aligned_alloc(size, size))) {
+    if (!piece_) throw std::bad_alloc();
+    madvise(piece_.get(), size, MADV_HUGEPAGE);  // the system has to find one page, not 512
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const auto part = bytes.first(std::min({bytes.size(), size - used_, at_once}));
+      std::memcpy(piece_.get() + used_, part.data(), part.size());
+      digests_.add({piece_.get() + used_, part.size()});
+      used_ += part.size();
+      bytes = bytes.subspan(part.size());
+      if (used_ == size) flush();
+    }
+  }
+
+  /// Writes what is left; returns the bytes of the whole file.
+  std::size_t finish() {
+    flush();
+    return end_;
+  }
+  std::vector<std::string> digests() { return digests_.finish(); }
+
+ private:
+  static constexpr std::size_t size = std::size_t{2} << 20, at_once = std::size_t{64} << 10;
+  static_assert(size % uncached_block == 0);
+
+  void flush() {
+    file_.write({piece_.get(), used_}, end_);
+    end_ += std::exchange(used_, 0);
+  }
+
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+
+  WholeFile& file_;
+  std::unique_ptr<std::byte, Free> piece_;
+  std::size_t used_ = 0, end_ = 0;  // bytes in the piece, and in the file before it
+  BlockDigests digests_;
+};
 
 [[noreturn]] void refuse(const std::string& path, std::size_t byte, const std::string& what) {
   throw Error("{}: byte {}: {}; copy the file again or use another checkpoint", path, byte, what);
@@ -78,19 +132,26 @@ CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
   }
 
   WholeFile file(checkpoint, out.name);
-  BlockDigests digests;
-  std::size_t end = 0;
-  const auto write = [&](std::span<const std::byte> bytes) {
-    file.write(bytes, end);
-    digests.add(bytes);
-    end += bytes.size();
-  };
-  write(SafetensorsWriter::header(tensors, {{"format", "ringside checkpoint"}}));
-  for (const HostRange& range : ranges) write(std::as_bytes(std::span(range.values)));
-  out.bytes = static_cast<std::int64_t>(end);
-  out.digests = digests.finish();
+  OrderedWriter writer(file);
+  writer.write(SafetensorsWriter::header(tensors, {{"format", "ringside checkpoint"}}));
+  for (const HostRange& range : ranges) writer.write(std::as_bytes(std::span(range.values)));
+  out.bytes = static_cast<std::int64_t>(writer.finish());
+  out.digests = writer.digests();
   publish(checkpoint, file);
   return out;
+}
+
+std::string missing_file(const OpenFolder& checkpoint, const Manifest& manifest) {
+  // Opened, a folder of a network's file system forgets what it has not had.
+  const int opened = openat(checkpoint.descriptor(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (opened >= 0) close(opened);
+  for (const CheckpointFile& file : manifest.files) {
+    struct stat there {};
+    if (fstatat(checkpoint.descriptor(), file.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(there.st_mode) || there.st_size != file.bytes)
+      return file.name;
+  }
+  return {};
 }
 
 void write_manifest(const OpenFolder& checkpoint, const Manifest& manifest) {

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <memory>
 
 #include "core/base/error.h"
 #include "tests/support/complaint.h"
@@ -44,6 +46,29 @@ TEST_F(WholeFileTest, ReplacesAFileAtTheEndAndKeepsItsMode) {
   EXPECT_EQ(folder_.read("a"), "new");
   EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_EQ(files(), 1u);
+}
+
+/// Memory of a MiB and more whose first byte lies where writes past the cache want it; `shift`
+/// moves it away from there.
+TEST_F(WholeFileTest, LargePartsAreInTheirPlacesWhereverTheyLie) {
+  constexpr std::size_t large = std::size_t{3} << 20;
+  const std::unique_ptr<char, void (*)(void*)> memory(
+      static_cast<char*>(std::aligned_alloc(uncached_block, 2 * large)), std::free);
+  for (std::size_t i = 0; i < 2 * large; ++i) memory.get()[i] = static_cast<char>(i * 7 % 251);
+  for (const std::size_t shift : {0, 1})
+    for (const std::size_t offset : {std::size_t{0}, uncached_block, std::size_t{3}})
+      for (const std::size_t size : {large, large + 5, large - 4096, std::size_t{5000}}) {
+        const std::string_view part(memory.get() + shift, size);
+        WholeFile file(path("a"));
+        file.write(bytes("before"), 0);
+        file.write(bytes(part), offset);
+        file.write(bytes("after"), offset + size);
+        file.publish();
+        std::string expected = "before" + std::string(offset, '\0');
+        expected.resize(offset);
+        expected += std::string(part) + "after";
+        EXPECT_EQ(folder_.read("a") == expected, true) << shift << " " << offset << " " << size;
+      }
 }
 
 TEST_F(WholeFileTest, AUsersNameOfALinkOrOfNoFileIsRefused) {

@@ -14,6 +14,7 @@ namespace {
 
 using testing::complaint;
 using ::testing::HasSubstr;
+using testing::saved_range;
 using testing::saved_value;
 
 class RoundTrip : public testing::WrittenCheckpoint {
@@ -93,6 +94,32 @@ TEST_F(RoundTrip, EveryFileIsSafetensorsWithADigestForEachBlock) {
   EXPECT_TRUE(names.contains("3/outer/error[0:10]"));
 }
 
+/// Files whose ends lie at, before and behind those of blocks of the disk, and of the pieces that
+/// are written at once. What goes past the cache of files, and what does not, is in its place.
+TEST_F(RoundTrip, AFileOfAnySizeHasAllOfItsBytes) {
+  constexpr std::int64_t piece = std::int64_t{2} << 20;
+  const auto write_of = [&](std::int64_t values) {
+    const OpenFolder checkpoint = OpenFolder(folder_.path()).inside(checkpoint_name(step));
+    Manifest manifest = empty_manifest();
+    manifest.files = {write_rank_file(
+        checkpoint, 0, {saved_range(weights, 0, 3), saved_range(moment, 0, values)})};
+    write_manifest(checkpoint, manifest);
+    return manifest.files[0].bytes;
+  };
+  const std::int64_t header = write_of(1'000'000) - 4 * 1'000'003;
+  for (const std::int64_t bytes : {piece - 4, piece, piece + 4, piece + 4096, 2 * piece - 4096,
+                                   2 * piece, 2 * piece + 4, 5 * piece / 2 + 4}) {
+    const std::int64_t values = (bytes - header) / 4 - 3;
+    const std::int64_t written = write_of(values);
+    EXPECT_EQ(written / 4, bytes / 4);  // the header has as many digits in all of them
+    EXPECT_EQ(static_cast<std::int64_t>(std::filesystem::file_size(file("rank-00000.safetensors"))),
+              written);
+    EXPECT_EQ(verdict(), "nothing");
+    expect_values(Checkpoint(path()), weights, 0, 3);
+    expect_values(Checkpoint(path()), moment, 0, values);
+  }
+}
+
 TEST_F(RoundTrip, ValuesThatNoFileHasAreNamed) {
   write();
   const Checkpoint checkpoint(path());
@@ -141,6 +168,18 @@ TEST_F(RoundTrip, ARangeThatOverlapsAnotherIsNeverWritten) {
                         "parameters[1:2] of rank-00002.safetensors overlap"));
   EXPECT_FALSE(std::filesystem::exists(file("manifest.json")));
   EXPECT_THAT(verdict(), HasSubstr("this is no whole checkpoint: it has no manifest.json"));
+}
+
+TEST_F(RoundTrip, AFileThatTheFolderDoesNotShowIsMissing) {
+  const Manifest written = write();
+  const OpenFolder checkpoint(path());
+  EXPECT_EQ(missing_file(checkpoint, written), "");
+  std::filesystem::resize_file(file(written.files[1].name), 100);
+  EXPECT_EQ(missing_file(checkpoint, written), written.files[1].name);
+  std::filesystem::rename(file(written.files[0].name), file("elsewhere"));
+  EXPECT_EQ(missing_file(checkpoint, written), written.files[0].name);
+  std::filesystem::create_symlink("elsewhere", file(written.files[0].name));
+  EXPECT_EQ(missing_file(checkpoint, written), written.files[0].name) << "a link is no file";
 }
 
 TEST_F(RoundTrip, ARankThatServesHasAFileOfEachPart) {
