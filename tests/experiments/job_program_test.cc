@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/base/processor.h"
 #include "tests/experiments/program_test.h"
@@ -166,6 +168,47 @@ TEST_F(JobProgram, WhoDoesNotComeIsNamed) {
   EXPECT_EQ(leader.status, 2);
   EXPECT_THAT(leader.err, HasSubstr("agents 2 of 3 did not come to 127.0.0.1:"));
   EXPECT_EQ(first.wait().status, 1);
+}
+
+TEST_F(JobProgram, WhoComesTwiceIsNamedAtOnce) {
+  auto first = start_rank(1, 3), again = start_rank(1, 3);
+  const Ended leader = start_rank(0, 3).wait();
+  EXPECT_EQ(leader.status, 2);
+  EXPECT_THAT(leader.err,
+              ::testing::ContainsRegex("agent 1 on .* \\(process [0-9]+\\) and agent 1 on "
+                                       ".* \\(process [0-9]+\\) have the same number"));
+  for (auto* one : {&first, &again}) {
+    const Ended ended = one->wait();
+    EXPECT_EQ(ended.status, 1);
+    EXPECT_THAT(ended.err, HasSubstr("this process is refused: agent 1 on "));
+  }
+}
+
+TEST_F(JobProgram, OneTooManyIsNamedAtOnce) {
+  auto third = start_rank(2, 3);
+  const Ended leader = start_rank(0, 2).wait();
+  EXPECT_EQ(leader.status, 2);
+  EXPECT_THAT(leader.err, HasSubstr("has a job of processes: 3, but agent 0"));
+  EXPECT_EQ(third.wait().status, 1);
+  const Ended beyond = start_rank(2, 2).wait();
+  EXPECT_EQ(beyond.status, 2);
+  EXPECT_THAT(beyond.err, HasSubstr("RANK"));
+}
+
+/// Nobody listens any more, so the job does not even notice.
+TEST_F(JobProgram, WhoComesTooLateIsToldAndDisturbsNobody) {
+  auto leader = start_rank(0, 2), first = start_rank(1, 2);
+  const std::filesystem::path begun = path("results/trial");
+  for (int i = 0; i < 3000 && !std::filesystem::exists(begun); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(std::filesystem::exists(begun)) << "the job has begun";
+  join_timeout_ = "1";
+  const Ended late = start_rank(1, 2).wait();
+  EXPECT_EQ(late.status, 1);
+  EXPECT_THAT(late.err, HasSubstr("within 1 s"));
+  const Ended ended = leader.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(first.wait().status, 0);
 }
 
 TEST_F(JobProgram, ALeaderThatOnlyItsHostReachesSaysSo) {

@@ -1,6 +1,7 @@
 // Streams between holders of keys, beside strangers.
 #include "ps/transport/zmq/keyed_streams.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,12 +15,15 @@
 #include "ps/transport/zmq/listener.h"
 #include "tests/ps/crowd.h"
 #include "tests/ps/host.h"
+#include "tests/support/complaint.h"
 
 namespace ringside::ps {
 namespace {
 
+using testing::crowd;
 using testing::Crowd;
 using testing::FewDescriptors;
+using ::testing::HasSubstr;
 using testing::patience_s;
 
 class KeyedStreams : public ::testing::Test {
@@ -71,6 +75,40 @@ TEST_F(KeyedStreams, CountWhoHasNoKey) {
   const auto stream = connect_with_key(address_of(listener->port()), worker_key(1), patience_s);
   EXPECT_EQ(next_worker(*listener), 1);
   EXPECT_EQ(listener->strangers(), 3u);
+}
+
+/// What strangers say never becomes a stream, so whoever reads the streams has nothing to decode;
+/// and they hear nothing but ZeroMQ's greeting.
+TEST_F(KeyedStreams, OfManyStrangersNoneIsHeardOrAnswered) {
+  const std::string of_four = draw_keys(4), others = draw_keys(4);
+  KeyedAddress address = address_of(0);
+  address.options.drawn_keys = of_four;
+  const auto listener = listen_with_keys(address, 2, 10);
+  address.options.port = listener->port();
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(listener->port());
+  for (int i = 0; i < crowd / 3; ++i) {
+    const Descriptor stranger(testing::connect_to(endpoint, 1000));
+    ASSERT_GE(stranger.get(), 0);
+    EXPECT_EQ(send(stranger.get(), "{\"join\": 1}\n", 12, MSG_NOSIGNAL), 12);
+    std::string heard;
+    char said[256];
+    for (pollfd end{stranger.get(), POLLIN, 0}; poll(&end, 1, 10'000) == 1;) {
+      const ssize_t n = recv(stranger.get(), said, sizeof said, 0);
+      if (n <= 0) break;
+      heard.append(said, static_cast<std::size_t>(n));
+    }
+    EXPECT_EQ(heard.find('{'), std::string::npos);
+    EXPECT_LE(heard.size(), 64u) << "ZeroMQ's greeting";
+
+    KeyedAddress another = address;
+    another.options.drawn_keys = others;
+    EXPECT_THAT(testing::complaint([&] { connect_with_key(another, worker_key(0), patience_s); }),
+                HasSubstr("without a proof that it has the secret"));
+    EXPECT_THAT(testing::complaint([&] { connect_with_key(address, worker_key(3), patience_s); }),
+                HasSubstr("does not know the key"));
+  }
+  const auto stream = connect_with_key(address, worker_key(1), patience_s);
+  EXPECT_EQ(next_worker(*listener), 1) << "the first stream of all";
 }
 
 /// A stream between two ends of this process.
