@@ -147,7 +147,9 @@ json written_part(const RankContext& context, RankPart part, int number, std::in
   json entry = json::parse(context.store.get(entry_key(part, number, done),
                                              context.plan.train.timeout_s + longest_write_s));
   if (entry.contains("failure"))
-    throw Error("{}: {}", name_of_part(part, number), entry.at("failure").get<std::string>());
+    throw Error(
+        "{}: {}{}", name_of_part(part, number), entry.at("failure").get<std::string>(),
+        spans_hosts(context.plan) ? "; all hosts of the run must share checkpoint.path" : "");
   return entry;
 }
 

@@ -1,14 +1,17 @@
 #include "core/train/run_checkpoints.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/base/seconds_now.h"
 #include "core/train/saved_state.h"
 
 namespace ringside {
@@ -63,6 +66,23 @@ std::vector<LossValue> summed(const std::vector<std::vector<LossValue>>& ranks, 
 /// See saved_loss_scale().
 ordered_json json_of(const LossScale::State& scale) {
   return {{"value", scale.value}, {"good_steps", scale.good}, {"skipped", scale.skipped}};
+}
+
+/// How long a folder that several hosts share may take to show a file to another host.
+constexpr double longest_delay_s = 3;
+
+/// Blocks until worker 0 sees all files of a checkpoint. Throws Error if it does not.
+void await_files(const RunPlan& plan, const OpenFolder& checkpoint, const Manifest& manifest) {
+  const double end = seconds_now() + (spans_hosts(plan) ? longest_delay_s : 0);
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+    const std::string missing = missing_file(checkpoint, manifest);
+    if (missing.empty()) return;
+    if (seconds_now() > end)
+      throw Error(
+          "{}: a rank has written this file, but worker 0 does not see it; all hosts of the run "
+          "must share checkpoint.path",
+          (checkpoint.path() / missing).string());
+  }
 }
 
 std::int64_t micro_batches_of_step(const RunPlan& plan) {
@@ -151,7 +171,9 @@ void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State
   }
   for (int s = 0; s < plan.servers; ++s)
     if (has_server_part(context_, s)) list(written_part(context_, RankPart::server, s, done));
-  write_manifest(folder.inside(checkpoint_name(done)), manifest);
+  const OpenFolder checkpoint = folder.inside(checkpoint_name(done));
+  await_files(plan, checkpoint, manifest);
+  write_manifest(checkpoint, manifest);
   remove_old_checkpoints(folder, plan.checkpoint.keep);
 }
 

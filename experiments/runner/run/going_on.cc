@@ -114,6 +114,13 @@ RunOutcome run_with_restarts(
     }
     // Processes of an elastic run have been replaced one by one.
     if (done == plan.faults.restarts || is_elastic(plan)) return outcome;
+    if (!outcome.gone.empty()) {
+      outcome.row.error += fmt::format(
+          " (not started again: the run needs the slots of {}, which cannot be reached "
+          "any more)",
+          outcome.gone);
+      return outcome;
+    }
     if (newest <= most) {
       outcome.row.error += fmt::format(
           " (not started again: the run failed after step {} for the second time)", newest);

@@ -143,6 +143,17 @@ std::vector<std::string> put_on_one_clock(RunRecord& row, const std::vector<Rank
   return notes;
 }
 
+std::string gone_of(const RunPlan& plan, const std::vector<RankHost*>& hosts) {
+  std::map<int, std::string> gone;  // by agent
+  for (std::size_t r = 0; r < hosts.size(); ++r)
+    if (hosts[r]->lost())
+      gone[plan.homes[r].agent] =
+          fmt::format("agent {} on {}", plan.homes[r].agent, plan.homes[r].host);
+  std::string out;
+  for (const auto& [agent, name] : gone) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
 std::string collectives_of(const LaunchResult& result) {
   std::string out;
   for (const auto& [name, records] : result.kept)
@@ -184,8 +195,12 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
   // then the launcher reports an error.
   if (result.stopped) return {{}, true, true, {}};
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, false, result.faults,
-                     collectives_of(result)};
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)),
+                     false,
+                     false,
+                     result.faults,
+                     collectives_of(result),
+                     gone_of(plan, hosts)};
   if (meter) {
     outcome.row.load = meter->read();
     outcome.row.load->stood_still_s =

@@ -39,6 +39,9 @@ struct RunOutcome {
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
   /// else empty.
   std::string collectives{};
+  /// Of a run on several hosts that failed: the agents of its ranks that cannot be reached any
+  /// more, as text; empty if all can.
+  std::string gone{};
   /// Of a run on several hosts: the notes behind the ranks' names in its trace.
   std::vector<std::string> rank_notes{};
 };
