@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/experiments/program_test.h"
 
@@ -97,6 +100,38 @@ TEST_F(GoingOn, CtrlCEndsItWithACheckpointToo) {
   const Ended ended = program.wait();
   EXPECT_EQ(ended.status, 130);
   EXPECT_THAT(ended.out, HasSubstr("to be continued"));
+}
+
+/// With --resume a comparison goes on with a run that was broken off, but not with another repeat
+/// of it, whose checkpoints had the same folder.
+TEST_F(GoingOn, AComparisonGoesOnFromTheCheckpointOfItsRun) {
+  std::vector<std::string> command = {"compare", "trial.toml", "--schemes", "ddp", "--worlds", "3"};
+  for (const std::string& one :
+       {kept_, std::string("train.steps=400"), std::string("checkpoint.every=50"),
+        std::string("device.slow=[20, 20, 20]"), std::string("compare.repeats=2"),
+        std::string("compare.attempts=1"), std::string("compare.all_cores=false")})
+    command.insert(command.end(), {"--set", one});
+  Program program = start(command, [] { std::signal(SIGINT, SIG_DFL); });
+  ASSERT_TRUE(program.wait_for_error("ddp world 3 repeat 0  step"));
+  kill(program.pid(), SIGINT);
+  ASSERT_EQ(program.wait().status, 130);
+  command.emplace_back("--resume");
+  const Ended ended = run(command);
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.err,
+              ContainsRegex("run ddp-w3-r0 goes on from checkpoint .*/kept/ddp-w3/step-"));
+  EXPECT_THAT(ended.err, ::testing::Not(HasSubstr("run ddp-w3-r1 goes on")));
+  EXPECT_THAT(ended.out, HasSubstr("bit-identical to single"));
+  std::map<std::string, std::int64_t> after;  // steps, by run
+  std::istringstream rows(folder_.read("results/trial/rows.jsonl"));
+  for (std::string line; std::getline(rows, line);) {
+    const auto row = nlohmann::json::parse(line);
+    if (row.at("scheme") == "ddp")
+      after[row.at("run")] = row.at("ranks")[0].at("checkpoints").at("resumed_after");
+  }
+  EXPECT_GT(after["ddp-w3-r0"], 0);
+  EXPECT_EQ(after["ddp-w3-r1"], 0);
+  EXPECT_EQ(run(command).status, 0) << "its row is one of the same experiment";
 }
 
 /// A comparison that is interrupted keeps no row of the run under way.

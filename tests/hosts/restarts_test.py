@@ -112,6 +112,18 @@ class GoneAgents(Restarts):
                                 r"needs the slots of agent 1 on host1, which cannot be reached any more\)")
         self.assertEqual(self.row("ddp").get("restarts", []), [])
 
+    def test_a_new_job_goes_on_from_the_checkpoint(self):
+        """Started again on other hosts, the run that was broken off makes no step before its checkpoint again."""
+        self.begin("ddp", every=100, steps=1500)
+        self.wait_for_steps(2)
+        self.processes[1].kill()
+        finish(self.processes, 20)
+        self.processes = [self.comparison.start_agent(agent, *self.more, "--resume", host=self.stage.host(1 - agent),
+                                                      env={"MASTER_ADDR": "host1"}) for agent in range(2)]
+        printed = self.end([0, 0])
+        self.assertRegex(printed[0], r"run ddp-w2-r0 goes on from checkpoint /run/stage/kept/ddp-w2/step-0000000\d00")
+        self.assertRegex(printed[0], "ddp .*bit-identical to single")
+
     def test_a_killed_agent(self):
         self.gone(lambda: self.processes[1].kill())
 

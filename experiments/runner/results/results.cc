@@ -148,7 +148,7 @@ std::string sharing_of_hosts(const RunPlan& plan) {
 /// another job; environments tell whether ranks share one.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
-  for (const char* own : {"line", "place", "homes"}) all.erase(own);
+  for (const char* own : {"line", "place", "homes", "resume"}) all.erase(own);
   if (!spans_hosts(plan)) all.erase("hosts");
   for (nlohmann::json& rank : all["ranks"]) rank.erase("ordinal");
   return all;

@@ -74,6 +74,14 @@ std::string newest_checkpoint(const RunPlan& plan) {
   return whole.empty() ? "" : whole.rbegin()->second.string();
 }
 
+std::string unfinished_checkpoint(const RunPlan& plan) {
+  const std::string newest = newest_checkpoint(plan);
+  if (newest.empty()) return "";
+  const Manifest manifest = Checkpoint(newest).manifest();
+  const bool of_this_run = manifest.run.value("run", "") == plan.id;
+  return of_this_run && manifest.step < plan.train.steps ? newest : "";
+}
+
 void check_same_run(const RunPlan& plan, const std::string& checkpoint) {
   const json there = Checkpoint(checkpoint).manifest().run, here = to_json(plan);
   std::vector<std::string> differences;

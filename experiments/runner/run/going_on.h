@@ -12,6 +12,10 @@ namespace ringside::runner {
 /// folder.
 std::string newest_checkpoint(const RunPlan& plan);
 
+/// The newest whole checkpoint of this very run (RunPlan::id), if it was broken off before its last
+/// step; empty otherwise. Repeats of a run have one folder, one after the other.
+std::string unfinished_checkpoint(const RunPlan& plan);
+
 /// Throws Error that names each setting which decides what a run computes and has another value in
 /// the checkpoint, with both values: [model], [data], [optimizer], and the keys of [train] but for
 /// those that only decide how. The world and the scheme may be others.

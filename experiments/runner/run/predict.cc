@@ -50,6 +50,7 @@ RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine
   plan.cluster = machine;
   plan.cluster->timed = timed_for(measured, machine);
   plan.checkpoint = {};
+  plan.resume = {};
   plan.faults = {};
   plan.sim.numerics = false;
   plan.train.steps = steps;

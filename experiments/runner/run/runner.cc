@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
@@ -99,14 +100,17 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<RunRecord> rows,
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor, EventFeed& feed) {
+  std::size_t tried = runs.size();  // the run that was made last
   for (std::size_t i = 0; i < runs.size();) {
     if (maker.interrupted()) return {std::move(rows), true};
+    RunPlan plan = runs[i];
+    if (std::exchange(tried, i) == i) plan.resume.clear();  // another attempt is a whole one
     const std::optional<Prediction> predicted = predictor.predict(runs[i]);
     const int attempts_before = attempts(rows, runs[i].id);
     if (predicted) feed.predict(runs[i], *predicted);
     feed.begin_run(i, attempts_before + 1);
     RunOutcome outcome =
-        run_on_same_data(runs[i], data, maker, [&](const Step& step) { feed.step(step); });
+        run_on_same_data(plan, data, maker, [&](const Step& step) { feed.step(step); });
     if (outcome.interrupted) return {std::move(rows), true};
     if (!outcome.collectives.empty()) {
       const std::string file = fmt::format("collectives/{}.json", runs[i].id);

@@ -42,11 +42,11 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
 
 /// Makes `runs` one after the other, lets `predictor` predict each first, and adds each record and
 /// trace to `folder` as soon as the run has ended. A run that other work disturbed is made again at
-/// once: every attempt leaves a record, and the attempt that counts leaves its trace. `rows` are
-/// the records of earlier runs. `data` is the state of the files that all runs read: a run fails if
-/// one of its files has changed. A failed run does not end the comparison. `feed` has begun, and
-/// gets every run and step; the caller ends it. Blocks. Throws Error if the folder can no longer be
-/// written.
+/// once, from its beginning: every attempt leaves a record, and the attempt that counts leaves its
+/// trace. `rows` are the records of earlier runs. `data` is the state of the files that all runs
+/// read: a run fails if one of its files has changed. A failed run does not end the comparison.
+/// `feed` has begun, and gets every run and step; the caller ends it. Blocks. Throws Error if the
+/// folder can no longer be written.
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<RunRecord> rows,
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor, EventFeed& feed);

@@ -50,8 +50,9 @@ void declare_comparison(CommandOptions& options, CompareArguments& arguments) {
       "no interval");
   add_job(options, arguments.job);
   add_resume(options, comparison.resume,
-             "keep the rows of the results folder, and make only the missing runs; without "
-             "--resume, earlier results are moved to its subfolders before-1, before-2, ...");
+             "keep the rows of the results folder, and make only the missing runs, each from its "
+             "newest checkpoint if it was broken off; without --resume, earlier results are moved "
+             "to its subfolders before-1, before-2, ...");
   options.flag("--json", arguments.events,
                "print one event a line, in JSON, in place of the tables: the plan, and the "
                "progress and end of every run");

@@ -28,6 +28,7 @@
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/report_page.h"
 #include "experiments/runner/results/environment.h"
+#include "experiments/runner/run/going_on.h"
 #include "experiments/runner/run/runner.h"
 #include "experiments/tools/calibrate/calibrate.h"
 #include "experiments/tools/watch/display.h"
@@ -159,13 +160,18 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
 }
 
 /// Plans the runs again if some have waited for speeds, which are known by now, and finds the runs
-/// that are still to be made.
-void settle(Comparison& comparison) {
+/// that are still to be made. With --resume, those that were broken off go on from their
+/// checkpoints.
+void settle(Comparison& comparison, bool resume) {
   if (!comparison.speeds.empty()) plan(comparison);
   runner::check_same_experiment(comparison.rows, comparison.runs);
   runner::take_lines(comparison.rows, comparison.runs);
   comparison.remaining =
       runner::remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
+  for (RunPlan& run : comparison.remaining) {
+    if (resume) run.resume = runner::unfinished_checkpoint(run);
+    if (!run.resume.empty()) runner::check_same_run(run, run.resume);
+  }
 }
 
 /// Writes report.html. Returns one line with the reason why there is none; empty if there is one.
@@ -268,6 +274,9 @@ Compared run(Comparison& comparison, const Process& process, watch::EventLines* 
     errors << fmt::format("{} of {} runs have been made already\n",
                           comparison.runs.size() - comparison.remaining.size(),
                           comparison.runs.size());
+  for (const RunPlan& run : comparison.remaining)
+    if (!run.resume.empty())
+      errors << fmt::format("run {} goes on from checkpoint {}\n", run.id, run.resume);
   for (const std::string& text : runner::texts_of_earlier(environment)) errors << text << "\n";
   watch::ProgressDisplay display(
       errors, [&] { return watch::terminal_size(STDERR_FILENO, process.environment); });
@@ -315,7 +324,7 @@ Compared from_file_to_results(const ComparisonArguments& arguments, const Proces
     return {run_failed, error.what()};
   }
   try {
-    settle(comparison);
+    settle(comparison, arguments.resume.resume);
   } catch (const std::exception& error) {
     return {wrong_input, error.what()};
   }
