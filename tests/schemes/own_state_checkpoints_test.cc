@@ -110,7 +110,7 @@ TEST(ResumedReplicas, HaveRunningStatisticsOfTheirOwn) {
     EXPECT_THAT(after_going_on(plan_training(config, scheme, 3), {1, 3}), IsEmpty()) << scheme;
 }
 
-/// A run is told to stop on one worker, and all must agree (RunCheckpoints::asked_to_stop).
+/// A run is told to stop on one worker, and all must agree (RunCheckpoints::asked).
 class AsksAllWorkers : public testing::Wrapped {
  public:
   using Wrapped::Wrapped;
