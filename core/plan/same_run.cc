@@ -53,6 +53,10 @@ bool same_cluster(const RunPlan& a, const RunPlan& b) {
   other.device.memory_gb = a.cluster->device.memory_gb;
   for (std::size_t i = 0; i < std::min(other.others.size(), a.cluster->others.size()); ++i)
     other.others[i].device.memory_gb = a.cluster->others[i].device.memory_gb;
+  // What checkpoints and failures cost decides nothing of what is computed.
+  other.storage = a.cluster->storage;
+  other.failures = a.cluster->failures;
+  other.assumed = a.cluster->assumed;
   return *a.cluster == other;
 }
 

@@ -40,6 +40,17 @@ Fields fields_of(CollectiveSpec& collective) {
           {"error", &collective.error, {}, not_negative}};
 }
 
+Fields fields_of(StorageSpec& storage) {
+  return {{"gbs", &storage.gbs, {}, not_negative},
+          {"shared_gbs", &storage.shared_gbs, {}, not_negative}};
+}
+
+Fields fields_of(FailureSpec& failures) {
+  return {{"device_mtbf_h", &failures.device_mtbf_h, {}, not_negative},
+          {"machine_mtbf_h", &failures.machine_mtbf_h, {}, not_negative},
+          {"restart_s", &failures.restart_s, {}, not_negative}};
+}
+
 Fields fields_of(OtherMachines& others) {
   return {{"first", &others.first, {}, not_negative},
           {"count", &others.count, {}, positive},
@@ -88,6 +99,8 @@ Fields fields_of(ClusterSpec& cluster) {
           {"oversubscription", &cluster.oversubscription, {}, positive},
           {"collective", fields_of(cluster.collective)},
           {"message", fields_of(cluster.message)},
+          {"storage", fields_of(cluster.storage)},
+          {"failures", fields_of(cluster.failures)},
           {"assumed", Structs(&cluster.assumed)}};
 }
 

@@ -78,7 +78,8 @@ struct ModelSpeed {
 
 /// Figures of a cluster that are assumed, because none were published or measured.
 struct Assumed {
-  /// "device NAME", "peer", "pcie", "nic", "cluster", "collective" or "message".
+  /// "device NAME", "peer", "pcie", "nic", "cluster", "collective", "message", "storage" or
+  /// "failures".
   std::string part;
   /// As a cluster file calls them. "efficiency.loss" is that of every dtype of the device.
   std::vector<std::string> keys{};
@@ -92,6 +93,8 @@ struct StorageSpec {
   bool operator==(const StorageSpec&) const = default;
 };
 
+Fields fields_of(StorageSpec& storage);
+
 /// How often parts of a cluster fail, so that a run is started again: mean time between failures of
 /// one such part, in hours. 0: never.
 struct FailureSpec {
@@ -100,6 +103,8 @@ struct FailureSpec {
   double restart_s = 0;       // from a failure until ranks begin to read their checkpoint
   bool operator==(const FailureSpec&) const = default;
 };
+
+Fields fields_of(FailureSpec& failures);
 
 /// `machines` machines, which are equal but for the devices that `others` and `slow` name. Holds
 /// complete descriptions of devices and links, not their names.

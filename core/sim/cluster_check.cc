@@ -47,6 +47,10 @@ class Checker {
     check_network();
     check_collective();
     check_ranges(c_.message, "message.");
+    check_ranges(c_.storage, "storage.");
+    if (c_.storage.shared_gbs > 0 && c_.storage.gbs == 0)
+      refuse("storage.gbs", "is missing: shared_gbs alone does not say what one machine writes");
+    check_ranges(c_.failures, "failures.");
   }
 
  private:

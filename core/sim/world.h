@@ -95,6 +95,10 @@ class World {
   /// the rate that other flows on these links leave it. A flow from a place to itself goes through
   /// memory (ClusterSpec::pcie) if the cluster's devices are CPUs; otherwise it needs no time.
   virtual JobPtr start_flow(Place from, Place to, double bytes) = 0;
+  /// Starts to write `bytes` from the memory of a machine's host to the storage of checkpoints, or
+  /// to read as many (ClusterSpec::storage). Throws Error if the cluster does not say how fast that
+  /// is.
+  virtual JobPtr start_storage(int machine, double bytes) = 0;
   /// Latency of the links between two places, in seconds.
   virtual double latency(Place from, Place to) = 0;
 

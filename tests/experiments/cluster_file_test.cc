@@ -130,6 +130,39 @@ TEST_F(ClusterFile, ReadsEveryTable) {
   EXPECT_EQ(c.message.receive_us_per_mb, 40);
 }
 
+TEST_F(ClusterFile, SaysHowFastItWritesAndHowOftenItFails) {
+  const auto without = read(machine);
+  EXPECT_EQ(without.storage, sim::StorageSpec());
+  EXPECT_EQ(without.failures, sim::FailureSpec());
+  const std::string more =
+      machine + std::string(
+                    "[storage]\ngbs = 4\nshared_gbs = 100\nassumed = [\"gbs\"]\n"
+                    "[failures]\ndevice_mtbf_h = 80_000\nrestart_s = 600\n");
+  const auto c = read(more);
+  EXPECT_EQ(c.storage, (sim::StorageSpec{4, 100}));
+  EXPECT_EQ(c.failures, (sim::FailureSpec{80'000, 0, 600}));
+  ASSERT_FALSE(c.assumed.empty());
+  EXPECT_EQ(c.assumed.back(), (sim::Assumed{"storage", {"gbs"}}));
+  EXPECT_EQ(read(cluster_text(c, "again")), c);
+  EXPECT_EQ(complaint(machine + std::string("[storage]\nshared_gbs = 3\n")),
+            "mine.toml:49: [storage] lacks gbs");
+  EXPECT_EQ(complaint(replaced(more, "restart_s = 600", "restart_s = -1")),
+            "mine.toml:55: failures.restart_s must be at least 0, but is -1");
+  EXPECT_EQ(complaint(replaced(more, "gbs = 4\n", "gbs = 0\n")),
+            "mine.toml:50: storage.gbs is missing: shared_gbs alone does not say what one machine "
+            "writes");
+}
+
+/// Llama 3's 419 interruptions of 54 days on 16,384 GPUs: one in 49.5 hours on 1,024.
+TEST_F(ClusterFile, ShippedH100FailAsOftenAsThoseOfLlama3) {
+  const auto c = read_cluster(shipped / "h100-128x8.toml");
+  EXPECT_EQ(c.machines * c.devices, 1024);
+  const double per_h = 1024 / c.failures.device_mtbf_h + 128 / c.failures.machine_mtbf_h;
+  EXPECT_NEAR(1 / per_h, 54 * 24.0 / 419 * 16, 0.01);
+  EXPECT_NEAR(1024 / c.failures.device_mtbf_h / per_h, 268.0 / 419, 1e-3);
+  EXPECT_EQ(c.storage.shared_gbs, 2000 * 128 / 2048.0);
+}
+
 TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
   const std::string speeds = "[[speeds]]\nmodel = \"gpt2\"\nprecision = \"bf16\"\nfactor = 1.5\n";
   std::string text = replaced(machine, "nic = \"net\"\n", "nic = \"net\"\nerror = 0.08\n");

@@ -80,6 +80,8 @@ ClusterSpec whole() {
   c.spread = 0.02;
   c.decoded_per_s = 5000;
   c.message = {.send_us = 20, .receive_us = 30, .send_us_per_mb = 100, .receive_us_per_mb = 120};
+  c.storage = {.gbs = 4, .shared_gbs = 12.5};
+  c.failures = {.device_mtbf_h = 80'000, .machine_mtbf_h = 17'500, .restart_s = 600};
   return c;
 }
 

@@ -87,6 +87,8 @@ Platform::Platform(const ClusterSpec& cluster) : cluster_(cluster) {
   hosts_.reserve(static_cast<std::size_t>(cluster.machines * (cluster.devices + 1)));
 
   s4u::NetZone* root = s4u::create_star_zone("cluster");
+  if (cluster.storage.shared_gbs > 0)
+    shared_storage_ = make_link(root, "shared storage", cluster.storage.shared_gbs);
   const std::int64_t per_switch = cluster.machines_per_switch;
   if (per_switch == 0) {
     for (int machine = 0; machine < cluster.machines; ++machine) make_machine(machine, root);
@@ -170,6 +172,13 @@ NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
       ++pairs[{static_cast<int>(b), static_cast<int>(a)}];
     }
 
+  if (cluster_.storage.gbs > 0) {
+    storages_.push_back(zone->create_host(prefix + " storage", operations_of_second));
+    storages_.back()->seal();
+    add_route(zone, ends[0].point, storages_.back()->get_netpoint(),
+              {make_link(zone, prefix + " way to storage", cluster_.storage.gbs), shared_storage_});
+  }
+
   // Routes.
   for (int a = -1; a < devices; ++a) {
     const End& from = ends[static_cast<std::size_t>(a + 1)];
@@ -212,6 +221,10 @@ s4u::Host* Platform::at(Place place) const {
 
 s4u::Host* Platform::memory(int machine) const {
   return memories_.empty() ? nullptr : memories_.at(static_cast<std::size_t>(machine));
+}
+
+s4u::Host* Platform::storage(int machine) const {
+  return storages_.empty() ? nullptr : storages_.at(static_cast<std::size_t>(machine));
 }
 
 bool Platform::connected(Place from, Place to) const {

@@ -43,6 +43,8 @@ class Platform {
   /// of the bandwidth computes on it for that time. Null where devices are not CPUs: each has its
   /// own memory.
   simgrid::s4u::Host* memory(int machine) const;
+  /// What a machine's host writes checkpoints to; null if the cluster does not say how fast it is.
+  simgrid::s4u::Host* storage(int machine) const;
   /// Whether a flow between the places needs time. On machines with GPUs, a flow from a place to
   /// itself needs none.
   bool connected(Place from, Place to) const;
@@ -53,7 +55,8 @@ class Platform {
   simgrid::s4u::Host* make_host(Place place, simgrid::s4u::NetZone* machine);
 
   const ClusterSpec& cluster_;
-  std::vector<simgrid::s4u::Host*> hosts_, memories_;
+  std::vector<simgrid::s4u::Host*> hosts_, memories_, storages_;
+  simgrid::s4u::Link* shared_storage_ = nullptr;
 };
 
 }  // namespace ringside::sim

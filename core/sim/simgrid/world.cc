@@ -249,6 +249,14 @@ class SimWorld : public World {
     if (flow->over) return std::make_unique<NoJob>();
     return std::make_unique<FlowJob>(state_->waiting, std::move(flow));
   }
+  JobPtr start_storage(int machine, double bytes) override {
+    s4u::Host* const storage = platform_.storage(machine);
+    if (!storage)
+      throw Error("cluster '{}': storage.gbs is not known: nothing can be written", cluster_.name);
+    FlowPtr flow = start(platform_.at({machine, -1}), storage, bytes);
+    if (flow->over) return std::make_unique<NoJob>();
+    return std::make_unique<FlowJob>(state_->waiting, std::move(flow));
+  }
   double latency(Place from, Place to) override {
     platform_.at(from);
     platform_.at(to);
@@ -303,6 +311,17 @@ class SimWorld : public World {
                         [state = state_, flow] { state->flows.start(flow); });
     else
       state_->flows.start(flow);
+    return flow;
+  }
+
+  /// A flow without latency.
+  FlowPtr start(s4u::Host* from, s4u::Host* to, double bytes) {
+    checked(bytes, "bytes to write");
+    const ExceptionState own;
+    state_->flows.sweep();
+    const auto flow =
+        std::make_shared<Flow>(Flow{from, to, static_cast<std::uint64_t>(std::round(bytes)), {}});
+    state_->flows.start(flow);
     return flow;
   }
 

@@ -146,6 +146,9 @@ class Builder {
                  {"network_us", "network_us_per_mb", "loopback_us", "loopback_us_per_mb"});
     message.close();
     assume("message", message.table());
+    read_optional("storage", fields_of(cluster.storage), {"shared_gbs"});
+    read_optional("failures", fields_of(cluster.failures),
+                  {"device_mtbf_h", "machine_mtbf_h", "restart_s"});
     cluster.assumed = assumed_;
 
     if (const auto problem = find_problem(cluster))
@@ -178,6 +181,16 @@ class Builder {
     const ClusterTable* table = tables_.find(name);
     if (!table) throw Error("{}: the table [{}] is missing", file_.string(), name);
     return Reader(*table, field, places_);
+  }
+
+  /// Reads a table that a file need not have.
+  void read_optional(const std::string& name, const Fields& fields,
+                     const std::set<std::string_view>& optional) {
+    if (!tables_.find(name)) return;
+    Reader reader = the(name, name);
+    reader.read(fields, optional);
+    reader.close();
+    assume(name, reader.table());
   }
 
   void read_others(sim::ClusterSpec& cluster) {

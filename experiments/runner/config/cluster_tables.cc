@@ -18,7 +18,7 @@ constexpr std::size_t longest_chain = 16;
 std::string join(const TomlPath& path) { return fmt::format("{}", fmt::join(path, ".")); }
 
 std::vector<std::string> table_kinds() {
-  return {"cluster", "device", "link", "collective", "message"};
+  return {"cluster", "device", "link", "collective", "message", "storage", "failures"};
 }
 
 /// Tables of which a file may have several, as [[slow]] begins one.

@@ -23,10 +23,10 @@ struct ClusterTable {
   std::string title() const;                  // "[device.t4]"
 };
 
-/// The tables by name. There may be many [device.X] and [link.X], but only one [cluster], one
-/// [collective] and one [message]. A file's values win over those of the files that it includes,
-/// key by key. A value that replaces an assumed one is not assumed, unless the list `assumed` of
-/// its own table names it.
+/// The tables by name. There may be many [device.X] and [link.X], but only one each of [cluster],
+/// [collective], [message], [storage] and [failures]. A file's values win over those of the files
+/// that it includes, key by key. A value that replaces an assumed one is not assumed, unless the
+/// list `assumed` of its own table names it.
 class ClusterTables {
  public:
   /// Reads the file. Throws Error that names the file and the line, also for unknown tables.

@@ -144,6 +144,16 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
   out.table({"message"});
   out.values(fields_to_read(cluster.message));
   out.assumed(cluster, "message");
+  if (cluster.storage != sim::StorageSpec()) {
+    out.table({"storage"});
+    out.values(fields_to_read(cluster.storage));
+    out.assumed(cluster, "storage");
+  }
+  if (cluster.failures != sim::FailureSpec()) {
+    out.table({"failures"});
+    out.values(fields_to_read(cluster.failures));
+    out.assumed(cluster, "failures");
+  }
   return std::move(out).text();
 }
 
