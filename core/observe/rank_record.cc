@@ -62,6 +62,7 @@ Fields fields_of(CheckpointCost& cost) {
   return {{"resumed_after", &cost.resumed_after},
           {"written", &cost.written},
           {"bytes", &cost.bytes},
+          {"read_bytes", &cost.read_bytes},
           {"stall_s", &cost.stall_s},
           {"write_s", &cost.write_s},
           {"failure", &cost.failure},

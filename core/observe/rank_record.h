@@ -66,6 +66,7 @@ struct CheckpointCost {
   std::int64_t resumed_after = 0;  // steps of the checkpoint from which the run went on; 0: none
   std::int64_t written = 0;        // checkpoints
   std::int64_t bytes = 0;          // of this rank's part of one
+  std::int64_t read_bytes = 0;     // of a simulated rank: what it reads to go on from one
   double stall_s = 0;              // training waited for them: all together
   double write_s = 0;              // from the end of a step until all ranks' parts are on the disk
   std::string failure{};           // why the last one that failed could not be written; empty: none

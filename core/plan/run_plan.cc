@@ -1,5 +1,7 @@
 #include "core/plan/run_plan.h"
 
+#include "core/plan/checkpoint_interval.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -117,7 +119,7 @@ bool spans_hosts(const RunPlan& plan) {
 }
 
 bool saved_after(const RunPlan& plan, std::int64_t done) {
-  return !plan.checkpoint.path.empty() &&
+  return writes_checkpoints(plan) &&
          (done == plan.until || checkpoints_after(plan.checkpoint, done, plan.train.steps));
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/comm/communicator.h"
+#include "core/device/virtual_storage.h"
 
 namespace ringside {
 
@@ -21,6 +22,8 @@ class Links {
   using MakeCommunicator =
       std::function<std::unique_ptr<Communicator>(const RankContext&, const Group&)>;
 
+  using MakeStorage = std::function<std::unique_ptr<VirtualStorage>(const RankContext&)>;
+
   /// Links of a run with one rank: communicator() and transport() throw Error.
   Links() = default;
   /// Links to peers only.
@@ -28,8 +31,10 @@ class Links {
   /// Links to peers and servers. `transport` returns a std::unique_ptr<Transport>. core/ does not
   /// know the messages of servers, so Transport is a type from the servers' code (ps::Transport).
   template <class MakeTransport>
-  Links(MakeCommunicator communicator, MakeTransport transport)
-      : communicator_(std::move(communicator)), transport_(std::function(std::move(transport))) {}
+  Links(MakeCommunicator communicator, MakeTransport transport, MakeStorage storage = {})
+      : communicator_(std::move(communicator)),
+        transport_(std::function(std::move(transport))),
+        storage_(std::move(storage)) {}
 
   /// See RankContext::communicator().
   std::unique_ptr<Communicator> communicator(const RankContext& context, const Group& group) const {
@@ -43,10 +48,16 @@ class Links {
     if (!make) throw Error("this rank has no links to servers");
     return (*make)();
   }
+  /// The storage of this rank's checkpoints in virtual time; null for a rank of a real run, whose
+  /// checkpoints are files.
+  std::unique_ptr<VirtualStorage> storage(const RankContext& context) const {
+    return storage_ ? storage_(context) : nullptr;
+  }
 
  private:
   MakeCommunicator communicator_;
   std::any transport_;  // std::function<std::unique_ptr<Transport>()>
+  MakeStorage storage_;
 };
 
 }  // namespace ringside

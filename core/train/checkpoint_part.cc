@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "core/base/whole_file.h"
+#include "core/plan/checkpoint_interval.h"
 
 namespace ringside {
 namespace {
@@ -27,6 +29,10 @@ std::string entry_key(RankPart part, int number, std::int64_t done) {
   return fmt::format("checkpoint/{}/{}", done, name_of_part(part, number));
 }
 
+std::int64_t bytes_of(std::int64_t values) {
+  return values * static_cast<std::int64_t>(sizeof(float));
+}
+
 std::string server_key(int server) {
   return fmt::format("checkpoint/{}", name_of_part(RankPart::server, server));
 }
@@ -39,27 +45,40 @@ struct CheckpointPart::Snapshot {
   std::vector<HostRange> ranges;
   /// Memory of the copy before, in the order of its ranges: fresh memory would have to be cleared.
   std::deque<std::vector<float>> spare;
+  /// Of a simulated rank, which copies no values: bytes to write, by the device on which they lie
+  /// (null: on the host already).
+  std::map<Device*, double> bytes;
   ordered_json entry;
   std::function<void(const OpenFolder&)> then;
 };
 
 CheckpointPart::CheckpointPart(const RankContext& context, RankPart part)
-    : context_(context), part_(part) {}
+    : context_(context), part_(part), storage_(context.links.storage(context)) {}
 
-CheckpointPart::~CheckpointPart() { wait(); }
+/// A simulated rank that ends by an exception must not wait: its world may be ending.
+CheckpointPart::~CheckpointPart() {
+  if (!storage_) wait();
+}
+
+double CheckpointPart::now() const {
+  return storage_ ? context_.device.clock().now() : seconds_now();
+}
 
 void CheckpointPart::wait() {
+  if (storage_) cost_.write_s += storage_->wait();
   if (writer_.joinable()) writer_.join();
 }
 
 void CheckpointPart::begin(std::int64_t done) {
-  begun_at_ = seconds_now();
+  begun_at_ = now();
   wait();
   if (!snapshot_) snapshot_ = std::make_unique<Snapshot>();
   snapshot_->done = done;
   snapshot_->spare.clear();
   for (HostRange& range : snapshot_->ranges) snapshot_->spare.push_back(std::move(range.values));
   snapshot_->ranges.clear();
+  snapshot_->bytes.clear();
+  cost_.read_bytes = 0;
 }
 
 void CheckpointPart::take(const StateRange& range) {
@@ -67,6 +86,11 @@ void CheckpointPart::take(const StateRange& range) {
   const std::int64_t first = count * range.holder / range.holders,
                      end = count * (range.holder + 1) / range.holders;
   HostRange own{.key = {range.name, range.replica}, .begin = range.begin + first, .values = {}};
+  if (storage_) {
+    cost_.read_bytes += bytes_of(count);
+    snapshot_->bytes[range.device] += static_cast<double>(bytes_of(end - first));
+    return;
+  }
   if (end == first) return;
   if (!snapshot_->spare.empty()) {
     own.values = std::move(snapshot_->spare.front());
@@ -79,11 +103,31 @@ void CheckpointPart::take(const StateRange& range) {
 }
 
 void CheckpointPart::add(HostRange range) {
-  if (!range.values.empty()) snapshot_->ranges.push_back(std::move(range));
+  if (storage_) {
+    const std::int64_t bytes = bytes_of(static_cast<std::int64_t>(range.values.size()));
+    cost_.read_bytes += bytes;
+    snapshot_->bytes[nullptr] += static_cast<double>(bytes);
+  } else if (!range.values.empty()) {
+    snapshot_->ranges.push_back(std::move(range));
+  }
+}
+
+void CheckpointPart::write_in_time() {
+  double bytes = 0;
+  for (const auto& [device, part] : snapshot_->bytes) {
+    if (device && part > 0) storage_->copy(*device, part);
+    bytes += part;
+  }
+  cost_.bytes = static_cast<std::int64_t>(bytes);
+  ++cost_.written;
+  if (bytes > 0) storage_->write(bytes);
+  if (!context_.plan.checkpoint.asynchronous) wait();
+  cost_.stall_s += now() - begun_at_;
 }
 
 void CheckpointPart::write(ordered_json entry, bool on_disk,
                            std::function<void(const OpenFolder&)> then) {
+  if (storage_) return write_in_time();
   snapshot_->entry = std::move(entry);
   snapshot_->then = std::move(then);
   snapshot_->taken_at = seconds_now();
@@ -137,10 +181,11 @@ void CheckpointPart::run() {
 }
 
 void CheckpointPart::finish(RankRecord& record) {
-  const double begin = seconds_now();
+  const double begin = now();
   wait();
-  cost_.stall_s += seconds_now() - begin;
-  if (!context_.plan.checkpoint.path.empty() || cost_.resumed_after > 0) record.checkpoints = cost_;
+  // The last write of a simulated run, whose few steps stand for many, holds nothing up.
+  if (!storage_) cost_.stall_s += now() - begin;
+  if (writes_checkpoints(context_.plan) || cost_.resumed_after > 0) record.checkpoints = cost_;
 }
 
 json written_part(const RankContext& context, RankPart part, int number, std::int64_t done) {

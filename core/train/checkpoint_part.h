@@ -26,6 +26,9 @@ namespace ringside {
 /// process (HostCopies), and is not on the disk after every step that is copied. A part that cannot
 /// be written is given up: the run goes on, its record says why, and this checkpoint gets no
 /// manifest. For one thread.
+///
+/// A simulated rank (Links::storage) writes no file and no entry: it counts the bytes, lets the
+/// time pass that the copy and the write take in its cluster, and waits where a real one does.
 class CheckpointPart {
  public:
   /// The context outlives this object.
@@ -61,7 +64,9 @@ class CheckpointPart {
  private:
   struct Snapshot;
 
+  double now() const;
   void run();
+  void write_in_time();
   void wait();
   void keep_copy();
 
@@ -70,8 +75,9 @@ class CheckpointPart {
   std::unique_ptr<Snapshot> snapshot_;
   std::thread writer_;
   std::optional<HostCopies> copies_;
-  int told_ = 0;         // how often the store was told of the copies' files
-  CheckpointCost cost_;  // the thread's while it runs
+  int told_ = 0;  // how often the store was told of the copies' files
+  std::unique_ptr<VirtualStorage> storage_;  // of a simulated rank; else null
+  CheckpointCost cost_;                      // the thread's while it runs
   double begun_at_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
+#include "core/plan/checkpoint_interval.h"
 #include "core/train/saved_state.h"
 
 namespace ringside {
@@ -136,7 +137,7 @@ void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale, const 
   const std::int64_t done = step + 1;
   const int worker = context_.self().worker;
   if (worker == 0 && asked != Asked::nothing) say_stop(context_, done);
-  const bool on_disk = !context_.plan.checkpoint.path.empty() &&
+  const bool on_disk = writes_checkpoints(context_.plan) &&
                        (saved_after(context_.plan, done) || asked == Asked::stop);
   part_.begin(done);
   scheme_.visit_state([&](const StateRange& range) { part_.take(range); });

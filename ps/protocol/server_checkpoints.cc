@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/plan/checkpoint_interval.h"
 #include "core/train/saved_state.h"
 
 namespace ringside::ps {
@@ -28,6 +29,11 @@ std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {
   return saved_;
 }
 
+bool ServerCheckpoints::writes() const {
+  return (writes_checkpoints(context_.plan) || is_elastic(context_.plan)) &&
+         server_.parameter_count() > 0;
+}
+
 std::int64_t ServerCheckpoints::next_due() const {
   for (std::int64_t done = saved_ + 1; done < last_; ++done)
     if (saved_after(context_.plan, done) || copied_after(context_.plan, done)) return done;
@@ -44,7 +50,7 @@ void ServerCheckpoints::look() {
   server_.visit_state([this](const StateRange& range) { part_.take(range); });
   const bool stops = due == last_ && last_ < context_.plan.train.steps;
   part_.write(nlohmann::ordered_json::object(),
-              !context_.plan.checkpoint.path.empty() && (saved_after(context_.plan, due) || stops));
+              writes_checkpoints(context_.plan) && (saved_after(context_.plan, due) || stops));
   saved_ = due;
 }
 

@@ -33,10 +33,7 @@ class ServerCheckpoints {
   void finish(RankRecord& record) { part_.finish(record); }
 
  private:
-  bool writes() const {
-    return (!context_.plan.checkpoint.path.empty() || is_elastic(context_.plan)) &&
-           server_.parameter_count() > 0;
-  }
+  bool writes() const;
   /// The number of steps after which the next checkpoint is due.
   std::int64_t next_due() const;
 

@@ -117,6 +117,12 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void begin_step(std::int64_t step) override {
     factor_ = slowdown_.at(step);
+    for (const DeviceFault& fault : times_.faults) {
+      if (step >= fault.step) factor_ *= fault.slow;
+      if (step != fault.step || !world_ || fault.stop_s == 0) continue;
+      catch_up();
+      world_->sleep(fault.stop_s);
+    }
     if (!world_ || times_.input_s + times_.host_s == 0) return;
     catch_up();
     if (loaded_ > world_->now()) world_->sleep(loaded_ - world_->now());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "core/device/cost.h"
 #include "core/device/device.h"
@@ -53,10 +54,18 @@ class SimDevice : public Device {
   virtual std::shared_ptr<CommComputeContention> contention() const = 0;
 };
 
+/// A fault on purpose of a device (core/plan/faults.h).
+struct DeviceFault {
+  std::int64_t step = 0;  // the first that it concerns
+  double stop_s = 0;      // the device stands still before that step
+  double slow = 1;        // from that step on all operations take so many times as long
+};
+
 /// Times that every training step of a world takes besides its operations.
 struct StepTimes {
   double host_s = 0;   // the host's work before the first operation, for which the device waits
   double input_s = 0;  // the time in which a rank's samples of a step are loaded
+  std::vector<DeviceFault> faults{};
 };
 
 /// Makes a simulated device, which errors call "sim NAME (machine M, device D)". Without a `world`

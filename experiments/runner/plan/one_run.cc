@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/plan/checkpoint_interval.h"
 #include "core/plan/faults.h"
 #include "core/plan/host_workers.h"
 #include "core/plan/places.h"
@@ -186,18 +187,25 @@ void check_offload(Offload offload, const SchemeInfo& row) {
 }
 
 void check_checkpoint(const RunPlan& plan, const SchemeInfo& row) {
-  if (plan.checkpoint.path.empty()) return;
-  if (plan.cluster)
-    throw Error("checkpoint.path = '{}': a simulated run writes no checkpoints; leave it out",
-                plan.checkpoint.path);
+  if (!writes_checkpoints(plan)) return;
+  const std::string asked = plan.cluster
+                                ? fmt::format("checkpoint.every = {}", plan.checkpoint.every)
+                                : fmt::format("checkpoint.path = '{}'", plan.checkpoint.path);
+  if (plan.cluster && plan.cluster->storage.gbs == 0)
+    throw Error(
+        "{}: cluster {} does not say how fast its machines write; add a table [storage] with gbs "
+        "to "
+        "its file, or set checkpoint.every = 0",
+        asked, plan.cluster->name);
   if (row.resumes && row.resumes(plan.options)) return;
   std::vector<std::string_view> able;
   for (const SchemeInfo& other : scheme_rows())
     if (other.resumes && other.resumes(other.defaults)) able.push_back(other.name);
   throw Error(
-      "checkpoint.path = '{}': a run of scheme {}{} cannot go on from a checkpoint, because its "
-      "ranks do not show all of their state; leave it out, or use {}",
-      plan.checkpoint.path, row.name, row.resumes ? " with these options" : "", one_of(able));
+      "{}: a run of scheme {}{} cannot go on from a checkpoint, because its ranks do not show all "
+      "of "
+      "their state; leave it out, or use {}",
+      asked, row.name, row.resumes ? " with these options" : "", one_of(able));
 }
 
 }  // namespace
@@ -227,6 +235,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.hosts = config.hosts;
   plan.plugins = loaded_plugins();
   plan.checkpoint = config.checkpoint;
+  if (plan.cluster) plan.checkpoint.path.clear();  // it writes no files
   plan.faults = config.faults;
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/device/cost.h"
 #include "core/models/presets.h"
+#include "core/plan/checkpoint_interval.h"
 #include "core/plan/device_traits.h"
 #include "core/plan/places.h"
 #include "core/sim/cluster_check.h"
@@ -85,6 +86,17 @@ void replace_figures(sim::ClusterSpec& cluster, const SimConfig& sim) {
     cluster.message = *cost;
     no_longer_assumed(cluster, "message");
   }
+}
+
+/// Leaves out what the run does not use, and so what is assumed of that: the speed of storage
+/// without checkpoints, and failures without either those or faults.
+void leave_out_unused(RunPlan& plan) {
+  if (writes_checkpoints(plan)) return;
+  plan.cluster->storage = {};
+  no_longer_assumed(*plan.cluster, "storage");
+  if (!plan.faults.plan.empty() || !plan.faults.rate.empty()) return;
+  plan.cluster->failures = {};
+  no_longer_assumed(*plan.cluster, "failures");
 }
 
 /// Returns the result of `ask` for the plan's model.
@@ -167,6 +179,7 @@ void settle_cluster(RunPlan& plan) {
   if (!plan.cluster) return;
   sim::ClusterSpec& cluster = *plan.cluster;
   replace_figures(cluster, plan.sim);
+  leave_out_unused(plan);
   const KnownSpeed known = known_speed(plan);
   scale_efficiency(cluster.device, plan.device, known);
   for (sim::OtherMachines& other : cluster.others)

@@ -10,7 +10,8 @@ namespace ringside::runner {
 /// need a simulated cluster if there is none.
 void check_simulated(const ExperimentConfig& config);
 
-/// Replaces figures of the cluster file by those of the plan's [device] and [sim] tables, and gives
+/// Replaces figures of the cluster file by those of the plan's [device] and [sim] tables, leaves
+/// out the speed of storage and the rate of failures where the run has no use for them, and gives
 /// the devices the speed that the file has for the plan's model in the precision of plan.train.
 /// Throws Error if sim.decode is set but the cluster has no speed of decoding, and if the changed
 /// cluster is invalid. Does nothing for a plan without a cluster.

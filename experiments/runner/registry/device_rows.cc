@@ -10,6 +10,8 @@
 #include "core/device/cuda/cuda.h"
 #include "core/device/sim/sim_device.h"
 #include "core/device/sim/sim_host_side.h"
+#include "core/device/sim/sim_storage.h"
+#include "core/plan/faults.h"
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
 #include "peer/comm/hosts/communicator.h"
@@ -32,6 +34,12 @@ std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
 sim::StepTimes step_times(const RunPlan& plan, int rank) {
   sim::StepTimes times{.host_s = plan.host_step_us * 1e-6};
   const int worker = plan.ranks[static_cast<std::size_t>(rank)].worker;
+  for (const std::string& text : plan.faults.plan) {
+    const Fault fault = fault_from(text);
+    if (fault.server || fault.number != worker || fault.kind == Fault::Kind::kill) continue;
+    const bool slow = fault.kind == Fault::Kind::slow;
+    times.faults.push_back({fault.step, slow ? 0 : fault.amount, slow ? fault.amount : 1});
+  }
   if (!plan.sim.decode || worker < 0) return times;
   const int machine = place_of(plan, rank).machine;
   std::int64_t beside = 0;
@@ -162,6 +170,10 @@ std::unique_ptr<Communicator> between_simulated(const RankContext& context, cons
                                       .store = &context.store});
 }
 
+std::unique_ptr<VirtualStorage> simulated_storage(const RankContext& context) {
+  return sim::make_sim_storage(sim::sim_device(context.device));
+}
+
 }  // namespace
 
 const std::vector<DeviceRow>& device_rows() {
@@ -195,7 +207,7 @@ const std::vector<DeviceRow>& device_rows() {
              plan.device.tf32, static_cast<std::uint64_t>(plan.train.seed), step_times(plan, rank));
        },
        .host_side = simulated_host,
-       .links = {between_simulated, ps::sim_transport}},
+       .links = {between_simulated, ps::sim_transport, simulated_storage}},
   };
   return rows;
 }
