@@ -11,7 +11,10 @@ namespace ringside {
 
 FaultStriker::FaultStriker(const RunPlan& plan, double now, std::function<void(int, int)> signal,
                            std::function<void(const std::string&)> say)
-    : plan_(plan), faults_(plan.faults), signal_(std::move(signal)), say_(std::move(say)) {
+    : plan_(plan),
+      faults_(plan.cluster ? FaultsConfig() : plan.faults),
+      signal_(std::move(signal)),
+      say_(std::move(say)) {
   for (const std::string& text : faults_.plan) listed_.push_back(fault_from(text));
   if (!faults_.rate.empty()) draw(now);
 }

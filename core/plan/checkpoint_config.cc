@@ -6,9 +6,10 @@ Fields fields_of(CheckpointConfig& config) {
   return {
       {"path", &config.path,
        "folder for the run's checkpoints; a run whose folder has some goes on from the newest. "
-       "Empty: none are written"},
+       "Empty: none are written. A simulated run needs none"},
       {"every", &config.every,
-       "steps from one checkpoint to the next; the last step always writes one. 0: no other does",
+       "steps from one checkpoint to the next; the last step always writes one. 0: no other does. "
+       "A simulated run counts the time of checkpoints if this is above 0",
        Range::not_negative},
       {"keep", &config.keep, "checkpoints that are kept: the newest ones", Range::positive},
       {"asynchronous", &config.asynchronous,
@@ -31,13 +32,17 @@ Fields fields_of(FaultsConfig& config) {
        "'slow worker 3 by 2 from step 40'; with least_world also 'remove worker 1 at step 10' and "
        "'add worker at step 20'"},
       {"rate", &config.rate,
-       "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; empty: "
-       "never"},
+       "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; in a "
+       "simulated run also 'cluster': as often as parts of the cluster fail. Empty: never"},
       {"least_world", &config.least_world,
        "the smallest world with which a run goes on whose workers come and go; 0: they do not, and "
        "a run whose worker fails ends or starts again",
        Range::not_negative},
-      {"seed", &config.seed, "draws the times and the ranks of faults.rate", Range::not_negative}};
+      {"seed", &config.seed, "draws the times and the ranks of faults.rate", Range::not_negative},
+      {"hours", &config.hours,
+       "hours of a simulated run over which faults.rate strikes; its steps stand for those of all "
+       "this time",
+       Range::positive}};
 }
 
 }  // namespace ringside

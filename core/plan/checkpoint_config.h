@@ -33,6 +33,7 @@ struct FaultsConfig {
   std::vector<std::string> plan;  // core/plan/faults.h
   std::string rate;               // of random kills; empty: none
   std::int64_t seed = 1;
+  double hours = 720;  // of a simulated run with a rate: the time over which failures are drawn
   /// Steps from one comparison of the workers' parameters with each other to the next; 0: none.
   std::int64_t compare_every = 0;
   /// The smallest world with which a run goes on whose workers come and go; 0: they do not.

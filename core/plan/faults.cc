@@ -72,6 +72,19 @@ bool read_fault(const std::string& text, Fault& out) {
          out.amount >= 1 && out.amount <= most_slow && step("from") && words.end();
 }
 
+void check_rate_of_cluster(const RunPlan& plan) {
+  if (!plan.cluster)
+    throw Error(
+        "faults.rate = 'cluster' is for simulated clusters; on this machine write \"1/min\" or the "
+        "like");
+  const sim::FailureSpec& failures = plan.cluster->failures;
+  if (failures.device_mtbf_h == 0 && failures.machine_mtbf_h == 0)
+    throw Error(
+        "faults.rate = 'cluster': cluster {} does not say how often its parts fail; add a table "
+        "[failures] with device_mtbf_h or machine_mtbf_h to its file, or write \"3/h\" or the like",
+        plan.cluster->name);
+}
+
 }  // namespace
 
 Fault fault_from(const std::string& text) {
@@ -107,11 +120,32 @@ int struck_rank(const RunPlan& plan, const Fault& fault) {
   return found == plan.ranks.end() ? -1 : found->rank;
 }
 
+bool may_be_lost(const RunPlan& plan, int rank) {
+  const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
+  return plan.expendable > 0 && self.worker > 0 && self.server < 0;
+}
+
+std::map<int, std::int64_t> lost_on_purpose(const RunPlan& plan) {
+  std::vector<Fault> kills;
+  for (const std::string& text : plan.faults.plan)
+    if (const Fault fault = fault_from(text); fault.kind == Fault::Kind::kill && !fault.server)
+      kills.push_back(fault);
+  std::ranges::stable_sort(kills, {}, &Fault::step);
+  std::map<int, std::int64_t> lost;
+  for (const Fault& kill : kills)
+    if (may_be_lost(plan, struck_rank(plan, kill)) &&
+        static_cast<int>(lost.size()) < plan.expendable)
+      lost.try_emplace(kill.number, kill.step);
+  return lost;
+}
+
 void check_faults(const RunPlan& plan) {
   const FaultsConfig& faults = plan.faults;
-  if (!faults.rate.empty()) kills_per_s(faults.rate);
-  if (plan.cluster && (!faults.plan.empty() || !faults.rate.empty() || faults.restarts > 0))
-    throw Error("[faults]: no fault strikes a simulated run; leave it out");
+  if (faults.rate == rate_of_cluster) {
+    check_rate_of_cluster(plan);
+  } else if (!faults.rate.empty()) {
+    kills_per_s(faults.rate);
+  }
   for (const std::string& text : faults.plan) {
     const Fault fault = fault_from(text);
     const bool of_world = fault.kind == Fault::Kind::add || fault.kind == Fault::Kind::remove;
@@ -119,7 +153,8 @@ void check_faults(const RunPlan& plan) {
       throw Error("faults.plan: '{}': the world of the run does not change; set faults.least_world",
                   text);
     if (fault.kind == Fault::Kind::add) continue;
-    if (fault.kind == Fault::Kind::slow && !device_traits(plan.device.kind).on_processor)
+    if (fault.kind == Fault::Kind::slow && !plan.cluster &&
+        !device_traits(plan.device.kind).on_processor)
       throw Error("faults.plan: '{}': only workers on CPUs can be slowed", text);
     if (struck_rank(plan, fault) < 0 && !(fault.server && plan.servers == 0))
       throw Error("faults.plan: '{}': the run has {} {}s, numbered from 0", text,

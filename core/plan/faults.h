@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/plan/run_plan.h"
@@ -30,6 +32,9 @@ struct Fault {
 /// step 40". Throws Error that names the text, and what may stand there.
 Fault fault_from(const std::string& text);
 
+/// The value of faults.rate that stands for the failures of a simulated cluster.
+inline constexpr std::string_view rate_of_cluster = "cluster";
+
 /// Reads a rate of random kills: "1/min", "0.5/s", "3/h". Returns kills a second. Throws Error.
 double kills_per_s(const std::string& rate);
 
@@ -39,5 +44,13 @@ void check_faults(const RunPlan& plan);
 
 /// The rank that a fault strikes; -1: none.
 int struck_rank(const RunPlan& plan, const Fault& fault);
+
+/// Whether a rank is a worker that the run may be able to do without (RunPlan::expendable): not
+/// worker 0, which reports the parameters at the end, and no worker with a server.
+bool may_be_lost(const RunPlan& plan, int rank);
+
+/// The workers that faults.plan kills and the run goes on without, with the steps after which they
+/// die. Of more than the run can do without they are those that die first.
+std::map<int, std::int64_t> lost_on_purpose(const RunPlan& plan);
 
 }  // namespace ringside

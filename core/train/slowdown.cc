@@ -13,6 +13,7 @@ Slowdown::Slowdown(const RunPlan& plan, int worker, Device& device)
   const std::vector<double>& slow = plan.device.slow;
   if (plan.world > 1 && static_cast<std::size_t>(worker) < slow.size())
     slow_ = slow[static_cast<std::size_t>(worker)];
+  if (plan.cluster) return;  // simulated devices are slower themselves
   for (const std::string& text : plan.faults.plan)
     if (const Fault fault = fault_from(text);
         fault.kind == Fault::Kind::slow && fault.number == worker)

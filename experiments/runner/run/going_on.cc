@@ -12,6 +12,8 @@
 #include "core/base/seconds_now.h"
 #include "core/base/untrusted_json.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/plan/faults.h"
+#include "experiments/runner/run/cost_of_checkpoints.h"
 
 namespace ringside::runner {
 namespace {
@@ -40,9 +42,9 @@ bool is_struck(const FaultsConfig& faults) {
          !faults.rate.empty();
 }
 
-/// What faults cost the run, whose steps took `wall_s` from the end of the first one to that of the
-/// last one, restarts included.
-void add_figures(RunRecord& row, double wall_s) {
+}  // namespace
+
+void add_cost_of_faults(RunRecord& row, double wall_s) {
   double lost = 0, down_s = 0;
   for (const Restart& restart : row.restarts) {
     lost += static_cast<double>(restart.lost_steps);
@@ -65,8 +67,6 @@ void add_figures(RunRecord& row, double wall_s) {
   if (const std::size_t stops = row.restarts.size() + changes; stops > 0)
     add("time to go on", "s", down_s / static_cast<double>(stops));
 }
-
-}  // namespace
 
 std::string newest_checkpoint(const RunPlan& plan) {
   if (plan.checkpoint.path.empty()) return "";
@@ -117,7 +117,9 @@ RunOutcome run_with_restarts(
     if (outcome.interrupted) return outcome;
     const auto done = static_cast<std::int64_t>(restarts.size());
     if (outcome.row.status == "ok") {
-      if (is_struck(plan.faults)) add_figures(outcome.row, last_step_at - first_step_at);
+      if (is_struck(plan.faults)) add_cost_of_faults(outcome.row, last_step_at - first_step_at);
+      if (!plan.faults.rate.empty())
+        add_best_interval(outcome.row, 1 / kills_per_s(plan.faults.rate));
       return outcome;
     }
     // Processes of an elastic run have been replaced one by one.

@@ -25,12 +25,17 @@ void check_same_run(const RunPlan& plan, const std::string& checkpoint);
 /// Throws Error.
 void begin_anew(const RunPlan& plan);
 
+/// Adds to the figures of a record with its restarts what these cost: goodput (samples of steps
+/// that count, a second of `wall_s`, which goes from the end of the first step to that of the last
+/// one), lost steps, time to go on.
+void add_cost_of_faults(RunRecord& row, double wall_s);
+
 /// Makes the run as run_once() does, which is given a plan; if it fails, makes it again up to
 /// RunPlan::faults.restarts times, each time from the newest checkpoint in the plan's folder, or
 /// else from its beginning. A run that fails twice without a step in between that is new to it is
-/// not made again, unless faults on purpose struck it. The record lists the restarts, and its
-/// figures have what they cost: goodput (samples of steps that count, a second from the first
-/// step's end to the last one's), lost steps, time to go on. `say` gets a line about each restart.
+/// not made again, unless faults on purpose struck it. The record lists the restarts, and has the
+/// figures of add_cost_of_faults(); with a rate of faults also the best interval of checkpoints.
+/// `say` gets a line about each restart.
 RunOutcome run_with_restarts(
     const RunPlan& plan, const std::function<void(const std::string&)>& say,
     const std::function<void(const Step&)>& on_step,

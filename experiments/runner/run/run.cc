@@ -7,8 +7,10 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/observe/over_ranks.h"
+#include "core/plan/faults.h"
 #include "core/train/trainer.h"
 #include "experiments/runner/run/going_on.h"
+#include "experiments/runner/run/simulated_faults.h"
 
 namespace ringside::runner {
 namespace {
@@ -103,6 +105,10 @@ RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
     }
     RunRecord row = make_row(plan, std::move(records));
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
+    if (plan.cluster)
+      for (const auto& [worker, after] : lost_on_purpose(plan))
+        row.lost_workers.push_back(
+            fmt::format("worker {} was killed on purpose after step {}", worker, after));
     for (const auto& [rank, how] : result.slow) row.slow_workers.push_back(how);
     return row;
   } catch (const nlohmann::json::exception& error) {
@@ -215,6 +221,11 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
 
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
+  if (plan.cluster) {
+    RunOutcome outcome = run_once(plan, start, on_step);
+    outcome.row = with_faults(std::move(outcome.row));
+    return outcome;
+  }
   try {
     if (plan.resume.empty()) begin_anew(plan);
   } catch (const std::exception& error) {

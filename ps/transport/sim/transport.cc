@@ -46,7 +46,7 @@ class SimChannel : public Channel {
   bool try_send(int peer, Message message) override {
     device_.catch_up();
     SimConnection* connection = find_connection(peer);
-    if (!connection || !takes(*connection)) return false;
+    if (!end_.open || !connection || !takes(*connection)) return false;
     // A last message takes no processor time, because this end would have to wait for it.
     const double bytes = count(*connection, message);
     connection->send(std::move(message), bytes);
@@ -240,6 +240,8 @@ class SimTransport : public Transport {
 };
 
 }  // namespace
+
+void cut_simulated(sim::World& world, int rank) { world.shared().get<Wire>()->cut(rank); }
 
 std::unique_ptr<Transport> sim_transport() { return std::make_unique<SimTransport>(); }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/sim/world.h"
 #include "ps/protocol/transport.h"
 
 namespace ringside::ps {
@@ -16,5 +17,9 @@ namespace ringside::ps {
 /// threads: the ends themselves spend the CPU time, and nothing moves but a header, since values
 /// are read where they lie. Within a rank a message is free.
 std::unique_ptr<Transport> sim_transport();
+
+/// The process of this rank has been killed: nothing that it does from now on reaches its peers,
+/// which find its connections closed, as those of a real process.
+void cut_simulated(sim::World& world, int rank);
 
 }  // namespace ringside::ps

@@ -188,6 +188,11 @@ void Wire::announce(End& server) {
   if (announced_) announced_->notify_all();
 }
 
+void Wire::cut(int rank) {
+  for (const auto& end : ends_)
+    if (end->rank == rank) end->open = false;
+}
+
 End* Wire::find(sim::World& world, int id, double timeout_s) {
   if (!announced_) announced_ = world.make_event();
   const double deadline = world.now() + timeout_s;

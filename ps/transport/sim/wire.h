@@ -130,6 +130,9 @@ class Wire {
             bool maps_memory);
   SimConnection& connection(End& from, End& to);
 
+  /// Closes the ends of a rank, which is no more.
+  void cut(int rank);
+
   /// From now on find() finds server `id`.
   void announce(End& server);
   /// Blocks until server `id` is there and returns its end; null after `timeout_s`.
