@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "core/num/random.h"
 
@@ -83,10 +84,21 @@ class Course {
     if (now_ == fails_at_ && now_ < end_) fail();
   }
 
+  /// From one such moment to the next nothing happens but the interval, unless something else is
+  /// due before: whole intervals up to that are taken at once.
   void begin_to_write() {
     written_ = std::exchange(copied_, std::nullopt);
+    const auto every = static_cast<double>(run_.every);
+    const double period = std::max(every / speed(), run_.write_s) + run_.stall_s;
+    const double other =
+        std::min({end_, fails_at_, back_at_.empty() ? never : back_at_.front().at});
+    if (const double whole = std::floor((other - now_) / period) - 1; whole > 0) {
+      now_ += whole * period;
+      done_ = *written_ += whole * every;
+      safe_ = done_ - every;
+    }
     whole_at_ = now_ + run_.write_s;
-    due_ = *written_ + static_cast<double>(run_.every);
+    due_ = *written_ + every;
     if (run_.write_s == 0) safe_ = *std::exchange(written_, std::nullopt);
   }
 

@@ -147,7 +147,7 @@ TEST_F(ClusterFile, SaysHowFastItWritesAndHowOftenItFails) {
   EXPECT_EQ(complaint(machine + std::string("[storage]\nshared_gbs = 3\n")),
             "mine.toml:49: [storage] lacks gbs");
   EXPECT_EQ(complaint(replaced(more, "restart_s = 600", "restart_s = -1")),
-            "mine.toml:55: failures.restart_s must be at least 0, but is -1");
+            "mine.toml:55: failures.restart_s must not be negative, but is -1");
   EXPECT_EQ(complaint(replaced(more, "gbs = 4\n", "gbs = 0\n")),
             "mine.toml:50: storage.gbs is missing: shared_gbs alone does not say what one machine "
             "writes");

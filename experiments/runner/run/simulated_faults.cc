@@ -17,9 +17,7 @@ namespace ringside::runner {
 namespace {
 
 constexpr double seconds_of_hour = 3600;
-/// Draws of failures over faults.hours: as many as have together this many events, within bounds.
-constexpr double most_events = 4e6;
-constexpr int most_draws = 256, fewest_draws = 4;
+constexpr int draws = 256;  // of failures over faults.hours
 
 /// The times at which a simulated run had done its steps, from its beginning on, as far as its
 /// record knows them: without evaluations.
@@ -148,10 +146,6 @@ sim::FailingRun failing_run(const RunRecord& row) {
 
 sim::FailureCost cost_of(const RunPlan& plan, const sim::FailingRun& run) {
   const double seconds = plan.faults.hours * seconds_of_hour;
-  double events = 1;
-  for (const sim::FailureKind& kind : run.failures) events += kind.per_s * seconds;
-  if (run.every > 0) events += 3 * seconds / (run.step_s * static_cast<double>(run.every));
-  const int draws = std::clamp(static_cast<int>(most_events / events), fewest_draws, most_draws);
   return draw_failures(run, seconds, static_cast<std::uint64_t>(plan.faults.seed), draws);
 }
 
