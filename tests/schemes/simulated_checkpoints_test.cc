@@ -161,6 +161,25 @@ double figure(const RunRecord& row, const std::string& name) {
   return -1;
 }
 
+/// Of a real run too, from what its ranks measured; no interval is shorter than a write.
+TEST(BestInterval, FollowsFromTheLongestStallOfARank) {
+  RunRecord row;
+  row.plan.train.global_batch = 10;
+  row.samples_per_s = 20;
+  row.ranks.resize(3);
+  row.ranks[0].checkpoints = CheckpointCost{.written = 4, .bytes = 100, .stall_s = 8, .write_s = 4};
+  row.ranks[2].checkpoints = CheckpointCost{.written = 4, .bytes = 50, .stall_s = 2, .write_s = 40};
+  EXPECT_EQ(times_of_checkpoint(row).bytes, 150);
+  add_best_interval(row, 3600);
+  EXPECT_EQ(figure(row, "best interval (Young)"), young_interval_s(2, 3600));
+  EXPECT_EQ(figure(row, "best interval (Daly)"), daly_interval_s(2, 3600));
+  EXPECT_NEAR(figure(row, "best checkpoint.every"), daly_interval_s(2, 3600) / 0.5, 0.5);
+  row.ranks[2].checkpoints->write_s = 4000;
+  EXPECT_EQ(best_every(row, 3600), 1000 / 0.5);
+  row.ranks.clear();
+  EXPECT_EQ(best_every(row, 3600), 0);
+}
+
 /// Checkpoints after steps 2, 4, ..., and kills after steps 5 and 9: one step each is made again.
 TEST(SimulatedFaults, KillsCostTheStepsSinceTheNewestCheckpointAndTheRestart) {
   ExperimentConfig config = with_checkpoints(10);
