@@ -1,9 +1,12 @@
 #include "core/launch/heartbeat.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace ringside {
 
@@ -18,5 +21,14 @@ Heartbeat::Heartbeat(JsonLine& line)
                         [] { return false; });
         }
       }) {}
+
+std::string Silence::news(double now, const std::string& who) {
+  const bool silent = seconds(now) > named_silence_s;
+  if (silent == std::exchange(named_, silent)) return "";
+  if (!silent) return fmt::format("{} is heard again", who);
+  return fmt::format(
+      "{} has said nothing for {} s: it stands still, or a link is down; it is given up after {} s",
+      who, named_silence_s, longest_silence_s);
+}
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 // Heartbeats between the processes of a job.
 #pragma once
 
+#include <string>
 #include <thread>
 
 #include "core/base/json_line.h"
@@ -8,8 +9,8 @@
 
 namespace ringside {
 
-/// The interval of heartbeats, and the silence after which a process is given up.
-inline constexpr double beat_every_s = 1, longest_silence_s = 5;
+/// The interval of heartbeats, and the silences after which a process is named, and given up.
+inline constexpr double beat_every_s = 1, named_silence_s = 2, longest_silence_s = 5;
 
 /// A thread that sends {"alive": true} on a line, at once and then every second, so that the other
 /// end knows that this process runs, whatever its other threads do. A stopped process sends
@@ -32,8 +33,12 @@ class Silence {
   void end(double now) { waited_ = WaitingTime(now, beat_every_s); }
   /// Call it at least every `beat_every_s`, after reading the messages that have arrived.
   double seconds(double now) { return waited_.seconds(now); }
+  /// Whether the other process has to be named now, or is heard again after it was: then the
+  /// message about `who`, whose silence this is. Empty otherwise.
+  std::string news(double now, const std::string& who);
 
  private:
+  bool named_ = false;
   WaitingTime waited_;
 };
 

@@ -142,7 +142,11 @@ void RemoteHost::read(RankEvents& events) {
       events.ended(rank, end_from_json(value));
     }
   }
-  if (!running_.empty()) judge_silence();
+  if (!running_.empty()) {
+    if (const std::string news = silence_.news(wait_.now(), name_); agent_ && !news.empty())
+      events.output(running_.front(), news + "\n");
+    judge_silence();
+  }
   if (agent_) return;
   for (const int rank : std::exchange(running_, {}))
     events.ended(rank, {{}, "", fmt::format("is lost: {} {}", name_, loss_), true});
@@ -249,6 +253,9 @@ ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& du
   std::optional<Heartbeat> beats;  // once the launcher knows who this is
   Silence silence(duties.now());
   while (!duties.stopped()) {
+    if (beats)
+      if (const std::string news = silence.news(duties.now(), duties.launcher); !news.empty())
+        duties.say(news);
     if (silence.seconds(duties.now()) > (beats ? longest_silence_s : duties.first_word_s))
       return beats ? ServiceEnd::silent : ServiceEnd::unheard;
     std::vector<pollfd> watched = {{launcher.socket(), POLLIN, 0}};

@@ -98,6 +98,9 @@ struct AgentDuties {
   std::function<bool()> stopped;
   /// The deadline for the launcher's first message.
   double first_word_s = longest_silence_s;
+  /// Gets one line about a launcher that is silent, which the line calls `launcher`.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
+  std::string launcher = "the launcher";
   std::function<double()> now = seconds_now;
 };
 

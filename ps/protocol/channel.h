@@ -1,6 +1,7 @@
 // Channel: one end of the messages between a worker and its servers.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,6 +32,24 @@ inline Error other_program(int server, int worker, const Unreadable& cause) {
   return Error("server {} refuses worker {}: {}; start all ranks with the same program", server,
                worker, cause.what());
 }
+
+/// Tells a slow link from silence. For one peer of a channel.
+class SlowLink {
+ public:
+  /// A message has come, or the wait begins.
+  void begin(std::int64_t moved) { moved_ = moved; }
+  /// Whether more bytes have moved than messages that only say "alive" have, since begin() or since
+  /// this was true.
+  bool flows(std::int64_t moved) {
+    constexpr std::int64_t least = 4096;
+    if (moved - moved_ < least) return false;
+    moved_ = moved;
+    return true;
+  }
+
+ private:
+  std::int64_t moved_ = 0;
+};
 
 /// One end of the connections between the workers and the servers of a run. The end belongs to a
 /// worker (its peers are servers) or to a server (its peers are workers). Messages between two
@@ -67,6 +86,13 @@ class Channel {
   /// From now on receive() passes each message of another process to `check`. A message that
   /// `check` refuses is answered with an error and dropped.
   virtual void check_with(Check check) { check_ = std::move(check); }
+
+  /// The bytes that the connection to a peer has moved so far, in parts of messages too; grows
+  /// while bytes flow. 0: not known, as where nothing slows a message down.
+  virtual std::int64_t moved(int peer) const {
+    (void)peer;
+    return 0;
+  }
 
   /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not
   /// counted.

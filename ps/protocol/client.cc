@@ -85,6 +85,8 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
                                : what);
   const double nap = config_.timeout_s / 8;
   WaitingTime silence(clock_.now(), nap);
+  SlowLink link;
+  if (first) link.begin(channel_->moved(first_server));
   while (!done()) {
     send_queued(true);
     const double left = config_.timeout_s - silence.seconds(clock_.now());
@@ -95,7 +97,8 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
           "server {} has not answered request '{}' of step {} within {:g} s; raise "
           "train.timeout_s if the server is really busy for that long",
           server, request->what, request->message.header.step, config_.timeout_s);
-    if (receive(std::min(left, nap))) silence = WaitingTime(clock_.now(), nap);
+    const bool came = receive(std::min(left, nap));
+    if (came || link.flows(channel_->moved(server))) silence = WaitingTime(clock_.now(), nap);
     say_alive();
   }
 }

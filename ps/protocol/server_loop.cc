@@ -23,25 +23,29 @@ constexpr double last_moment_s = 2;
 /// The time of the last message of each worker.
 class Attendance {
  public:
-  Attendance(int workers, const Clock& clock, double timeout_s)
-      : clock_(clock),
+  Attendance(int workers, const Channel& channel, const Clock& clock, double timeout_s)
+      : channel_(channel),
+        clock_(clock),
         timeout_s_(timeout_s),
         waited_(clock.now(), nap_s()),
-        workers_(static_cast<std::size_t>(workers), {0, false}) {}
+        workers_(static_cast<std::size_t>(workers)) {}
 
   /// Longest sleep between two checks with this timeout.
   double nap_s() const { return std::min(patience_s, timeout_s_ / 16); }
 
   void heard(int worker) {
-    if (worker >= 0 && static_cast<std::size_t>(worker) < workers_.size())
-      workers_[static_cast<std::size_t>(worker)] = {waited_.seconds(clock_.now()), true};
+    if (worker < 0 || static_cast<std::size_t>(worker) >= workers_.size()) return;
+    Worker& one = workers_[static_cast<std::size_t>(worker)];
+    one.last = waited_.seconds(clock_.now());
+    one.came = one.whole = true;
   }
 
-  /// Throws Error for a worker that has been silent for too long. Returns whether a heartbeat to
-  /// the workers is due.
+  /// Throws Error for a worker that has been silent for too long, while no part of a message came
+  /// either. Returns whether a heartbeat to the workers is due.
   bool check(const Server& server) {
     const double now = waited_.seconds(clock_.now());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (now - workers_[w].last > timeout_s_ / 8) look_for_parts(w, now);
       if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
       if (!workers_[w].came)
         throw Error(
@@ -57,19 +61,36 @@ class Attendance {
     reassured_ = now;
     return true;
   }
+  /// Whether parts of a long message have come since the last call: workers that wait for its
+  /// sender have to be told that it is alive.
+  bool parts_came() { return std::exchange(parts_came_, false); }
 
   bool came(std::size_t worker) const { return workers_[worker].came; }
   std::size_t size() const { return workers_.size(); }
 
  private:
   struct Worker {
-    double last;
-    bool came;
+    double last = 0;
+    bool came = false;
+    bool whole = false;  // a message has come since the link was looked at
+    SlowLink link{};
   };
+
+  void look_for_parts(std::size_t w, double now) {
+    Worker& one = workers_[w];
+    const std::int64_t moved = channel_.moved(static_cast<int>(w));
+    if (std::exchange(one.whole, false)) return one.link.begin(moved);
+    if (!one.link.flows(moved)) return;
+    one.last = now;
+    parts_came_ = true;
+  }
+
+  const Channel& channel_;
   const Clock& clock_;
   double timeout_s_;
   WaitingTime waited_;
   double reassured_ = 0;
+  bool parts_came_ = false;
   std::vector<Worker> workers_;
 };
 
@@ -194,9 +215,14 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
   }
 }
 
-/// Sends a heartbeat to workers that wait for the end of the others' training.
-void reassure(Channel& channel, const Server& server) {
-  for (const int worker : server.patient()) {
+/// Sends a heartbeat to workers that wait for the end of the others' training, or to all that have
+/// come.
+void reassure(Channel& channel, const Server& server, const Attendance& attendance, bool all) {
+  std::vector<int> workers = server.patient();
+  if (all) workers.clear();
+  for (std::size_t w = 0; all && w < attendance.size(); ++w)
+    if (attendance.came(w)) workers.push_back(static_cast<int>(w));
+  for (const int worker : workers) {
     Message message;
     message.header.kind = Kind::alive;
     message.header.reply = true;
@@ -254,7 +280,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
     }
     losses.look(attendance.nap_s());
     if (!server.failure().empty()) throw Error("{}", server.failure());
-    if (attendance.check(server)) reassure(channel, server);
+    if (attendance.check(server)) reassure(channel, server, attendance, attendance.parts_came());
   }
 }
 
@@ -263,7 +289,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
 RankRecord serve(const RankContext& context, Channel& channel, Server& server,
                  std::int64_t parameters) {
   const TrainConfig& train = context.plan.train;
-  Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
+  Attendance attendance(context.plan.world, channel, context.device.clock(), train.timeout_s);
   Meter meter(channel, train, context.plan.promise == Promise::replayed);
   TracedSteps steps(context, server.timeline());
   ServerCheckpoints checkpoints(context, server);

@@ -188,6 +188,8 @@ class StandingStill : public ::testing::Test {
                         .answer = [](const nlohmann::json& question) { return question; },
                         .stopped = [] { return false; },
                         .first_word_s = first_word_s,
+                        .say = [this](const std::string& line) { said_.push_back(line); },
+                        .launcher = "the leader",
                         .now = jumping_clock()});
   }
 
@@ -235,6 +237,20 @@ TEST_F(StandingStill, ALauncherIsLeft) {
   there_->send({{"alive", true}});
   EXPECT_EQ(serve(600), ServiceEnd::silent);
   EXPECT_LT(now_, 30);
+  EXPECT_THAT(said_, ::testing::ElementsAre(
+                         "the leader has said nothing for 2 s: it stands still, or a link is down; "
+                         "it is given up after 5 s"));
+}
+
+TEST(Silence, IsNamedOnceAndSoIsItsEnd) {
+  Silence silence(0);
+  EXPECT_EQ(silence.news(1, "it"), "");
+  silence.seconds(2);
+  EXPECT_THAT(silence.news(2.5, "it"), ::testing::HasSubstr("it has said nothing for 2 s"));
+  EXPECT_EQ(silence.news(3, "it"), "");
+  silence.end(3.5);
+  EXPECT_EQ(silence.news(3.6, "it"), "it is heard again");
+  EXPECT_EQ(silence.news(5, "it"), "");
 }
 
 TEST_F(StandingStill, ALauncherMayTakeLongerToSayItsFirstWord) {

@@ -77,11 +77,15 @@ void run_agent(const AgentStart& start) {
     return seconds_now() > *stops;
   };
   const auto reply = [&](const nlohmann::json& question) { return answer(question, start); };
-  const ServiceEnd end = serve_ranks(line, host,
-                                     {.read = read_plan,
-                                      .answer = reply,
-                                      .stopped = stopped,
-                                      .first_word_s = start.join_timeout_s});
+  const ServiceEnd end =
+      serve_ranks(line, host,
+                  {.read = read_plan,
+                   .answer = reply,
+                   .stopped = stopped,
+                   .first_word_s = start.join_timeout_s,
+                   .say = start.say,
+                   .launcher = fmt::format("the leader at {}:{}", start.rendezvous.address,
+                                           start.rendezvous.port)});
   if (end == ServiceEnd::over) return;
   if (stops) throw Error("interrupted");
   throw Error("{} at {}:{} {}", end == ServiceEnd::unheard ? "what listens" : "the leader",

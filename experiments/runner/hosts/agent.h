@@ -19,6 +19,8 @@ struct AgentStart {
   RankProgram program;   // that runs as a rank
   /// After the first signal to stop, the leader has a moment to end the job in good order.
   std::function<bool()> interrupted;
+  /// Gets one line about what happens meanwhile.
+  std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
 /// Joins the job, and starts ranks at the requests of its leader until the leader ends the job.

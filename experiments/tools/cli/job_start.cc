@@ -213,7 +213,11 @@ int follow(const runner::LauncherEnv& launched, const JobTask& task, const JobAr
                        .facts = facts_of(launched, task, job, process),
                        .join_timeout_s = job.join_timeout_s,
                        .program = rank_program(process),
-                       .interrupted = process.interrupted});
+                       .interrupted = process.interrupted,
+                       .say = [&](const std::string& line) {
+                         std::cerr << fmt::format("ringside: agent {}: {}\n", launched.rank, line)
+                                   << std::flush;
+                       }});
     return ok;
   } catch (const std::exception& error) {
     return complain(process.interrupted() ? was_interrupted : run_failed,

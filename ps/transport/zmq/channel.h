@@ -1,6 +1,7 @@
 // The common part of a ZeroMQ channel's two ends. Only their sources include this file.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <zmq.hpp>
@@ -9,6 +10,7 @@
 #include "ps/protocol/transport.h"
 #include "ps/transport/zmq/channels.h"
 #include "ps/transport/zmq/context.h"
+#include "ps/transport/zmq/moved_bytes.h"
 #include "ps/transport/zmq/staging.h"
 
 namespace ringside::ps {
@@ -27,9 +29,16 @@ class ZmqChannel : public Channel {
              const TransportOptions& options);
 
   std::optional<Received> receive(double timeout_s) override;
+  std::int64_t moved(int peer) const override {
+    const auto found = moved_.find(peer);
+    return found == moved_.end() ? 0 : found->second.count();
+  }
   Traffic traffic() const override { return traffic_; }
 
  protected:
+  /// Notes the file of the connection to a peer.
+  void note_file(int peer, int file) { moved_[peer] = MovedBytes(file); }
+
   Socket& add_socket(zmq::socket_type type, bool inside);
 
   /// Blocks until a message comes on any socket or `sending` can take a message, at most
@@ -92,6 +101,7 @@ class ZmqChannel : public Channel {
   std::vector<Socket> sockets_;
   std::optional<StagedMessages> staged_;  // empty where frames are in the host's memory
   Traffic traffic_;
+  std::map<int, MovedBytes> moved_;  // by peer
   std::vector<zmq::pollitem_t> watched_;
 };
 

@@ -26,6 +26,9 @@ class Handshake {
 
   /// For polls: readable when look() has something to see.
   zmq::pollitem_t item() { return events_.item(); }
+  int server() const { return server_; }
+  /// The file of the latest connection; -1: there has been none.
+  int file() const { return file_; }
   /// Returns whether the server has admitted the worker; false while that is open. Does not block.
   /// Throws Error that names the server's address and what to do if the server refuses the worker.
   bool look();
@@ -38,12 +41,13 @@ class Handshake {
   int worker_, server_;
   std::string endpoint_;
   const TransportOptions& options_;
+  int file_ = -1;
   int ends_ = 0;  // handshakes that the server has ended without a word
 };
 
-constexpr int handshake_events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+constexpr int handshake_events =
+    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 /// A server that has no keys, or another key than the worker believes, cannot read what the worker
 /// says, and may end the connection without a word. A connection may break for other reasons, so a
 /// few are forgiven; ZeroMQ connects again after a tenth of a second.
@@ -59,6 +63,10 @@ Handshake::Handshake(zmq::context_t& context, zmq::socket_t& socket, int worker,
 
 bool Handshake::look() {
   while (const auto event = events_.next()) {
+    if (event->kind == ZMQ_EVENT_CONNECTED) {
+      file_ = static_cast<int>(event->value);
+      continue;
+    }
     if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
       events_.end();
       return true;
@@ -183,8 +191,11 @@ class WorkerChannel : public ZmqChannel {
 
   /// Throws Error for a server that refuses this worker.
   void look_at_handshakes() {
-    const auto done =
-        std::erase_if(handshakes_, [](const auto& handshake) { return handshake->look(); });
+    const auto done = std::erase_if(handshakes_, [this](const auto& handshake) {
+      const bool admitted = handshake->look();
+      if (admitted) note_file(handshake->server(), handshake->file());
+      return admitted;
+    });
     if (done > 0) watch_handshakes();
   }
 

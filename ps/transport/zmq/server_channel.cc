@@ -168,7 +168,10 @@ class ServerChannel : public ZmqChannel {
         if (known == peers_.end()) newcomer = worker;
         if (newcomer && unproven_ && !socket.inside) unproven_->proved(parts[1]);
         Message message = open(socket, worker, std::span(parts).subspan(1));
-        if (newcomer) meet(worker, {index, id});
+        if (newcomer) {
+          if (!socket.inside) note_file(worker, zmq_msg_get(parts[1].handle(), ZMQ_SRCFD));
+          meet(worker, {index, id});
+        }
         return Received{worker, std::move(message)};
       } catch (const Unreadable& error) {
         reject(socket, id, error.what());
