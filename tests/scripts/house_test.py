@@ -86,6 +86,13 @@ class House(unittest.TestCase):
         self.write("ps/schemes/files.h", "// Files.\n")
         self.expect_refused("core/data/files, ps/schemes/files")
 
+    def test_waits_have_no_clock_that_jumps(self):
+        self.write("core/base/time_of_day.h", "// The time of day.\nsystem_clock\n")
+        self.write("tests/core/clock_test.cc", "std::chrono::system_clock::now();\n")
+        self.assertEqual(self.house("--check").returncode, 0)
+        self.write("ps/protocol/client.cc", "wait_until(lock, std::chrono::system_clock::now());\n")
+        self.expect_refused("ps/protocol/client.cc", "system_clock jumps with the time of day")
+
     def test_files_that_git_ignores_do_not_count(self):
         self.write(".gitignore", "/build/\n/core/made.h\n")
         self.write("core/made.h", "// What a build makes.\n")
