@@ -10,11 +10,13 @@
 namespace ringside {
 
 FaultStriker::FaultStriker(const RunPlan& plan, double now, std::function<void(int, int)> signal,
-                           std::function<void(const std::string&)> say)
+                           std::function<void(const std::string&)> say,
+                           std::function<void(int)> cut)
     : plan_(plan),
       faults_(plan.cluster ? FaultsConfig() : plan.faults),
       signal_(std::move(signal)),
-      say_(std::move(say)) {
+      say_(std::move(say)),
+      cut_(std::move(cut)) {
   for (const std::string& text : faults_.plan) listed_.push_back(fault_from(text));
   if (!faults_.rate.empty()) draw(now);
 }
@@ -33,8 +35,9 @@ void FaultStriker::draw(double now) {
 
 void FaultStriker::strike(const Fault& fault, int rank, const std::string& text, double now) {
   say_("fault: " + text + "\n");
-  if (fault.kind == Fault::Kind::slow) return;  // the worker knows
   if (fault.kind == Fault::Kind::add || fault.kind == Fault::Kind::remove) return change_(fault);
+  if (fault.kind == Fault::Kind::cut) cut_(fault.number);
+  if (fault.kind != Fault::Kind::kill && fault.kind != Fault::Kind::stop) return;  // the rank knows
   signal_(rank, fault.kind == Fault::Kind::kill ? SIGKILL : SIGSTOP);
   if (fault.kind == Fault::Kind::stop) continued_.emplace_back(now + fault.amount, rank);
 }

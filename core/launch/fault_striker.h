@@ -11,15 +11,17 @@
 
 namespace ringside {
 
-/// Sends ranks the signals of their faults when these are due; slow workers slow themselves
-/// (core/train/slowdown.h). Each fault of the list strikes once in a run, restarts included. With a
-/// rate, kills come in exponential intervals, of any rank, both drawn by the seed. For one thread.
+/// Sends ranks the signals of their faults when these are due; workers slow, hang, poison and flip
+/// themselves (core/train/slowdown.h, core/train/own_faults.h). Each fault of the list strikes once
+/// in a run, restarts included. With a rate, kills come in exponential intervals, of any rank, both
+/// drawn by the seed. For one thread.
 class FaultStriker {
  public:
-  /// `signal` sends a signal to a rank, and `say` tells the user of a fault. The plan outlives this
-  /// object. `now` is on any clock, in seconds.
+  /// `signal` sends a signal to a rank, `say` tells the user of a fault, and `cut` tells a server
+  /// that its connections are cut. The plan outlives this object. `now` is on any clock, in
+  /// seconds.
   FaultStriker(const RunPlan& plan, double now, std::function<void(int rank, int number)> signal,
-               std::function<void(const std::string&)> say);
+               std::function<void(const std::string&)> say, std::function<void(int server)> cut);
 
   /// What to do for faults that change the world of an elastic run; by default, nothing.
   void change_world_by(std::function<void(const Fault&)> change) { change_ = std::move(change); }
@@ -40,6 +42,7 @@ class FaultStriker {
   FaultsConfig faults_;
   std::function<void(int, int)> signal_;
   std::function<void(const std::string&)> say_;
+  std::function<void(int)> cut_;
   std::function<void(const Fault&)> change_ = [](const Fault&) {};
   std::vector<Fault> listed_;
   std::vector<std::pair<double, int>> continued_;  // when stopped ranks go on

@@ -12,6 +12,7 @@
 #include "core/base/seconds_now.h"
 #include "core/launch/elastic_run.h"
 #include "core/launch/fault_striker.h"
+#include "core/launch/standstill_watch.h"
 #include "core/launch/store_server.h"
 #include "core/launch/straggler_watch.h"
 
@@ -217,8 +218,12 @@ class Launch : private RankEvents {
         if (elastic_) elastic_->note_progress(rank, done, seconds_now());
         striker_.note_progress(rank, done, seconds_now());
         note_speed(rank, value["progress"].value("compute_s", 0.0));
+        if (standstill_.note_step(rank, value["progress"].value("seconds", 0.0)))
+          listener_.on_output(fmt::format("{} makes progress again\n", name(r)));
       }
       listener_.on_progress(rank, value["progress"]);
+    } else if (value.contains("beat")) {
+      note_beat(rank, value["beat"]);
     } else if (value.contains("record")) {
       if (in_one_process(plan_))
         result_.records = value["record"].get<std::vector<nlohmann::json>>();
@@ -246,6 +251,16 @@ class Launch : private RankEvents {
         fmt::format("{} computes {:.1f} times as long as the median of the others{}", name(r),
                     slow->times, last_step_[r]);
     listener_.on_output("slow: " + result_.slow[rank] + "; the run goes on with it\n");
+  }
+
+  void note_beat(int rank, const nlohmann::json& beat) {
+    const double quiet_s = beat.at("quiet_s").get<double>();
+    if (!standstill_.note_beat(rank, quiet_s, beat.at("waits").get<bool>()) || ending_) return;
+    const auto r = static_cast<std::size_t>(rank);
+    listener_.on_output(
+        fmt::format("{} stands still for {:.1f} s{}, and others wait for it, at most "
+                    "train.timeout_s = {:g} s\n",
+                    name(r), quiet_s, last_step_[r], plan_.train.timeout_s));
   }
 
   /// A stopped process says nothing itself, and the others wait for it.
@@ -331,9 +346,15 @@ class Launch : private RankEvents {
                           if (elastic_ && number == SIGKILL) elastic_->note_fault(seconds_now());
                           hosts_[static_cast<std::size_t>(process)]->signal(process, number);
                         },
-                        [this](const std::string& text) { listener_.on_output(text); }};
+                        [this](const std::string& text) { listener_.on_output(text); },
+                        [this](int server) {
+                          const std::string key = cut_key(server);
+                          store_.set(elastic_ ? elastic::key_in(elastic_->plan().generation, key) : key,
+                                     "");
+                        }};
   StragglerWatch stragglers_;
-  std::optional<ElasticRun> elastic_;              // of an elastic run
+  StandstillWatch standstill_;
+  std::optional<ElasticRun> elastic_;  // of an elastic run
   std::map<int, double> stopped_at_;               // by rank, while it stands
   std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> complained_, ending_, asked_;

@@ -63,9 +63,10 @@ struct LaunchListener {
 ///
 /// A rank and its launcher exchange lines of JSON over a socket. The launcher begins with {"rank",
 /// "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set by
-/// {"set": [key, value]}. A rank sends {"progress": ...} after each step, and last {"record": ...},
-/// or {"error": text, "time": seconds since the host's start}. Another program (RunPlan::program)
-/// is started as COMMAND SCRIPT RINGSIDE SOCKET, where RINGSIDE is a file that starts this program.
+/// {"set": [key, value]}. A rank sends {"progress": ...} after each step, {"beat": ...} every
+/// second while it ends none (core/train/beats.h), and last {"record": ...}, or {"error": text,
+/// "time": seconds since the host's start}. Another program (RunPlan::program) is started as
+/// COMMAND SCRIPT RINGSIDE SOCKET, where RINGSIDE is a file that starts this program.
 ///
 /// When a rank fails, the other ranks are ended within 5 seconds, unless the rank is an expendable
 /// worker whose process has ended by a signal: then the other ranks are told (lost_key()) and go

@@ -26,7 +26,7 @@ struct RunRecord {
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
-  std::int64_t skipped_steps = 0;  // steps whose gradients overflowed (fp16)
+  std::int64_t skipped_steps = 0;  // steps that changed nothing: gradients were not finite
   std::vector<Evaluation> evaluations;
   /// Hashes of the parameters of all replicas, in the order of their workers; a single one if all
   /// workers hold the same parameters. Empty if nothing was computed.

@@ -14,12 +14,14 @@ Timeline::Scope::Scope(Timeline* timeline, std::optional<Activity> activity,
       name_(std::move(name)),
       note_(std::move(note)) {
   if (!timeline_) return;
+  if (activity_ == Activity::exposed) timeline_->waits_.fetch_add(1, std::memory_order_relaxed);
   begin_ = timeline_->now();
   timeline_->device_.begin_range(name_);
 }
 
 Timeline::Scope::~Scope() {
   if (!timeline_) return;
+  if (activity_ == Activity::exposed) timeline_->waits_.fetch_sub(1, std::memory_order_relaxed);
   timeline_->device_.end_range();
   try {
     timeline_->add(

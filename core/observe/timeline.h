@@ -65,6 +65,9 @@ class Timeline {
   void add(Activity activity, std::string name, Mark begin, Mark end, SpanNote note = {});
   Mark now() { return device_.mark(); }
 
+  /// Whether the rank waits for others: a scope of Activity::exposed has not ended.
+  bool waits() const { return waits_.load(std::memory_order_relaxed) > 0; }
+
   void begin_step();
   void end_step();
 
@@ -124,6 +127,7 @@ class Timeline {
 
   Device& device_;
   bool follows_memory_ = false;
+  std::atomic<int> waits_{0};
   std::atomic<bool> traces_{false};
   std::atomic<std::int64_t> flows_{0};
   mutable std::mutex mutex_;

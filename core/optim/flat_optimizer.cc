@@ -32,7 +32,7 @@ FlatOptimizer::FlatOptimizer(const OptimizerConfig& config, const RunSize& run, 
       run_(run),
       device_(device),
       map_(std::move(map)),
-      dtype_(run.sums_in_fp16 ? DType::f16 : parameters.dtype()),
+      skips_(run.skips || parameters.dtype() == DType::f16),
       master_(masters(device, parameters)) {}
 
 std::vector<double> FlatOptimizer::measure(int round, const ParameterRange& range,
@@ -46,7 +46,7 @@ bool FlatOptimizer::settle(int round, std::span<const double> totals, const Step
     settle_own(totals);
     return true;
   }
-  if (overflowed(dtype_, round, totals)) {
+  if (overflowed(skips_, round, totals)) {
     ++skipped_;
     return false;
   }

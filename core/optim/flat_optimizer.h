@@ -65,13 +65,13 @@ class FlatOptimizer : public Optimizer {
   static Tensor zeros(Device& device, const Tensor& parameters);
 
  private:
-  int norm_rounds() const { return rounds_of(config_, dtype_) - own_rounds(); }
+  int norm_rounds() const { return rounds_of(config_, skips_) - own_rounds(); }
 
   OptimizerConfig config_;
   RunSize run_;
   Device& device_;
   ParameterMap map_;
-  DType dtype_;  // of the gradients, where they may have overflowed
+  bool skips_;  // steps whose gradients are not finite
   Tensor master_;
   double clip_factor_ = 1;
   std::int64_t skipped_ = 0;

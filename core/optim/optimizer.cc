@@ -9,13 +9,13 @@
 
 namespace ringside {
 
-int rounds_of(const OptimizerConfig& config, DType gradients) {
-  const bool norm = config.clip_norm > 0 || gradients == DType::f16;
+int rounds_of(const OptimizerConfig& config, bool skips) {
+  const bool norm = config.clip_norm > 0 || skips;
   return (norm ? 1 : 0) + find_optimizer(config.kind).rounds;
 }
 
-bool overflowed(DType gradients, int round, std::span<const double> totals) {
-  return gradients == DType::f16 && round == 0 && !std::isfinite(ExactSum::value(totals, 0));
+bool overflowed(bool skips, int round, std::span<const double> totals) {
+  return skips && round == 0 && !std::isfinite(ExactSum::value(totals, 0));
 }
 
 bool settle_rounds(Optimizer& optimizer, std::span<const ParameterRange> ranges,

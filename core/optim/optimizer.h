@@ -63,7 +63,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// The number of rounds, often 0. The first round sums the squares of the gradients if these are
-  /// clipped or fp16; LAMB has a last round for its norms.
+  /// clipped, or if steps are skipped (RunSize::skips); LAMB has a last round for its norms.
   virtual int rounds() const = 0;
   /// The number of doubles that a round measures, the same for every optimizer of the model:
   /// ExactSum::digits for each sum.
@@ -72,8 +72,8 @@ class Optimizer {
   /// the sums are computed.
   virtual std::vector<double> measure(int round, const ParameterRange& range,
                                       const StepInfo& info) = 0;
-  /// Takes the totals of a round. Returns false if the gradients are fp16 and not finite: the step
-  /// ends here, and nothing has changed.
+  /// Takes the totals of a round. Returns false if the gradients are not finite and steps are
+  /// skipped: the step ends here, and nothing has changed.
   virtual bool settle(int round, std::span<const double> totals, const StepInfo& info) = 0;
   /// Updates the elements of the range; called after all rounds, once for every element. An
   /// optimizer on another processor only begins to: finish() waits for the parameters.
@@ -105,10 +105,9 @@ class Optimizer {
 };
 
 /// For callers that pass sums on but have no optimizer: rounds_of() returns what
-/// Optimizer::rounds() would return for this dtype of gradients, and overflowed() whether settle()
-/// would return false.
-int rounds_of(const OptimizerConfig& config, DType gradients);
-bool overflowed(DType gradients, int round, std::span<const double> totals);
+/// Optimizer::rounds() would return, and overflowed() whether settle() would return false.
+int rounds_of(const OptimizerConfig& config, bool skips);
+bool overflowed(bool skips, int round, std::span<const double> totals);
 
 /// Does all rounds of an optimizer whose whole range is `ranges` together. `sum` replaces this
 /// optimizer's sums by the totals over all optimizers of the model. Returns false as settle() does.

@@ -52,9 +52,9 @@ struct RunSize {
   /// Ranks that compute. In the scheme `single` one rank does the work of several: then this is how
   /// many ranks it stands for.
   std::int64_t replicas = 1;
-  /// Whether gradients were of fp16 before the optimizer gets them, whatever they are now: then
-  /// they may have overflowed. (Gradients of fp16 parameters always were.)
-  bool sums_in_fp16 = false;
+  /// Whether a step whose gradients are not finite is skipped (skips_steps() of
+  /// core/plan/train_config.h). (With fp16 parameters it always is.)
+  bool skips = false;
 };
 
 /// Returns the learning rate scaled to this number of replicas.

@@ -29,8 +29,9 @@ Fields fields_of(FaultsConfig& config) {
        Range::not_negative},
       {"plan", &config.plan,
        "faults on purpose: 'kill worker 1 at step 10', 'stop server 0 at step 20 for 5 s', "
-       "'slow worker 3 by 2 from step 40'; with least_world also 'remove worker 1 at step 10' and "
-       "'add worker at step 20'"},
+       "'slow worker 3 by 2 from step 40', 'hang worker 1 at step 10', 'poison worker 1 at step "
+       "10', 'flip worker 2 at step 30', 'cut server 0 at step 30'; with "
+       "least_world also 'remove worker 1 at step 10' and 'add worker at step 20'"},
       {"rate", &config.rate,
        "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; in a "
        "simulated run also 'cluster': as often as parts of the cluster fail. Empty: never"},
@@ -42,7 +43,11 @@ Fields fields_of(FaultsConfig& config) {
       {"hours", &config.hours,
        "hours of a simulated run over which faults.rate strikes; its steps stand for those of all "
        "this time",
-       Range::positive}};
+       Range::positive},
+      {"compare_every", &config.compare_every,
+       "steps from one comparison of the workers' parameters with each other to the next; a worker "
+       "whose parameters differ ends the run. There is one before each checkpoint too. 0: none",
+       Range::not_negative}};
 }
 
 }  // namespace ringside

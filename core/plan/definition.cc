@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/plan/faults.h"
 #include "core/sim/uneven.h"
 
 namespace ringside {
@@ -22,6 +23,7 @@ RunPlan definition_of(const RunPlan& run) {
   plan.checkpoint = {};
   plan.resume.clear();
   plan.faults = {};
+  plan.faults.plan = poisons_for_definition(run);
   plan.least_world = plan.most_world = 0;
   plan.worlds.clear();
   plan.host_copies.clear();

@@ -43,6 +43,27 @@ class Words {
   std::istringstream in_;
 };
 
+/// Faults that are written "KIND ROLE N at step S".
+struct PlainFault {
+  std::string_view name;
+  Fault::Kind kind;
+  bool of_workers, of_servers;
+};
+constexpr PlainFault plain_faults[] = {{"kill", Fault::Kind::kill, true, true},
+                                       {"hang", Fault::Kind::hang, true, false},
+                                       {"poison", Fault::Kind::poison, true, false},
+                                       {"flip", Fault::Kind::flip, true, false},
+                                       {"cut", Fault::Kind::cut, false, true}};
+
+/// Reads "of 4" if it comes next, and then the word after it.
+bool read_of(Words& words, Fault& out, std::string& next) {
+  next = words.next();
+  if (out.kind != Fault::Kind::poison || next != "of") return true;
+  const bool good = words.number(out.of) && out.number < out.of;
+  next = words.next();
+  return good;
+}
+
 bool read_fault(const std::string& text, Fault& out) {
   Words words(text);
   const std::string kind = words.next(), role = words.next();
@@ -54,10 +75,17 @@ bool read_fault(const std::string& text, Fault& out) {
   out.server = role == "server";
   if ((role != "worker" && role != "server") || !words.number(out.number) || out.number < 0)
     return false;
+  const auto* plain = std::ranges::find(plain_faults, kind, &PlainFault::name);
+  if (plain != std::end(plain_faults)) {
+    out.kind = plain->kind;
+    std::string at;
+    return (out.server ? plain->of_servers : plain->of_workers) && read_of(words, out, at) &&
+           at == "at" && words.are("step") && words.number(out.step) && out.step >= 0 &&
+           words.end();
+  }
   const auto step = [&](std::string_view before) {
     return words.are(before) && words.are("step") && words.number(out.step) && out.step >= 0;
   };
-  if (kind == "kill") return step("at") && words.end();
   if (kind == "remove") {
     out.kind = Fault::Kind::remove;
     return !out.server && step("at") && words.end();
@@ -92,8 +120,9 @@ Fault fault_from(const std::string& text) {
   if (read_fault(text, out)) return out;
   throw Error(
       "faults.plan: '{}' is no fault; write \"kill worker 1 at step 10\", \"stop server 0 at step "
-      "20 "
-      "for 5 s\" or \"slow worker 3 by 2 from step 40\"",
+      "20 for 5 s\", \"slow worker 3 by 2 from step 40\", or hang, poison or flip a worker or cut "
+      "a "
+      "server \"at step 10\"",
       text);
 }
 
@@ -113,6 +142,7 @@ double kills_per_s(const std::string& rate) {
 }
 
 int struck_rank(const RunPlan& plan, const Fault& fault) {
+  if (fault.of > 0) return -1;
   if (fault.kind == Fault::Kind::add) return 0;  // when worker 0 has done the step
   const auto found = std::ranges::find_if(plan.ranks, [&](const RankPlan& rank) {
     return (fault.server ? rank.server : rank.worker) == fault.number;
@@ -153,13 +183,44 @@ void check_faults(const RunPlan& plan) {
       throw Error("faults.plan: '{}': the world of the run does not change; set faults.least_world",
                   text);
     if (fault.kind == Fault::Kind::add) continue;
+    if (plan.cluster && fault.kind != Fault::Kind::kill && fault.kind != Fault::Kind::stop &&
+        fault.kind != Fault::Kind::slow)
+      throw Error("faults.plan: '{}': workers of a simulated run are killed, stopped and slowed alone",
+                  text);
     if (fault.kind == Fault::Kind::slow && !plan.cluster &&
         !device_traits(plan.device.kind).on_processor)
       throw Error("faults.plan: '{}': only workers on CPUs can be slowed", text);
+    if (fault.kind == Fault::Kind::flip &&
+        (plan.train.precision != Precision::fp32 || plan.train.offload != Offload::none))
+      throw Error(
+          "faults.plan: '{}': the next update heals parameters whose master values are elsewhere; "
+          "set train.precision = \"fp32\" and leave train.offload out",
+          text);
+    if (fault.of > 0) continue;
     if (struck_rank(plan, fault) < 0 && !(fault.server && plan.servers == 0))
       throw Error("faults.plan: '{}': the run has {} {}s, numbered from 0", text,
                   fault.server ? plan.servers : plan.world, fault.server ? "server" : "worker");
   }
+}
+
+bool is_cut(const RunPlan& plan, int server) {
+  const FaultsConfig& faults = plan.faults;
+  for (std::size_t i = 0; i < faults.plan.size(); ++i) {
+    const Fault fault = fault_from(faults.plan[i]);
+    if (fault.kind == Fault::Kind::cut && fault.number == server &&
+        std::ranges::find(faults.struck, static_cast<std::int64_t>(i)) == faults.struck.end())
+      return true;
+  }
+  return false;
+}
+
+std::vector<std::string> poisons_for_definition(const RunPlan& run) {
+  std::vector<std::string> out;
+  for (const std::string& text : run.faults.plan)
+    if (const Fault fault = fault_from(text); fault.kind == Fault::Kind::poison)
+      out.push_back(fmt::format("poison worker {} of {} at step {}", fault.number,
+                                fault.of > 0 ? fault.of : run.world, fault.step));
+  return out;
 }
 
 }  // namespace ringside

@@ -37,9 +37,9 @@ Fields fields_of(Published& published) {
 }
 
 /// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `checkpoint`,
-/// `resume`, `faults`, those of elastic runs, `until`, `save`, `history`, `lost`,
-/// RunListing::quick and SumTree::unknown_order, which are written only for the few runs that have
-/// them. The options are those of the plan's scheme.
+/// `resume`, `faults`, FaultsConfig::struck, those of elastic runs, `until`, `save`, `history`,
+/// `lost`, RunListing::quick and SumTree::unknown_order, which are written only for the few runs
+/// that have them. The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -160,6 +160,7 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   if (plan.checkpoint != CheckpointConfig()) out["checkpoint"] = to_json(fields_to_read(plan.checkpoint));
   if (!plan.resume.empty()) out["resume"] = plan.resume;
   if (plan.faults != FaultsConfig()) out["faults"] = to_json(fields_to_read(plan.faults));
+  if (!plan.faults.struck.empty()) out["struck"] = plan.faults.struck;
   if (plan.until > 0) out["until"] = plan.until;
   if (plan.most_world > 0)
     out["elastic"] = {
@@ -194,6 +195,7 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   plan.resume = in.value("resume", "");
   if (const auto faults = in.find("faults"); faults != in.end())
     read_json(*faults, fields_of(plan.faults), absent);
+  plan.faults.struck = in.value("struck", plan.faults.struck);
   plan.until = in.value("until", std::int64_t{0});
   if (const auto elastic = in.find("elastic"); elastic != in.end()) {
     plan.least_world = elastic->at("least").get<int>();

@@ -49,7 +49,11 @@ Fields fields_of(TrainConfig& config) {
       {"evaluate_batches", &config.evaluate_batches, "global batches an evaluation looks at",
        Range::positive},
       {"timeout_s", &config.timeout_s, "longest wait for another rank, in seconds",
-       Range::positive}};
+       Range::positive},
+      {"skip_not_finite", &config.skip_not_finite,
+       "steps in a row that all workers skip because the loss or a gradient of one of them is not "
+       "finite; one more ends the run. 0: the first one does",
+       Range::not_negative}};
 }
 
 }  // namespace ringside

@@ -130,4 +130,10 @@ constexpr bool has_fp16_gradients(const TrainConfig& train) {
   return parameter_dtype(train) == DType::f16 || reduce_dtype(train) == DType::f16;
 }
 
+/// Whether all workers skip a step whose gradients are not finite, which they then find out by an
+/// exact sum of squares before every update.
+constexpr bool skips_steps(const TrainConfig& train) {
+  return has_fp16_gradients(train) || train.skip_not_finite > 0;
+}
+
 }  // namespace ringside

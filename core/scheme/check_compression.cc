@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/compress/compressor.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside {
 
@@ -16,6 +17,7 @@ void check_compression(const CompressionOptions& options, const RunPlan& plan,
         "{}: compressors would remember, and round, in the units of a loss scale that changes; set "
         "train.precision = \"bf16\"",
         given);
+  refuse_skipped_steps(plan, given, "compressors would remember what is not finite");
   if (!row.estimates_sum && options.memory == ErrorMemory::residual)
     throw Error(
         "{} has no scale, so no error to remember; leave scheme.{}.memory out, or use 'onebit'",

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside {
 
@@ -103,6 +104,8 @@ void check_side_by_side(const RunPlan& plan) {
         "scheme {} does not train in fp16, because every replica would need a loss scale of its "
         "own; set train.precision = \"bf16\"",
         plan.scheme);
+  refuse_skipped_steps(plan, "scheme " + plan.scheme,
+                       "they train replicas of their own, and none knows another's gradients");
   if (plan.model.batch_norm_group > 1)
     throw Error(
         "model.batch_norm_group = {}: replicas of scheme {} do not share batch norms; leave it out",

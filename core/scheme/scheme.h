@@ -53,7 +53,8 @@ class SyncScheme {
   virtual std::optional<StepAssignment> next_assignment(std::int64_t done);
 
   /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
-  /// false, on all ranks, if fp16 gradients were not finite; then nothing has changed.
+  /// false, on all ranks, if gradients were not finite and such steps are skipped (skips_steps());
+  /// then nothing has changed.
   virtual bool step(const StepInfo& info) = 0;
 
   /// Blocks until the parameters of the next step are here and no communication that step() began

@@ -1,5 +1,7 @@
 #include "core/scheme/scheme_info.h"
 
+#include "core/base/error.h"
+
 namespace ringside {
 
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults) {
@@ -14,6 +16,13 @@ SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options
   info.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
   info.expendable = [](const Options&, int) { return 0; };
   return info;
+}
+
+void refuse_skipped_steps(const RunPlan& plan, std::string_view who, std::string_view why) {
+  if (plan.train.skip_not_finite > 0)
+    throw Error(
+        "train.skip_not_finite = {}: with {} workers do not skip the same steps: {}; leave it out",
+        plan.train.skip_not_finite, who, why);
 }
 
 }  // namespace ringside

@@ -129,6 +129,10 @@ inline Promise default_promise(const SchemeInfo& info) { return info.promise(inf
 /// run as `single`, and which may send nothing.
 SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
 
+/// Throws Error if train.skip_not_finite is set, for SchemeInfo::check of schemes with which
+/// workers cannot all skip a step: `who`, and why.
+void refuse_skipped_steps(const RunPlan& plan, std::string_view who, std::string_view why);
+
 /// SchemeInfo::resumes of a scheme whose ranks show all of their state if they promise the run of
 /// `single`: what else they keep otherwise, such as error memories, they do not show.
 inline std::function<bool(const Options&)> resumes_the_same_run(

@@ -204,9 +204,8 @@ std::unique_ptr<Optimizer> worker_optimizer(const RankContext& context, std::int
                                             const Tensor& parameters, ParameterMap map) {
   const RunPlan& plan = context.plan;
   const OffloadedOptimizer::Make make = [&](Device& device, const Tensor& own) {
-    return make_optimizer(plan.optimizer,
-                          {plan.train.steps, replicas, has_fp16_gradients(plan.train)}, device, own,
-                          std::move(map));
+    return make_optimizer(plan.optimizer, {plan.train.steps, replicas, skips_steps(plan.train)},
+                          device, own, std::move(map));
   };
   const Offload offload = plan.train.offload;
   if (offload == Offload::none) return make(context.device, parameters);

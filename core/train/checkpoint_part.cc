@@ -238,7 +238,8 @@ Checkpoint resumed_checkpoint(const RunPlan& plan, std::int64_t parameters) {
 LossScale::State saved_loss_scale(const Manifest& manifest) {
   const json scale = manifest.scalars.at("loss_scale");
   return {scale.at("value").get<float>(), scale.at("good_steps").get<std::int64_t>(),
-          scale.at("skipped").get<std::int64_t>()};
+          scale.at("skipped").get<std::int64_t>(),
+          scale.value("skipped_in_a_row", std::int64_t{0})};
 }
 
 }  // namespace ringside

@@ -66,7 +66,8 @@ std::vector<LossValue> summed(const std::vector<std::vector<LossValue>>& ranks, 
 
 /// See saved_loss_scale().
 ordered_json json_of(const LossScale::State& scale) {
-  return {{"value", scale.value}, {"good_steps", scale.good}, {"skipped", scale.skipped}};
+  return {{"value", scale.value}, {"good_steps", scale.good}, {"skipped", scale.skipped},
+          {"skipped_in_a_row", scale.in_a_row}};
 }
 
 /// How long a folder that several hosts share may take to show a file to another host.

@@ -32,9 +32,12 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       terms_{.terms = model.terms,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = scheme.gradient_batch()},
-      loss_scale_(has_fp16_gradients(context.plan.train)),
+      loss_scale_(has_fp16_gradients(context.plan.train), context.plan.train.skip_not_finite),
       checkpoints_(context, model, scheme),
       slowdown_(context.plan, context.self().worker, context.device),
+      faults_(context.plan, context.self().worker),
+      comparison_(context, model, scheme),
+      skipped_(context.device, model),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -51,6 +54,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     const double begin = clock.now();
     std::optional<Progress> done;
     if (assignment->trains) {
+      faults_.begin_step(assignment->step, scheme_, context_.device);
       const double processor_before = processor_seconds();
       if (context_.host && trained == train.warmup) host_before = context_.host->busy_s();
       const std::vector<double> losses = train_step(*assignment);
@@ -84,6 +88,10 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     const auto asked = checkpoints_.asked(assignment->step);
     const bool stops = asked != RunCheckpoints::Asked::nothing;
     if (stops && !saves) scheme_.drain();
+    if (comparison_.due_after(assignment->step, saves || stops)) {
+      comparison_.compare(assignment->step + 1);
+      counted = scheme_.traffic();
+    }
     if (saves || stops) checkpoints_.save(assignment->step, loss_scale_, record, asked);
     progress(*done);
     record.left = asked == RunCheckpoints::Asked::change;
@@ -127,7 +135,7 @@ bool Trainer::evaluated_after(std::int64_t step) const {
 bool Trainer::drains_after(std::int64_t step) const {
   const TrainConfig& train = context_.plan.train;
   return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step) ||
-         checkpoints_.saves_after(step);
+         checkpoints_.saves_after(step) || comparison_.due_after(step, false);
 }
 
 void Trainer::add_losses(const StepAssignment& assignment, const std::vector<double>& losses,
@@ -153,6 +161,8 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   context_.device.begin_step(step);
   slowdown_.begin_step(step);
   terms_.gradient_scale = loss_scale_.value();
+  const bool skips = train.skip_not_finite > 0;
+  if (skips) skipped_.begin_step();
   count_targets(training_, step);
   std::vector<Loss> losses;
   const std::int64_t at_once = joined_micro_batches(context_.plan);
@@ -166,27 +176,53 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
                                          .seed = static_cast<std::uint64_t>(train.seed)}),
                       std::back_inserter(losses));
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
-  loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
+  const bool finite = scheme_.step({step, loss_scale_.value()});
+  loss_scale_.update(finite);
+  if (skips && !finite) skipped_.put_back();
   if (drains_after(step)) scheme_.drain();
   context_.device.synchronize();
   std::vector<double> values;
   for (const Loss& part : losses) values.push_back(value_of(context_.device, part).loss);
   const double loss = std::accumulate(values.begin(), values.end(), 0.0);
   context_.timeline.end_step();
-  if (loss_scale_.exhausted())
-    throw Error(
-        "gradients are not finite at step {} although the loss scale is down to 1; lower "
-        "optimizer.lr, or set {} = \"bf16\"",
-        step + 1,
-        parameter_dtype(train) == DType::f16 ? "train.precision" : "train.reduce_precision");
-  if (!std::isfinite(loss))
-    throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
-                loss, step + 1, outputs_.first_not_finite(model_));
+  if (loss_scale_.exhausted() || (!std::isfinite(loss) && !(skips && !finite)))
+    fail_not_finite(step, loss);
+  for (double& value : values)
+    if (!std::isfinite(value)) value = 0;
   return values;
+}
+
+void Trainer::fail_not_finite(std::int64_t step, double loss) {
+  const TrainConfig& train = context_.plan.train;
+  const std::string before =
+      train.skip_not_finite == 0
+          ? ""
+          : fmt::format(", and the {} steps before it were skipped (train.skip_not_finite)",
+                        train.skip_not_finite);
+  if (!std::isfinite(loss) && (train.skip_not_finite > 0 || !loss_scale_.exhausted()))
+    throw Error(
+        "the loss is {} at step {}: {}{}; lower optimizer.lr or raise optimizer.warmup_steps", loss,
+        step + 1, outputs_.first_not_finite(model_), before);
+  if (train.skip_not_finite > 0) {
+    // A worker whose loss is not finite knows why, and leaves: wait for it, so that it speaks
+    // first.
+    double left = 0;
+    scheme_.sum({&left, 1});
+  }
+  if (!has_fp16_gradients(train))
+    throw Error(
+        "gradients are not finite at step {}{}, although all losses are; lower optimizer.lr",
+        step + 1, before);
+  throw Error(
+      "gradients are not finite at step {} although the loss scale is down to 1{}; lower "
+      "optimizer.lr, or set {} = \"bf16\"",
+      step + 1, before,
+      parameter_dtype(train) == DType::f16 ? "train.precision" : "train.reduce_precision");
 }
 
 std::vector<Loss> Trainer::train_micro_batch(Pass pass) {
   std::vector<Loss> losses = forward(pass, pass.step, training_);
+  if (context_.plan.train.skip_not_finite > 0) spoil_gradient(context_.device, losses);
   Tensor gradient = std::exchange(losses[0].gradient, {});
   for (std::size_t u = model_.units.size(); u-- > 0;) {
     Unit& unit = *model_.units[u];
@@ -234,6 +270,7 @@ std::vector<Loss> Trainer::forward(Pass& pass, std::int64_t global_batch_index,
       if (pass.training && recomputes(u)) inputs_[u] = x;
       pass.keep = pass.training && !recomputes(u);
       x = unit.forward(x, pass);
+      if (pass.training && u + 1 == model_.units.size()) faults_.poison(context_.device, x, pass);
       if (pass.training) outputs_.look_at(context_.device, pass, u, model_.units.size(), x);
     }
     scheme_.after_forward(u, pass);

@@ -8,7 +8,10 @@
 #include "core/observe/rank_record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
+#include "core/train/own_faults.h"
+#include "core/train/parameter_comparison.h"
 #include "core/train/run_checkpoints.h"
+#include "core/train/skipped_step.h"
 #include "core/train/slowdown.h"
 #include "core/train/unit_outputs.h"
 
@@ -36,12 +39,15 @@ class Trainer {
 
   /// Blocks until the last step is done, and the last checkpoint written. Begins with the step
   /// after RunPlan::resume, if the plan has one. Throws Error that names the step if a loss is not
-  /// finite, and every error of the scheme.
+  /// finite and the step is not skipped (train.skip_not_finite), and every error of the scheme.
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
-  /// Returns this rank's share of the loss, one number for each micro-batch of the assignment.
+  /// Returns this rank's share of the loss, one number for each micro-batch of the assignment: 0
+  /// for one that is not finite in a step that is skipped.
   std::vector<double> train_step(const StepAssignment& assignment);
+  /// Throws the Error of a step that may not be skipped. `loss` is that of this rank.
+  [[noreturn]] void fail_not_finite(std::int64_t step, double loss);
   void add_losses(const StepAssignment& assignment, const std::vector<double>& losses,
                   RankRecord& record);
   bool evaluated_after(std::int64_t step) const;
@@ -87,6 +93,9 @@ class Trainer {
   RunCheckpoints checkpoints_;
   UnitOutputs outputs_;
   Slowdown slowdown_;
+  OwnFaults faults_;
+  ParameterComparison comparison_;
+  SkippedStep skipped_;
   std::vector<Tensor> inputs_;  // inputs of recomputed units, until their backward
 };
 

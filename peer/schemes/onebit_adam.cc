@@ -190,6 +190,7 @@ void check(const OnebitAdamOptions&, const RunPlan& plan) {
     throw Error(
         "scheme onebit_adam: workers would remember errors in the units of a loss scale that "
         "changes; set train.precision = \"bf16\"");
+  refuse_skipped_steps(plan, "scheme onebit_adam", "they would remember what is not finite");
   if (plan.train.reduce == Reduce::every)
     throw Error(
         "scheme onebit_adam: workers exchange momenta once a step; leave train.reduce = 'every' "

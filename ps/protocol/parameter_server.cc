@@ -54,7 +54,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   if (chunks_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
   if (chunks_.front().wanted() > 1 || policy_->grace_s() || config.pushes > 1 ||
-      (!is_elastic() && rounds_of(config.optimizer, config.dtype) > 0))
+      (!is_elastic() && rounds_of(config.optimizer, config.skips_steps()) > 0))
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   std::vector<ModelPiece> pieces;
@@ -74,8 +74,8 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   keep_given_values();
   const UpdateRules rules =
       update_rules(config.optimizer, config.rules, config.steps, config.workers);
-  optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers}, device, parameters_,
-                              parameter_map(model, pieces));
+  optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers, config.skips},
+                              device, parameters_, parameter_map(model, pieces));
 }
 
 /// Every worker begins with the initial values.

@@ -109,7 +109,7 @@ void ParameterServer::take_totals(Rounds& rounds, std::size_t round, std::vector
                   rounds.step);
     return;
   }
-  if (overflowed(config_.dtype, static_cast<int>(round), totals))
+  if (overflowed(config_.skips_steps(), static_cast<int>(round), totals))
     throw Error(
         "the totals of round {} are not finite, so step {} has no further rounds, but the worker "
         "asked for one",
@@ -132,7 +132,7 @@ Replies ParameterServer::settle(int worker, const Header& header,
         round, header.step, rounds.asked[w], rounds.settled[w] ? " and settled the step" : "",
         rounds.sums.size());
   std::vector<double> totals = totals_in(header, round, frames);
-  const bool over = overflowed(config_.dtype, static_cast<int>(round), totals);
+  const bool over = overflowed(config_.skips_steps(), static_cast<int>(round), totals);
   if (!over && round + 1 < optimizer_->rounds())
     throw Error("round {} of step {} is not the last round", round, header.step);
   const bool first = static_cast<std::size_t>(round) == rounds.totals.size();

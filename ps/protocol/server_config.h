@@ -52,6 +52,9 @@ struct ServerConfig {
   std::int64_t steps = 1;   // steps of the run
   std::int64_t pushes = 1;  // how often a worker pushes each chunk's gradient in a step
   std::int64_t warmup = 0;  // steps left out of the optimizer's time and of staleness
+  bool skips = false;       // skips_steps(); with fp16 gradients it always is so
+
+  bool skips_steps() const { return skips || dtype == DType::f16; }
 };
 
 /// The optimizer and the number of updates of a run on servers. With asp every gradient of a worker

@@ -7,6 +7,7 @@
 #include "core/base/waiting_time.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
+#include "core/plan/faults.h"
 #include "ps/protocol/greeting.h"
 #include "ps/protocol/server_checkpoints.h"
 #include "ps/protocol/worker_failures.h"
@@ -240,6 +241,12 @@ void refuse(Channel& channel, const Received& received, std::string cause) {
   channel.try_send(received.peer, std::move(message));
 }
 
+/// The server's connections end, and it tells nobody why: a fault on purpose.
+class Cut : public Error {
+ public:
+  Cut() : Error("the connections of this server were cut (faults.plan)") {}
+};
+
 void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
          Attendance& attendance, Meter& meter, TracedSteps& steps, ServerCheckpoints& checkpoints) {
   Timeline& timeline = server.timeline();
@@ -256,7 +263,9 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
       meter.note(header);
     }
   };
+  const bool may_be_cut = is_cut(context.plan, context.self().server);
   while (!server.finished()) {
+    if (may_be_cut && context.store.try_get(cut_key(context.self().server))) throw Cut();
     checkpoints.look();
     const double due = server.due().value_or(std::numeric_limits<double>::infinity());
     if (due <= clock.now()) send(server.wake());
@@ -301,6 +310,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
                         greeting_of(context.plan, context.program));
     meter.restored(checkpoints.restore(parameters));
     run(context, channel, server, greetings, attendance, meter, steps, checkpoints);
+  } catch (const Cut&) {
+    throw;
   } catch (const std::exception& error) {
     if (context.interruption && context.interruption->raised()) throw;  // workers know
     tell_failure(channel, attendance, context.device.clock(),

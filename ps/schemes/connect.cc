@@ -17,7 +17,8 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
           .optimizer = plan.optimizer,
           .steps = plan.train.steps,
           .pushes = pushes_a_step(plan.train),
-          .warmup = plan.train.warmup};
+          .warmup = plan.train.warmup,
+          .skips = skips_steps(plan.train)};
 }
 
 namespace {

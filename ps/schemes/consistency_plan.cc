@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/optimizer.h"
+#include "core/scheme/scheme_info.h"
 
 namespace ringside::ps {
 namespace {
@@ -84,6 +85,7 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
         "{}: whether fp16 gradients overflow is known only of all gradients of a step together; "
         "set train.precision = \"bf16\"",
         name);
+  refuse_skipped_steps(plan, name, "whether a step is finite is known only of all its gradients");
   // A worker of easgd has an optimizer of its own, with the whole gradient of its replica.
   const bool by_ranges = options.consistency != Consistency::easgd;
   if (by_ranges && plan.optimizer.clip_norm > 0)
@@ -91,7 +93,7 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
         "{}: the norm of the whole gradient is not defined where ranges are updated by themselves; "
         "leave optimizer.clip_norm = {} out",
         name, plan.optimizer.clip_norm);
-  if (by_ranges && rounds_of(plan.optimizer, parameter_dtype(plan.train)) > 0)
+  if (by_ranges && rounds_of(plan.optimizer, skips_steps(plan.train)) > 0)
     throw Error(
         "{}: optimizer '{}' needs sums over the whole model before an update; choose 'adamw' or "
         "'sgd'",

@@ -45,6 +45,8 @@ void check_local_servers(const LocalServers& servers, const RunPlan& plan) {
         "scheme {} does not train in fp16, because every worker would need a loss scale of its "
         "own; set train.precision = \"bf16\"",
         scheme);
+  refuse_skipped_steps(plan, "scheme " + scheme,
+                       "they train replicas of their own, and none knows another's gradients");
   if (plan.model.batch_norm_group > 1)
     throw Error(
         "model.batch_norm_group = {}: workers of scheme {} do not share batch norms; leave it out",

@@ -31,7 +31,7 @@ class Ps : public ReplicaScheme {
       : ReplicaScheme(context),
         options_(options),
         barrier_(options.pull == Pull::barrier),
-        in_rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train)) > 0) {}
+        in_rounds_(rounds_of(context.plan.optimizer, skips_steps(context.plan.train)) > 0) {}
 
   void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
   void after_backward(std::size_t unit, const Pass& pass) override {

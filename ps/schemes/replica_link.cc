@@ -17,7 +17,8 @@ ReplicaLink::ReplicaLink(const Model& model, Replica& replica, const RankContext
       timeline_(context.timeline),
       client_(client),
       chunks_(std::move(chunks)),
-      rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train))),
+      rounds_(rounds_of(context.plan.optimizer, skips_steps(context.plan.train))),
+      skips_(skips_steps(context.plan.train)),
       last_push_(pushes_a_step(context.plan.train) - 1),
       missing_(model.units.size()) {
   const RunPlan& plan = context.plan;
@@ -66,7 +67,7 @@ bool ReplicaLink::settle(const StepInfo& info) {
   bool finite = true;
   for (int round = 0; round < rounds_ && finite; ++round) {
     totals = total(info, round, totals);
-    finite = !overflowed(replica_.gradients().dtype(), round, totals);
+    finite = !overflowed(skips_, round, totals);
     if (finite && round + 1 < rounds_) continue;
     for (const int server : servers_)
       client_.tell(server, about_sums(Kind::settle, info, round, totals));

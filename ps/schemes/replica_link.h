@@ -75,6 +75,7 @@ class ReplicaLink {
   std::vector<Chunk> chunks_;  // those of this worker
   std::vector<int> servers_;   // servers that have chunks of any worker
   int rounds_;
+  bool skips_;                // steps whose gradients are not finite
   std::int64_t last_push_;    // the number of a step's last push
   std::vector<int> missing_;  // number of missing replies, by unit
   std::int64_t newest_version_ = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/launch/fault_striker.h"
+#include "core/launch/standstill_watch.h"
 #include "core/launch/straggler_watch.h"
 #include "tests/support/complaint.h"
 
@@ -38,16 +39,39 @@ TEST(Faults, AreReadAsTheyAreWritten) {
   EXPECT_EQ(slow.kind, Fault::Kind::slow);
   EXPECT_EQ(slow.amount, 2);
   EXPECT_EQ(slow.step, 40);
+  EXPECT_EQ(fault_from("hang worker 0 at step 1").kind, Fault::Kind::hang);
+  EXPECT_EQ(fault_from("flip worker 2 at step 30").kind, Fault::Kind::flip);
+  EXPECT_TRUE(fault_from("cut server 0 at step 3").server);
+  const Fault poison = fault_from("poison worker 1 at step 10");
+  EXPECT_EQ(poison.kind, Fault::Kind::poison);
+  EXPECT_EQ(poison.of, 0);
+  EXPECT_EQ(fault_from("poison worker 1 of 4 at step 10").of, 4);
 }
 
 TEST(Faults, ThatAreNoneAreRefusedWithWhatMayStandThere) {
-  for (const char* wrong :
-       {"", "kill", "kill worker", "kill worker 1", "kill worker -1 at step 2",
-        "kill worker 1 at step", "kill worker 1 at step -3", "kill worker 1 at step 3 now",
-        "kill rank 1 at step 3", "stop worker 1 at step 3", "stop worker 1 at step 3 for 0 s",
-        "stop worker 1 at step 3 for 1 min", "stop worker 1 at step 3 for nan s",
-        "slow server 0 by 2 from step 1", "slow worker 0 by 0.5 from step 1",
-        "slow worker 0 by inf from step 1", "cut server 0 at step 3", "kill worker 1x at step 3"})
+  for (const char* wrong : {"",
+                            "kill",
+                            "kill worker",
+                            "kill worker 1",
+                            "kill worker -1 at step 2",
+                            "kill worker 1 at step",
+                            "kill worker 1 at step -3",
+                            "kill worker 1 at step 3 now",
+                            "kill rank 1 at step 3",
+                            "stop worker 1 at step 3",
+                            "stop worker 1 at step 3 for 0 s",
+                            "stop worker 1 at step 3 for 1 min",
+                            "stop worker 1 at step 3 for nan s",
+                            "slow server 0 by 2 from step 1",
+                            "slow worker 0 by 0.5 from step 1",
+                            "slow worker 0 by inf from step 1",
+                            "cut worker 0 at step 3",
+                            "kill worker 1x at step 3",
+                            "hang server 0 at step 3",
+                            "flip worker 0 from step 3",
+                            "poison worker 4 of 4 at step 1",
+                            "kill worker 1 of 4 at step 1",
+                            "poison server 0 at step 1"})
     EXPECT_THAT(complaint([&] { fault_from(wrong); }), HasSubstr("is no fault; write")) << wrong;
   EXPECT_EQ(kills_per_s("3/h"), 3.0 / 3600);
   EXPECT_EQ(kills_per_s("0.5/s"), 0.5);
@@ -73,6 +97,16 @@ TEST(Faults, MustStrikeRanksThatTheRunHas) {
               HasSubstr("the run has 2 workers"));
   EXPECT_THAT(complaint([] { check_faults(plan_of(2, 1, {"kill server 1 at step 1"})); }),
               HasSubstr("the run has 1 servers"));
+  RunPlan sixteen_bits = plan_of(2, 0, {"flip worker 1 at step 1"});
+  check_faults(sixteen_bits);
+  sixteen_bits.train.precision = Precision::bf16;
+  EXPECT_THAT(complaint([&] { check_faults(sixteen_bits); }), HasSubstr("heals"));
+}
+
+/// The definition has the data of all workers in one rank.
+TEST(Faults, PoisonsBelongToTheDataAndSoToTheDefinition) {
+  const RunPlan plan = plan_of(3, 0, {"kill worker 1 at step 1", "poison worker 2 at step 4"});
+  EXPECT_THAT(poisons_for_definition(plan), ElementsAre("poison worker 2 of 3 at step 4"));
 }
 
 /// What a striker does, with the time that the test gives it.
@@ -80,8 +114,10 @@ struct Struck {
   explicit Struck(const RunPlan& plan, double now = 0)
       : striker(
             plan, now, [this](int rank, int number) { signals.emplace_back(rank, number); },
-            [this](const std::string& text) { said += text; }) {}
+            [this](const std::string& text) { said += text; },
+            [this](int server) { cut.push_back(server); }) {}
   std::vector<std::pair<int, int>> signals;
+  std::vector<int> cut;
   std::string said;
   FaultStriker striker;
 };
@@ -102,6 +138,22 @@ TEST(FaultStriker, StrikesOnceAtTheStep) {
   EXPECT_THAT(again.signals, IsEmpty()) << "it has struck";
   again.striker.note_progress(0, 5, 10);
   EXPECT_THAT(again.signals, ElementsAre(Pair(2, SIGKILL)));
+}
+
+TEST(FaultStriker, TellsAServerThatItsConnectionsAreCut) {
+  const RunPlan plan = plan_of(
+      2, 2, {"cut server 1 at step 2", "flip worker 0 at step 1", "hang worker 1 at step 2"});
+  EXPECT_TRUE(is_cut(plan, 1));
+  EXPECT_FALSE(is_cut(plan, 0));
+  Struck struck(plan);
+  struck.striker.note_progress(0, 2, 1);
+  struck.striker.note_progress(1, 2, 1);
+  EXPECT_THAT(struck.cut, ElementsAre(1));
+  EXPECT_THAT(struck.signals, IsEmpty()) << "workers flip and hang by themselves";
+  RunPlan again = plan;
+  again.faults = struck.striker.faults();
+  EXPECT_THAT(again.faults.struck, ::testing::UnorderedElementsAre(0, 1, 2));
+  EXPECT_FALSE(is_cut(again, 1)) << "it has been";
 }
 
 TEST(FaultStriker, LetsStoppedRanksGoOn) {
@@ -169,6 +221,34 @@ TEST(StragglerWatch, NamesAWorkerAtHalfSpeedWithinTwentySteps) {
 TEST(StragglerWatch, NamesNobodyWhoIsAlone) {
   StragglerWatch watch;
   for (int step = 0; step < 50; ++step) EXPECT_FALSE(watch.note(0, step < 20 ? 1 : 10));
+}
+
+TEST(StandstillWatch, NamesWhoDoesNotWaitWhileOthersDo) {
+  StandstillWatch watch;
+  for (int step = 0; step < 20; ++step)
+    for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(watch.note_step(rank, 0.1));
+  EXPECT_FALSE(watch.note_beat(1, 6, false)) << "nobody waits for it";
+  EXPECT_FALSE(watch.note_beat(0, 6, true));
+  EXPECT_FALSE(watch.note_beat(1, 4.5, false)) << "not yet";
+  EXPECT_FALSE(watch.note_beat(2, 8, true));
+  EXPECT_TRUE(watch.note_beat(1, 7, false));
+  EXPECT_FALSE(watch.note_beat(1, 8, false)) << "it is named once";
+  EXPECT_FALSE(watch.note_step(0, 9));
+  EXPECT_TRUE(watch.note_step(1, 9)) << "it goes on";
+  watch.note_step(2, 9);
+  EXPECT_FALSE(watch.note_beat(1, 6, false)) << "nobody waits any more";
+}
+
+/// All wait where bytes move slowly; long steps are no standstill; the first step may be long.
+TEST(StandstillWatch, NamesNobodyWhoWaitsOrWhoseStepsAreLong) {
+  StandstillWatch watch;
+  for (int rank = 0; rank < 3; ++rank)
+    for (double quiet = 3; quiet < 50; ++quiet) EXPECT_FALSE(watch.note_beat(rank, quiet, true));
+  EXPECT_FALSE(watch.note_beat(1, 29, false)) << "before its first step";
+  EXPECT_TRUE(watch.note_beat(1, 31, false));
+  watch.note_step(1, 4);
+  EXPECT_FALSE(watch.note_beat(1, 39, false)) << "ten of its steps";
+  EXPECT_TRUE(watch.note_beat(1, 41, false));
 }
 
 }  // namespace

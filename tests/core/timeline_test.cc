@@ -26,6 +26,18 @@ class TimelineTest : public ::testing::Test {
   Timeline timeline{device};
 };
 
+TEST_F(TimelineTest, WaitsWhileASpanOfExposedCommunicationLasts) {
+  EXPECT_FALSE(timeline.waits());
+  {
+    const auto compute = timeline.scope(Activity::compute, "compute");
+    EXPECT_FALSE(timeline.waits());
+    const auto outer = timeline.scope(Activity::exposed, "wait");
+    { const auto inner = timeline.scope(Activity::exposed, "wait"); }
+    EXPECT_TRUE(timeline.waits());
+  }
+  EXPECT_FALSE(timeline.waits());
+}
+
 TEST_F(TimelineTest, CountsOverlappingSpansOnce) {
   step(10, 20);
   span(Activity::communication, 11, 14);

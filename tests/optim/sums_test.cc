@@ -220,6 +220,29 @@ TEST_F(Sums, AScaleThatCannotBeLoweredIsExhausted) {
   EXPECT_TRUE(scale.exhausted());
 }
 
+TEST_F(Sums, SoManyStepsInARowMayBeSkipped) {
+  for (const bool fp16 : {false, true}) {
+    LossScale scale(fp16, 2);
+    while (scale.value() > 1) {
+      scale.update(false);
+      EXPECT_FALSE(scale.exhausted()) << "a lower scale may help";
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (int step = 0; step < 2; ++step) {
+        scale.update(false);
+        EXPECT_FALSE(scale.exhausted()) << step;
+      }
+      if (round == 0) scale.update(true);  // so they are not in a row
+    }
+    LossScale later(fp16, 2);
+    later.restore(scale.state());
+    for (LossScale* one : {&scale, &later}) {
+      one->update(false);
+      EXPECT_TRUE(one->exhausted());
+    }
+  }
+}
+
 TEST_F(Sums, DecayOfMatricesLeavesTheBiasAlone) {
   const OptimizerConfig config{
       .kind = "sgd", .lr = 0.5, .momentum = 0, .weight_decay = 0.5, .decay = Decay::matrices};

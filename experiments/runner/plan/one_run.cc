@@ -208,6 +208,26 @@ void check_checkpoint(const RunPlan& plan, const SchemeInfo& row) {
       asked, row.name, row.resumes ? " with these options" : "", one_of(able));
 }
 
+/// Steps are skipped, and parameters compared, by our own trainer.
+void check_detection(const RunPlan& plan, const SchemeInfo& row) {
+  if (row.program)
+    refuse_skipped_steps(plan, fmt::format("scheme {}", row.name), "another program runs them");
+  if (plan.faults.compare_every == 0) return;
+  const std::string given = fmt::format("faults.compare_every = {}", plan.faults.compare_every);
+  if (row.program)
+    throw Error("{}: another program runs the ranks of scheme {}; leave it out", given, row.name);
+  if (row.own_replicas || plan.promise == Promise::replayed)
+    throw Error(
+        "{}: the parameters of workers of scheme {} differ from each other after a step; leave it "
+        "out",
+        given, row.name);
+  if (row.divides && row.divides(plan.options, plan.world).parameters() > 1)
+    throw Error(
+        "{}: workers of scheme {} hold a shard of the parameters each, of which there is no copy "
+        "to compare; leave it out, or use ddp",
+        given, row.name);
+}
+
 }  // namespace
 
 const Options& options_of(const ExperimentConfig& config, const SchemeInfo& row) {
@@ -252,6 +272,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   check_recompute(plan);
   check_offload(plan.train.offload, row);
   check_checkpoint(plan, row);
+  check_detection(plan, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
   if (row.own_replicas) check_side_by_side(plan);

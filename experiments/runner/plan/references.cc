@@ -5,6 +5,7 @@
 
 #include "core/base/utf8.h"
 #include "core/plan/definition.h"
+#include "core/plan/faults.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/labels.h"
@@ -52,6 +53,7 @@ RunPlan plan_single_for(const AskedRun& asked) {
   changed.train.offload = Offload::none;
   changed.checkpoint = {};
   changed.faults = {};
+  changed.faults.plan = poisons_for_definition(asked.plan);
   changed.train.shares = asked.plan.train.shares;  // speeds are those of the run's devices
   changed.train.weights = asked.plan.train.weights;
   // Shares by speed may come out equal in more micro-batches than equal shares would need.

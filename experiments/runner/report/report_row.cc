@@ -100,7 +100,8 @@ std::string row_text(const RunRecord& row) {
       row.tokens_per_s > 0 ? fmt::format(", {:.0f} tokens/s", row.tokens_per_s) : "";
   out += fmt::format("speed          {} samples/s{}\n", per_second(row.samples_per_s), tokens);
   if (row.skipped_steps > 0)
-    out += fmt::format("skipped        {} steps, whose gradients overflowed\n", row.skipped_steps);
+    out += fmt::format("skipped        {} steps, whose gradients were not finite\n",
+                       row.skipped_steps);
   out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
                      row.step_ms.p10, row.step_ms.p90);
   out += fmt::format(

@@ -270,10 +270,13 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
       const auto scheme = plan.defines > 0 ? scheme_row.define(context, plan.options)
                                            : scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
+      std::optional<Beats> beats;
+      if (listener.beat) beats.emplace(timeline, listener.beat);
       record = heard(listener, [&] {
         RankRecord trained = trainer.run([&](const Progress& progress) {
           if (timer) timer->end_step(progress.step);
           listener.progress(progress);
+          if (beats) beats->note_step();
           if (timer) timer->begin_step(progress.step);
         });
         if (trained.left) return trained;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/plan/definition.h"
+#include "core/plan/faults.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "core/sim/world.h"
@@ -74,8 +75,11 @@ RunRecord reference_of(ExperimentConfig config, int world) {
 
 RunRecord definition_of(const ExperimentConfig& config, const std::string& scheme, int world) {
   const RunPlan plan = runner::plan_training(config, scheme, world);
-  return has_own_definition(plan) ? run(runner::plan_definition(plan))
-                                  : reference_of(config, world);
+  if (has_own_definition(plan)) return run(runner::plan_definition(plan));
+  ExperimentConfig alone = config;
+  alone.faults = {};
+  alone.faults.plan = poisons_for_definition(plan);
+  return reference_of(std::move(alone), world);
 }
 
 RunPlan replay_plan_of(const RunRecord& row) {

@@ -9,6 +9,7 @@
 #include "core/base/error_text.h"
 #include "core/base/json_fields.h"
 #include "core/launch/launch.h"
+#include "core/launch/rank_link.h"
 #include "experiments/runner/registry/mpi_of.h"
 #include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
@@ -54,7 +55,10 @@ int run_as_rank(int socket, const Process& process) {
     runner::enter_mpi(link->plan(), link->rank(), link->store());
     const RankRecord record = runner::run_rank(
         link->plan(), link->rank(), {link->store(), nullptr, process.built_commit, true},
-        {report, [&](const std::string& error) { link->fail(error); }});
+        {report, [&](const std::string& error) { link->fail(error); },
+         [&](const Beat& beat) {
+           link->link().send({{"beat", to_json(beat)}});
+         }});
     runner::leave_mpi(link->plan());
     link->finish(to_json(record));
     return ok;
