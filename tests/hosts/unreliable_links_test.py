@@ -85,7 +85,7 @@ class UnreliableLinks(unittest.TestCase):
         took = []
         for scheme in SCHEMES:
             with self.subTest(scheme):
-                self.begin((scheme,), 100000, slow=5)
+                self.begin((scheme,), 1500, slow=20)
                 processes = self.start("cut")
                 heard = [Lines(process) for process in processes]
                 wait_until(lambda: self.steps(scheme, "cut") > 0, "the first steps")
