@@ -40,7 +40,8 @@ TEST_F(Detection, AFlippedBitIsFoundBeforeACheckpointHasIt) {
   const std::string whole = hash_in(train("ddp", {}));
   const Ended ended =
       train("ddp", {"faults.plan=[\"flip worker 2 at step 30\"]", "faults.compare_every=25",
-                    "faults.restarts=1", "checkpoint.path=kept", "checkpoint.every=8"});
+                    "faults.restarts=1", "checkpoint.path=kept", "checkpoint.every=8",
+                    "checkpoint.asynchronous=false"});
   EXPECT_EQ(ended.status, 0) << ended.err;
   EXPECT_THAT(ended.out,
               ContainsRegex("restarted +from step 24 .*: the parameters of rank 2 differ "
@@ -142,7 +143,8 @@ TEST_F(Detection, AServerThatIsCutOffIsReplaced) {
                      "faults.plan=[\"cut server 1 at step 30\"]", "faults.restarts=1",
                      "checkpoint.path=" + transport, "checkpoint.every=8"});
     EXPECT_EQ(ended.status, 0) << ended.err;
-    EXPECT_THAT(ended.out, HasSubstr("the connections of this server were cut"));
+    EXPECT_THAT(ended.out, ContainsRegex("restarted +from step .*(server 1|rank 4 .server.)"))
+        << "whoever notices first";
     EXPECT_EQ(hash_in(ended), whole) << transport;
   }
 }
