@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <deque>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -19,6 +22,8 @@ using nlohmann::ordered_json;
 
 /// The longest time for which a part is awaited, besides train.timeout_s.
 constexpr double longest_write_s = 600;
+/// How often the writer of the manifest looks whether a worker that may be lost is.
+constexpr double look_s = 1;
 constexpr const char* stopped_after_key = "checkpoint/stopped_after";
 
 std::string name_of_part(RankPart part, int number) {
@@ -43,21 +48,30 @@ struct CheckpointPart::Snapshot {
   std::int64_t done = 0;  // steps
   double taken_at = 0;    // on the host's clock
   std::vector<HostRange> ranges;
+  std::vector<std::size_t> filled;         // by range: the values that are there already
+  std::map<StateKey, std::size_t> latest;  // by name: the range that was added last
   /// Memory of the copy before, in the order of its ranges: fresh memory would have to be cleared.
   std::deque<std::vector<float>> spare;
   /// Of a simulated rank, which copies no values: bytes to write, by the device on which they lie
   /// (null: on the host already).
   std::map<Device*, double> bytes;
+
+  /// Room for `count` values, which follow those of the range before if that ends where they begin.
+  std::span<float> room_for(const StateKey& key, std::int64_t begin, std::size_t count);
   ordered_json entry;
   std::function<void(const OpenFolder&)> then;
 };
 
-CheckpointPart::CheckpointPart(const RankContext& context, RankPart part)
-    : context_(context), part_(part), storage_(context.links.storage(context)) {}
+CheckpointPart::CheckpointPart(const RankContext& context, RankPart part,
+                               std::function<void()> meanwhile)
+    : context_(context),
+      part_(part),
+      meanwhile_(std::move(meanwhile)),
+      storage_(context.links.storage(context)) {}
 
 /// A simulated rank that ends by an exception must not wait: its world may be ending.
 CheckpointPart::~CheckpointPart() {
-  if (!storage_) wait();
+  if (writer_.valid()) writer_.wait();
 }
 
 double CheckpointPart::now() const {
@@ -66,7 +80,10 @@ double CheckpointPart::now() const {
 
 void CheckpointPart::wait() {
   if (storage_) cost_.write_s += storage_->wait();
-  if (writer_.joinable()) writer_.join();
+  if (!writer_.valid()) return;
+  const std::chrono::duration<double> nap(std::min(1.0, context_.plan.train.timeout_s / 16));
+  while (meanwhile_ && writer_.wait_for(nap) != std::future_status::ready) meanwhile_();
+  writer_.get();
 }
 
 void CheckpointPart::begin(std::int64_t done) {
@@ -79,27 +96,45 @@ void CheckpointPart::begin(std::int64_t done) {
   snapshot_->ranges.clear();
   snapshot_->bytes.clear();
   cost_.read_bytes = 0;
+  snapshot_->filled.clear();
+  snapshot_->latest.clear();
+}
+
+std::span<float> CheckpointPart::Snapshot::room_for(const StateKey& key, std::int64_t begin,
+                                                    std::size_t count) {
+  const auto found = latest.find(key);
+  std::size_t index = found == latest.end() ? ranges.size() : found->second;
+  if (index == ranges.size() ||
+      ranges[index].begin + static_cast<std::int64_t>(filled[index]) != begin) {
+    index = ranges.size();
+    latest[key] = index;
+    filled.push_back(0);
+    ranges.push_back({.key = key, .begin = begin, .values = {}});
+    if (!spare.empty()) {
+      ranges[index].values = std::move(spare.front());
+      spare.pop_front();
+    }
+  }
+  std::vector<float>& values = ranges[index].values;
+  const std::size_t before = filled[index];
+  filled[index] += count;
+  if (values.size() < filled[index]) values.resize(filled[index]);
+  return std::span(values).subspan(before, count);
 }
 
 void CheckpointPart::take(const StateRange& range) {
   const std::int64_t count = range.values.count();
   const std::int64_t first = count * range.holder / range.holders,
                      end = count * (range.holder + 1) / range.holders;
-  HostRange own{.key = {range.name, range.replica}, .begin = range.begin + first, .values = {}};
   if (storage_) {
     cost_.read_bytes += bytes_of(count);
     snapshot_->bytes[range.device] += static_cast<double>(bytes_of(end - first));
     return;
   }
   if (end == first) return;
-  if (!snapshot_->spare.empty()) {
-    own.values = std::move(snapshot_->spare.front());
-    snapshot_->spare.pop_front();
-  }
-  own.values.resize(static_cast<std::size_t>(end - first));
-  range.device->read(range.values.range(first, end - first),
-                     std::as_writable_bytes(std::span(own.values)));
-  add(std::move(own));
+  const std::span<float> own = snapshot_->room_for({range.name, range.replica}, range.begin + first,
+                                                   static_cast<std::size_t>(end - first));
+  range.device->read(range.values.range(first, end - first), std::as_writable_bytes(own));
 }
 
 void CheckpointPart::add(HostRange range) {
@@ -107,9 +142,11 @@ void CheckpointPart::add(HostRange range) {
     const std::int64_t bytes = bytes_of(static_cast<std::int64_t>(range.values.size()));
     cost_.read_bytes += bytes;
     snapshot_->bytes[nullptr] += static_cast<double>(bytes);
-  } else if (!range.values.empty()) {
-    snapshot_->ranges.push_back(std::move(range));
+    return;
   }
+  if (range.values.empty()) return;
+  std::ranges::copy(range.values,
+                    snapshot_->room_for(range.key, range.begin, range.values.size()).begin());
 }
 
 void CheckpointPart::write_in_time() {
@@ -128,11 +165,13 @@ void CheckpointPart::write_in_time() {
 void CheckpointPart::write(ordered_json entry, bool on_disk,
                            std::function<void(const OpenFolder&)> then) {
   if (storage_) return write_in_time();
+  for (std::size_t i = 0; i < snapshot_->ranges.size(); ++i)
+    snapshot_->ranges[i].values.resize(snapshot_->filled[i]);
   snapshot_->entry = std::move(entry);
   snapshot_->then = std::move(then);
   snapshot_->taken_at = seconds_now();
   if (copied_after(context_.plan, snapshot_->done)) keep_copy();
-  if (on_disk) writer_ = std::thread([this] { run(); });
+  if (on_disk) writer_ = std::async(std::launch::async, [this] { run(); });
   if (!context_.plan.checkpoint.asynchronous) wait();
   cost_.stall_s += seconds_now() - begun_at_;
 }
@@ -189,8 +228,19 @@ void CheckpointPart::finish(RankRecord& record) {
 }
 
 json written_part(const RankContext& context, RankPart part, int number, std::int64_t done) {
-  json entry = json::parse(context.store.get(entry_key(part, number, done),
-                                             context.plan.train.timeout_s + longest_write_s));
+  const double longest = context.plan.train.timeout_s + longest_write_s;
+  const bool may_be_lost = part == RankPart::worker && context.plan.expendable > 0;
+  json entry;
+  for (double waited = 0; entry.is_null(); waited += look_s) {
+    try {
+      entry = json::parse(
+          context.store.get(entry_key(part, number, done), may_be_lost ? look_s : longest));
+    } catch (const Error&) {
+      if (!may_be_lost || waited >= longest) throw;
+      if (context.store.try_get(lost_key(number)))
+        throw Error("{} was lost before it had written its part", name_of_part(part, number));
+    }
+  }
   if (entry.contains("failure"))
     throw Error(
         "{}: {}{}", name_of_part(part, number), entry.at("failure").get<std::string>(),

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,8 +31,9 @@ namespace ringside {
 /// time pass that the copy and the write take in its cluster, and waits where a real one does.
 class CheckpointPart {
  public:
-  /// The context outlives this object.
-  CheckpointPart(const RankContext& context, RankPart part);
+  /// The context outlives this object. `meanwhile` is called at least every train.timeout_s / 16 in
+  /// waits for a part that is still being written, so that nobody takes this rank for a dead one.
+  CheckpointPart(const RankContext& context, RankPart part, std::function<void()> meanwhile = {});
   /// Waits for what is being written.
   ~CheckpointPart();
   CheckpointPart(const CheckpointPart&) = delete;
@@ -42,7 +43,8 @@ class CheckpointPart {
   void begin(std::int64_t done);
   /// Copies this rank's share of the range (StateRange::holder). Blocks until it has its values.
   void take(const StateRange& range);
-  /// Adds values that are on the host already.
+  /// Adds values that are on the host already. Ranges of one name that follow each other become
+  /// one.
   void add(HostRange range);
   /// Ends the copy and, if it belongs on the disk, begins to write it; waits for that too unless
   /// [checkpoint] asynchronous is set. `entry` is what else worker 0 gets to know of this part. The
@@ -58,6 +60,8 @@ class CheckpointPart {
     cost_.resumed_after = steps;
     cost_.note = std::move(note);
   }
+  /// No more checkpoints will be written, for this reason.
+  void give_up(const std::string& why) { cost_.failure = why; }
   /// Waits until all is written, and sets the record's cost if the run has checkpoints.
   void finish(RankRecord& record);
 
@@ -72,8 +76,9 @@ class CheckpointPart {
 
   const RankContext& context_;
   RankPart part_;
+  std::function<void()> meanwhile_;
   std::unique_ptr<Snapshot> snapshot_;
-  std::thread writer_;
+  std::future<void> writer_;
   std::optional<HostCopies> copies_;
   int told_ = 0;  // how often the store was told of the copies' files
   std::unique_ptr<VirtualStorage> storage_;  // of a simulated rank; else null
