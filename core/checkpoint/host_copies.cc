@@ -218,6 +218,8 @@ Checkpoint checkpoint_of_copies(const std::vector<shm::Address>& copies) {
     for (const auto& [name, value] : said.at("scalars").items())
       if (name == "losses")
         manifest.scalars[name].push_back(value);
+      else if (name == "course")
+        manifest.scalars["servers"][constant.at("server").get<std::size_t>()] = value;
       else
         manifest.scalars[name] = value;
     mappings.push_back(mapping);

@@ -25,6 +25,9 @@ struct StepAssignment {
   std::int64_t first = 0, micro_batches = 1;
   bool trains = true;
   bool evaluates = true;  // if the step is one after which the run evaluates
+  /// Above 0: the rank does neither, but saves its state after so many steps of the run, of which
+  /// it has done `step` itself (SyncScheme::says_when_to_save).
+  std::int64_t saves_after = 0;
 };
 
 /// The trainer calls, on one thread, attach() once and then, for each assignment and every
@@ -46,10 +49,11 @@ class SyncScheme {
   virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
-  /// The worker's next assignment after `done` assignments; none if the run is over. By default
-  /// every rank trains on all its micro-batches, step by step, train.steps times. A scheme whose
-  /// workers do not wait for each other may give them more or fewer steps; a definition, which has
-  /// the micro-batches of all workers, may compute those of one worker at a time, in any order.
+  /// The worker's next assignment after `done` assignments (not counting those that only save);
+  /// none if the run is over. By default every rank trains on all its micro-batches, step by step,
+  /// train.steps times. A scheme whose workers do not wait for each other may give them more or
+  /// fewer steps; a definition, which has the micro-batches of all workers, may compute those of
+  /// one worker at a time, in any order.
   virtual std::optional<StepAssignment> next_assignment(std::int64_t done);
 
   /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
@@ -70,6 +74,16 @@ class SyncScheme {
   /// of the micro-batches of a step, one replica after the other; running statistics are not
   /// averaged over replicas, and evaluations judge every replica on its own samples.
   virtual int own_replicas() const { return 0; }
+
+  /// Whether next_assignment() says when a run's state is saved, and when a run that was told to
+  /// stop ends: where workers do not wait for each other at every step, they meet for that.
+  /// Otherwise every worker saves after the steps that [checkpoint] names, and all agree after
+  /// every step on whether to stop.
+  virtual bool says_when_to_save() const { return false; }
+
+  /// Handles what has come from peers, and tells them that this rank is there: called from time to
+  /// time while the rank waits for something else. Does not block.
+  virtual void keep_in_touch() {}
 
   /// Replaces every value by its sum over all workers, in rank order. Collective; blocks. With own
   /// replicas it is called only in runs that write checkpoints, or whose world may change.

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,9 +24,29 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// The losses of a rank, for the record of a run that goes on: of its micro-batches in order.
-ordered_json losses_of(const RankRecord& record, int worker) {
-  ordered_json out = {{"worker", worker}, {"losses", record.losses}};
+/// JSON has no numbers that are not finite.
+ordered_json json_of(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+double value_in(const json& value) {
+  if (!value.is_string()) return value.is_null() ? std::nan("") : value.get<double>();
+  const double infinite = std::numeric_limits<double>::infinity();
+  return value == "inf" ? infinite : value == "-inf" ? -infinite : std::nan("");
+}
+std::vector<double> values_in(const json& values) {
+  std::vector<double> out;
+  for (const json& one : values) out.push_back(value_in(one));
+  return out;
+}
+
+/// The losses of a rank, for the record of a run that goes on: of its micro-batches in order. `own`
+/// are the assignments that it has done, where it does not do every step.
+ordered_json losses_of(const RankRecord& record, int worker, std::optional<std::int64_t> own) {
+  ordered_json out = {{"worker", worker}, {"losses", ordered_json::array()}};
+  for (const double loss : record.losses) out["losses"].push_back(json_of(loss));
+  if (own) out["assignments"] = *own;
+  if (!record.loss_places.empty()) out["places"] = record.loss_places;
   for (const RankRecord::Evaluation& one : record.evaluations)
     out["evaluations"].push_back(to_json(one));
   return out;
@@ -94,7 +117,10 @@ std::int64_t micro_batches_of_step(const RunPlan& plan) {
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme)
-    : context_(context), model_(model), scheme_(scheme), part_(context, RankPart::worker) {
+    : context_(context),
+      model_(model),
+      scheme_(scheme),
+      part_(context, RankPart::worker, [this] { scheme_.keep_in_touch(); }) {
   if (is_elastic(context.plan) && context.self().worker == 0)
     part_.copies_say({{"run", to_json(context.plan)},
                       {"parameters", model.parameter_count()},
@@ -102,12 +128,14 @@ RunCheckpoints::RunCheckpoints(const RankContext& context, const Model& model, S
 }
 
 bool RunCheckpoints::saves_after(std::int64_t step) const {
-  return saved_after(context_.plan, step + 1) || copied_after(context_.plan, step + 1);
+  return !scheme_.says_when_to_save() &&
+         (saved_after(context_.plan, step + 1) || copied_after(context_.plan, step + 1));
 }
 
 RunCheckpoints::Asked RunCheckpoints::asked(std::int64_t step) {
   const RunPlan& plan = context_.plan;
-  if (plan.checkpoint.path.empty() && !is_elastic(plan)) return Asked::nothing;
+  const bool is_asked = !plan.checkpoint.path.empty() || is_elastic(plan);
+  if (!is_asked || scheme_.says_when_to_save()) return Asked::nothing;
   double asked[] = {context_.store.try_get(stop_key) ? 1.0 : 0.0,
                     is_elastic(plan) && context_.store.try_get(change_key) ? 1.0 : 0.0};
   scheme_.sum(asked);
@@ -136,10 +164,20 @@ void RunCheckpoints::take_statistics() {
 void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale, const RankRecord& record,
                           Asked asked) {
   const std::int64_t done = step + 1;
-  const int worker = context_.self().worker;
-  if (worker == 0 && asked != Asked::nothing) say_stop(context_, done);
+  if (context_.self().worker == 0 && asked != Asked::nothing) say_stop(context_, done);
   const bool on_disk = writes_checkpoints(context_.plan) &&
                        (saved_after(context_.plan, done) || asked == Asked::stop);
+  save_part(done, done, on_disk, loss_scale, record);
+}
+
+void RunCheckpoints::save_at(const StepAssignment& assignment, const LossScale& loss_scale,
+                             const RankRecord& record) {
+  save_part(assignment.saves_after, assignment.step, true, loss_scale, record);
+}
+
+void RunCheckpoints::save_part(std::int64_t done, std::int64_t own, bool on_disk,
+                               const LossScale& loss_scale, const RankRecord& record) {
+  const int worker = context_.self().worker;
   part_.begin(done);
   scheme_.visit_state([&](const StateRange& range) { part_.take(range); });
   take_statistics();
@@ -148,7 +186,9 @@ void RunCheckpoints::save(std::int64_t step, const LossScale& loss_scale, const 
     then = [this, done, scale = loss_scale.state()](const OpenFolder& folder) {
       write_manifest_of(done, scale, folder);
     };
-  ordered_json entry = {{"losses", losses_of(record, worker)}};
+  const bool by_itself = scheme_.says_when_to_save();
+  ordered_json entry = {
+      {"losses", losses_of(record, worker, by_itself ? std::optional(own) : std::nullopt)}};
   if (worker == 0) entry["loss_scale"] = json_of(loss_scale.state());
   part_.write(std::move(entry), on_disk, std::move(then));
 }
@@ -171,8 +211,13 @@ void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State
     list(part);
     manifest.scalars["losses"].emplace_back(part.at("losses"));
   }
-  for (int s = 0; s < plan.servers; ++s)
-    if (has_server_part(context_, s)) list(written_part(context_, RankPart::server, s, done));
+  for (int s = 0; s < plan.servers; ++s) {
+    ordered_json& course = manifest.scalars["servers"].emplace_back();
+    if (!has_server_part(context_, s)) continue;
+    const json part = written_part(context_, RankPart::server, s, done);
+    list(part);
+    course = part.at("course");
+  }
   const OpenFolder checkpoint = folder.inside(checkpoint_name(done));
   await_files(plan, checkpoint, manifest);
   write_manifest(checkpoint, manifest);
@@ -193,9 +238,26 @@ std::int64_t RunCheckpoints::restore(LossScale& loss_scale, RankRecord& record) 
   restore_statistics(from);
   loss_scale.restore(saved_loss_scale(from.manifest()));
   scheme_.restored(loss_scale.skipped());
-  restore_losses(from.manifest(), record);
   part_.went_on_after(from.manifest().step, shows ? saved.note() : "");
-  return from.manifest().step;
+  const json losses = from.manifest().scalars.at("losses");
+  const auto worker = static_cast<std::size_t>(context_.self().worker);
+  const bool same = saved.is_of_same_algorithm();
+  if (!same || !restore_own_losses(from.manifest(), record))
+    restore_losses(from.manifest(), record);
+  return same ? losses.at(worker).value("assignments", from.manifest().step) : from.manifest().step;
+}
+
+/// Of the same scheme at the same world, whose workers may have done steps of their own. Returns
+/// whether they have as many micro-batches as then.
+bool RunCheckpoints::restore_own_losses(const Manifest& manifest, RankRecord& record) const {
+  if (manifest.run.at("train").at("accumulation") != context_.plan.train.accumulation) return false;
+  const json own =
+      manifest.scalars.at("losses").at(static_cast<std::size_t>(context_.self().worker));
+  record.losses = values_in(own.at("losses"));
+  record.loss_places = own.value("places", std::vector<std::int64_t>());
+  for (const json& one : own.value("evaluations", json::array()))
+    record.evaluations.push_back(read_json<RankRecord::Evaluation>(one));
+  return true;
 }
 
 void RunCheckpoints::restore_losses(const Manifest& manifest, RankRecord& record) const {
@@ -209,7 +271,8 @@ void RunCheckpoints::restore_losses(const Manifest& manifest, RankRecord& record
   std::map<std::int64_t, std::vector<std::vector<LossValue>>> shares;
   std::map<std::int64_t, double> seconds;
   for (const json& rank : losses) {
-    values.push_back(rank.at("losses").get<std::vector<double>>());
+    if (rank.contains("assignments")) return;  // each worker had steps of its own
+    values.push_back(values_in(rank.at("losses")));
     for (const json& one : rank.value("evaluations", json::array())) {
       const auto evaluation = read_json<RankRecord::Evaluation>(one);
       shares[evaluation.step].push_back(evaluation.shares);

@@ -25,8 +25,9 @@ class RunCheckpoints {
   RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme);
 
   /// Brings the scheme, which is attached, to the state of RunPlan::resume, and the loss scale and
-  /// the record to what they were then. Returns the number of steps that are done: 0 if the run
-  /// begins anew. Blocks; throws Error for a checkpoint that is damaged or lacks something.
+  /// the record to what they were then. Returns the number of assignments that this worker has
+  /// done: 0 if the run begins anew. Blocks; throws Error for a checkpoint that is damaged or lacks
+  /// something.
   std::int64_t restore(LossScale& loss_scale, RankRecord& record);
   /// Whether the state after this step (counted from 0) is saved.
   bool saves_after(std::int64_t step) const;
@@ -39,12 +40,19 @@ class RunCheckpoints {
   /// Saves the state after a step; the scheme has drained. Waits for the checkpoint before if that
   /// is still being written.
   void save(std::int64_t step, const LossScale& loss_scale, const RankRecord& record, Asked asked);
+  /// The same where the scheme says when (SyncScheme::says_when_to_save): after saves_after steps
+  /// of the run.
+  void save_at(const StepAssignment& assignment, const LossScale& loss_scale,
+               const RankRecord& record);
   /// Waits until all is written, and adds the cost to the record.
   void finish(RankRecord& record) { part_.finish(record); }
 
  private:
+  void save_part(std::int64_t done, std::int64_t own, bool on_disk, const LossScale& loss_scale,
+                 const RankRecord& record);
   void take_statistics();
   void restore_statistics(const Checkpoint& from);
+  bool restore_own_losses(const Manifest& manifest, RankRecord& record) const;
   void restore_losses(const Manifest& manifest, RankRecord& record) const;
   void write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
                          const OpenFolder& folder) const;

@@ -38,6 +38,8 @@ class SavedState {
   /// Blocks. Throws Error for what is damaged, for a replica that cannot be taken over, and, in a
   /// run of the same scheme, options and world, for what is missing.
   void write(const StateRange& range);
+  /// Whether the run has the scheme, the options and the world of the checkpoint's.
+  bool is_of_same_algorithm() const { return same_algorithm_; }
   /// The state of this name is taken over by other means.
   void takes(const std::string& name) { taken_.insert(name); }
   /// What was not taken over, once all ranges are written: "of its state, error_memory is not used;

@@ -68,6 +68,15 @@ void ChunkCodes::decode(const Tensor& code, const Tensor& out) const {
   reader_->take(0, std::span(&code, 1), out);
 }
 
+void ChunkCodes::visit_state(StateRange like, const StateVisitor& visit) {
+  sender_.visit_state([&](const CompressorState& state) {
+    like.name = state.name;
+    like.values = state.values.reshaped({state.values.count()});
+    like.device = &device_;
+    visit(like);
+  });
+}
+
 ChunkCodes codes_of_pushes(const ChunkCompression& compression, const Model& model,
                            std::int64_t begin, std::int64_t count, Device& device, int worker) {
   return {compression.pushes, model, begin, count, device, compression.seed, 2 * worker};

@@ -7,6 +7,7 @@
 
 #include "core/compress/compressed_bucket.h"
 #include "core/models/model.h"
+#include "core/scheme/state.h"
 #include "ps/protocol/archive.h"
 #include "ps/protocol/server_config.h"
 
@@ -28,6 +29,12 @@ class ChunkCodes {
   Tensor encode(const Tensor& values);
   /// out = what the code stands for; fp32. Knows nothing of earlier codes.
   void decode(const Tensor& code, const Tensor& out) const;
+
+  /// Visits the memory of errors, if there is one, as values [begin, ...) of `like`; and the number
+  /// of codes so far, which decides what is drawn for the next one.
+  void visit_state(StateRange like, const StateVisitor& visit);
+  std::uint32_t steps() const { return sender_.steps(); }
+  void set_steps(std::uint32_t steps) { sender_.set_steps(steps); }
 
  private:
   Device& device_;
@@ -54,6 +61,9 @@ class FollowedValues {
   /// Returns the code of the step from the reader's values to these, which they take.
   Tensor follow(const Tensor& values);
   const Tensor& values() const { return values_; }
+  /// The number of codes so far.
+  std::uint32_t steps() const { return codes_.steps(); }
+  void set_steps(std::uint32_t steps) { codes_.set_steps(steps); }
 
  private:
   Device& device_;

@@ -1,7 +1,10 @@
 #include "ps/protocol/chunk_state.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "core/base/error.h"
 
 namespace ringside::ps {
 
@@ -17,6 +20,7 @@ ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std:
       clocks_(policy, workers, pushes),
       turn_(chunk.member),
       reads_(static_cast<std::size_t>(workers), Read{0, now}),
+      resting_(reads_.size()),
       history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {
   for (int worker = 0; worker < workers; ++worker)
@@ -104,7 +108,8 @@ void ChunkState::decide_merge(double now) {
   for (int worker = 0; worker < world_; ++worker) {
     const bool has_come = waits(worker);
     workers[static_cast<std::size_t>(worker)] = has_come;
-    all = all && (has_come || !clocks_.is_there(worker));
+    all = all &&
+          (has_come || !clocks_.is_there(worker) || resting_[static_cast<std::size_t>(worker)]);
   }
   if (!all) {
     if (static_cast<int>(waiting_.size()) < wanted()) return;
@@ -186,10 +191,40 @@ std::vector<ChunkState::Reader> ChunkState::take_readers(double now) {
   return served;
 }
 
-void ChunkState::restored(std::int64_t version, double now) {
+void ChunkState::restored(std::int64_t version, std::int64_t number, double now) {
   version_ = version;
-  clocks_.restored(version);
+  clocks_.restored(number);
   std::ranges::fill(reads_, Read{version, now});
+  history_.cut = history_bytes_ > 0;
+}
+
+nlohmann::ordered_json ChunkState::course() const {
+  if (!waiting_.empty() || !readers_.empty() || taken_ > 0)
+    throw Error("{} gradients and {} workers wait at the {} elements from {} on",
+                waiting_.size() + static_cast<std::size_t>(taken_), readers_.size(), chunk_.count,
+                chunk_.begin);
+  nlohmann::ordered_json out = {
+      {"begin", chunk_.begin},  {"version", version_},
+      {"next", clocks_.next()}, {"reads", nlohmann::ordered_json::array()},
+      {"dropped", dropped_},    {"events", history_.events},
+      {"cut", history_.cut}};
+  for (const Read& read : reads_) out["reads"].push_back(read.version);
+  return out;
+}
+
+void ChunkState::restore_course(const nlohmann::json& course, double now) {
+  const auto next = course.at("next").get<std::vector<std::int64_t>>();
+  const auto reads = course.at("reads").get<std::vector<std::int64_t>>();
+  if (course.at("begin") != chunk_.begin || next.size() != reads_.size() ||
+      reads.size() != reads_.size())
+    throw Error("there is another chunk in place of the {} elements from {} on, or other workers",
+                chunk_.count, chunk_.begin);
+  version_ = course.at("version").get<std::int64_t>();
+  clocks_.restored(next);
+  for (std::size_t w = 0; w < reads.size(); ++w) reads_[w] = {reads[w], now};
+  dropped_ = course.at("dropped").get<std::int64_t>();
+  history_.events = course.at("events").get<std::string>();
+  history_.cut = course.at("cut").get<bool>();
 }
 
 void ChunkState::leave(int worker) {

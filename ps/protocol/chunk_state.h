@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -93,9 +94,16 @@ class ChunkState {
   /// Takes out the readers that may read now (Policy::may_read), and counts them as having read
   /// this version at `now`. The others go on waiting: this is where a server holds a worker back.
   std::vector<Reader> take_readers(double now);
-  /// The chunk's values are those of this version, and every worker has pushed all gradients before
-  /// it and read them at `now`. Called before the first push.
-  void restored(std::int64_t version, double now);
+  /// The chunk's values are those of this version, which every worker read at `now`, and every
+  /// worker has pushed all gradients below `number`. The history lacks what came before. Called
+  /// before the first push.
+  void restored(std::int64_t version, std::int64_t number, double now);
+  /// Version, clocks, versions that workers have read, history, for restore_course(). Throws Error
+  /// while a gradient or a worker waits.
+  nlohmann::ordered_json course() const;
+  void restore_course(const nlohmann::json& course, double now);
+  /// Whether the worker stands at a meeting, so that no merge waits for its next push.
+  void rest(int worker, bool rests) { resting_[static_cast<std::size_t>(worker)] = rests; }
   /// The worker pushes no more, so no update waits for it.
   void leave(int worker);
 
@@ -132,7 +140,8 @@ class ChunkState {
   bool complete_ = false;
   std::optional<double> due_;
   std::vector<Reader> readers_;
-  std::vector<Read> reads_;  // by worker: the latest
+  std::vector<Read> reads_;    // by worker: the latest
+  std::vector<bool> resting_;  // by worker
   std::size_t history_bytes_;
   ChunkHistory history_;
   std::int64_t dropped_ = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/protocol/consistency.h"
@@ -22,10 +23,13 @@ class Clocks {
   std::int64_t push(int worker, std::int64_t step, std::int64_t push, std::int64_t version);
   /// Every worker has pushed all gradients below `number`, the first of a step.
   void restored(std::int64_t number);
+  /// The same by worker.
+  void restored(std::vector<std::int64_t> next) { next_ = std::move(next); }
   /// Stops waiting for the worker.
   void leave(int worker);
 
   /// The number of the worker's next push.
+  const std::vector<std::int64_t>& next() const { return next_; }
   std::int64_t next(int worker) const { return next_[static_cast<std::size_t>(worker)]; }
   bool is_there(int worker) const { return !gone_[static_cast<std::size_t>(worker)]; }
   /// The number of steps of which every worker has pushed every gradient.

@@ -30,6 +30,9 @@ class Ssp final : public Policy {
 class Asp final : public LocalAsp {
  public:
   bool may_skip() const override { return false; }
+  std::int64_t updates_after(std::int64_t steps, int workers) const override {
+    return steps * workers;
+  }
 };
 
 /// A worker gives all its gradients of a step the newest version that it has read of any range as

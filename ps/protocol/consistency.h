@@ -56,6 +56,10 @@ class Policy {
   /// Whether workers share the steps of the run, so that a fast one does more of them. A worker may
   /// then take several steps for a push, whose number is that of the last of them.
   virtual bool shares_steps() const { return false; }
+  /// The updates of a chunk in a run that goes on after `steps` steps of another algorithm.
+  virtual std::int64_t updates_after(std::int64_t steps, int workers) const {
+    return static_cast<void>(workers), steps;
+  }
   /// Of merges: the seconds for which an update waits for further pushes, once gradients() of them
   /// have come. It then takes all that have come; it waits no longer once all workers have pushed,
   /// each of which may read once its push has been merged. None: an update waits for nothing else.
@@ -74,6 +78,8 @@ class LocalAsp : public Policy {
   int gradients(int) const override { return 1; }
   bool may_read(std::int64_t, std::int64_t) const override { return true; }
   bool shares_steps() const override { return true; }
+  /// Those of an outer optimizer begin anew.
+  std::int64_t updates_after(std::int64_t, int) const override { return 0; }
 };
 
 /// - bsp: bulk synchronous (Valiant, CACM 1990). No worker sees new values, or pushes its next

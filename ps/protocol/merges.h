@@ -36,6 +36,11 @@ class Merges {
   /// The messages (Kind::merge, the merge in `step`, its workers in text) about all merges that the
   /// worker has not been told yet.
   std::vector<Header> untold(int worker);
+  /// So many merges are over, and known to all.
+  void restored(std::int64_t merges) {
+    merges_.assign(static_cast<std::size_t>(merges), {});
+    told_.assign(workers_, merges_.size());
+  }
   /// Takes what a worker passes on. Throws Error, and changes nothing, if it is not the next merge
   /// or one that is known, with the same workers.
   void take(const Header& header);

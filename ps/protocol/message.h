@@ -32,19 +32,25 @@ enum class Kind : std::uint8_t {
   inputs,   // samples [begin, begin + count) of a step -> their inputs
   loss,     // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
   ticket,  // in scalar, the worker's speed (local steps a second), or 0 -> in scalar, the number of
-           // steps up to its next push, or 0 if the run is over
+           // steps up to its next push, or 0 if the run is over; 0 with a version: workers meet
+           // after so many steps (go)
   merge,   // a server to a worker, which passes it on to the other servers: the workers of merge
            // `step`, in text (ps/protocol/merges.h); no reply
   finish,  // the worker pushes no more -> once no worker pushes any more
-  own,     // a request that only a scheme's own server understands
-  alive,   // a heartbeat; no reply
-  done,    // the worker's last message; no reply
+  go,     // the worker has done `step` steps -> in version, the number of steps after which workers
+          // meet next, or 0 if they never do; in scalar, 1 if the run is over
+          // (ps/protocol/meetings.h)
+  meet,   // the worker stands at the meeting after `step` steps, and awaits no reply -> once all
+          // do; in version, that number, or 0 if the meeting is cancelled
+  own,    // a request that only a scheme's own server understands
+  alive,  // a heartbeat; no reply
+  done,   // the worker's last message; no reply
   failed,  // the worker's last message, with its reason in text; no reply
   error    // a reply: the reason, in text
 };
 inline constexpr std::string_view kind_names[] = {
-    "hello", "push",   "push_pull", "pull",   "peek", "measure", "settle", "sum",    "inputs",
-    "loss",  "ticket", "merge",     "finish", "own",  "alive",   "done",   "failed", "error"};
+    "hello",  "push",  "push_pull", "pull", "peek", "measure", "settle", "sum",  "inputs", "loss",
+    "ticket", "merge", "finish",    "go",   "meet", "own",     "alive",  "done", "failed", "error"};
 constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 

@@ -48,6 +48,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
                          history_bytes, device.clock().now());
     count += chunk.count;
   }
+  if (policy_->shares_steps()) meetings().set_period(config.period);
   tells_merges_ =
       std::ranges::any_of(chunks_, &ChunkState::decides_merges) && chunks_.size() < chunks.size();
   copies_.resize(chunks_.size());

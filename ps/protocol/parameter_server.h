@@ -63,11 +63,16 @@ class ParameterServer : public Server {
   bool is_after(std::int64_t steps) const override;
   void visit_state(const StateVisitor& visit) override;
   void restored(std::int64_t steps, std::int64_t skipped) override;
+  nlohmann::ordered_json course() const override;
+  void restore_course(const nlohmann::json& course) override;
   /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
   double optimizer_seconds();
 
  protected:
   Replies answer(int worker, Message message) override;
+  std::int64_t begun() const override;
+  Replies rest(int worker) override;
+  void go_on() override;
   void check_request(const Header& header, std::span<const FrameShape> frames) const override;
   const ServerConfig& config() const { return config_; }
 
@@ -116,7 +121,9 @@ class ParameterServer : public Server {
   bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
   int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
   ParameterRange parameters_of(const ChunkState& state) const;
-  void check_shows_state() const;
+  std::vector<OwnStretch> stretches() const;
+  void visit_given_values(const StateVisitor& visit);
+  bool is_bulk_synchronous() const { return policy_->values_rest() && !policy_->may_skip(); }
   // parameter_server_course.cc
   std::int64_t steps_for(int worker, double speed);
   std::int64_t reserved_for_others(int worker) const;

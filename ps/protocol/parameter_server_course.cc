@@ -29,9 +29,16 @@ std::int64_t ParameterServer::steps_for(int worker, double speed) {
   const double fastest = std::ranges::max(speeds_);
   if (config_.by_speed && speed > 0)
     steps = static_cast<std::int64_t>(static_cast<double>(steps) * (speed / fastest));
-  return std::clamp<std::int64_t>(
-      std::max<std::int64_t>(1, steps), 0,
-      std::max<std::int64_t>(0, steps_left_ - reserved_for_others(worker)));
+  std::int64_t left = steps_left_;
+  if (meetings().are_planned()) left -= (config_.steps - meetings().limit()) * workers();
+  return std::clamp<std::int64_t>(std::max<std::int64_t>(1, steps), 0,
+                                  std::max<std::int64_t>(0, left - reserved_for_others(worker)));
+}
+
+/// The steps of all workers that were given out, in steps of the run.
+std::int64_t ParameterServer::begun() const {
+  const std::int64_t given = config_.steps * workers() - steps_left_;
+  return std::max(Server::begun(), (given + workers() - 1) / workers());
 }
 
 Replies ParameterServer::ticket(int worker, const Header& header) {
@@ -44,9 +51,22 @@ Replies ParameterServer::ticket(int worker, const Header& header) {
   given_[static_cast<std::size_t>(worker)] += steps;
   Message reply{reply_to(header), {}};
   reply.header.scalar = static_cast<double>(steps);
+  if (steps == 0) reply.header.version = meetings().due().value_or(0);
   Replies replies;
   replies.push_back({worker, std::move(reply)});
   return replies;
+}
+
+/// A quorum may never be there while workers stand at a meeting: what has come is merged then.
+Replies ParameterServer::rest(int worker) {
+  if (!policy_->grace_s()) return {};
+  for (ChunkState& state : chunks_) state.rest(worker, true);
+  return advance_all();
+}
+
+void ParameterServer::go_on() {
+  for (ChunkState& state : chunks_)
+    for (int worker = 0; worker < workers(); ++worker) state.rest(worker, false);
 }
 
 Replies ParameterServer::merge(const Header& header) {

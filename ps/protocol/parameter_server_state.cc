@@ -1,56 +1,126 @@
 // ParameterServer: its state between two steps, which checkpoints have.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/device/convert.h"
 #include "ps/protocol/parameter_server.h"
 
 namespace ringside::ps {
 
+/// Where workers do not wait for each other, no number of updates tells that (Meetings).
 bool ParameterServer::is_after(std::int64_t steps) const {
-  return std::ranges::all_of(
-      chunks_, [&](const ChunkState& state) { return state.version() == steps * config_.pushes; });
+  return is_bulk_synchronous() && std::ranges::all_of(chunks_, [&](const ChunkState& state) {
+           return state.version() == steps * config_.pushes;
+         });
 }
 
-/// Under other rules than bsp gradients wait on the server, and workers have older values.
-void ParameterServer::check_shows_state() const {
-  if (!policy_->values_rest() || is_elastic() || codes_.of_pushes() || codes_.of_pulls())
-    throw Error(
-        "a server shows all of its state under consistency 'bsp' alone, where nothing is "
-        "compressed");
-}
-
-/// Chunks that follow each other in the model make one range.
-void ParameterServer::visit_state(const StateVisitor& visit) {
-  check_shows_state();
-  std::vector<OwnStretch> stretches;
+/// Chunks that follow each other in the model make one stretch.
+std::vector<OwnStretch> ParameterServer::stretches() const {
+  std::vector<OwnStretch> out;
   for (const ChunkState& state : chunks_) {
     const std::int64_t begin = state.chunk().begin;
     std::int64_t count = state.chunk().count;
     OwnStretch own{state.begin(), begin, {}};
-    if (!stretches.empty()) {
-      const OwnStretch& before = stretches.back();
+    if (!out.empty()) {
+      const OwnStretch& before = out.back();
       if (before.model + before.parameters.count() == begin) {
         own = before;
         count += before.parameters.count();
-        stretches.pop_back();
+        out.pop_back();
       }
     }
     own.parameters = parameters_.range(own.own, count);
-    stretches.push_back(own);
+    out.push_back(own);
   }
-  if (optimizer_) visit_optimizer(*optimizer_, stretches, {}, device(), device(), visit);
+  return out;
+}
+
+void ParameterServer::visit_state(const StateVisitor& visit) {
+  const std::vector<OwnStretch> all = stretches();
+  if (optimizer_) visit_optimizer(*optimizer_, all, {}, device(), device(), visit);
+  if (is_elastic())
+    for (const OwnStretch& one : all)
+      visit({.name = std::string(state_parameters),
+             .begin = one.model,
+             .values = one.parameters,
+             .device = &device()});
+  if (codes_.of_pulls())
+    for (std::size_t index = 0; index < chunks_.size(); ++index)
+      codes_.visit_state(index, chunks_[index].chunk().begin, visit);
+  if (!given_values_.empty()) visit_given_values(visit);
+}
+
+/// Workers may share the memory of values that they were given alike, so each gets its own.
+void ParameterServer::visit_given_values(const StateVisitor& visit) {
+  for (std::size_t index = 0; index < chunks_.size(); ++index)
+    for (int worker = 0; worker < workers(); ++worker) {
+      Tensor& given = given_values(index, worker);
+      if (!given) continue;
+      const Tensor own = copy_of(given), values = converted(device(), own, DType::f32);
+      visit({.name = std::string(state_of_workers),
+             .replica = worker,
+             .begin = chunks_[index].chunk().begin,
+             .values = values,
+             .device = &device(),
+             .holder = 1,
+             .holders = 2,
+             .begins_as = std::string(state_parameters),
+             .of_options = true});
+      given = converted(device(), values, config_.dtype, MemoryKind::communication);
+    }
 }
 
 /// With its versions and clocks, the server refuses every push of an earlier step, and every push
 /// of a later one than the next.
 void ParameterServer::restored(std::int64_t steps, std::int64_t skipped) {
-  check_shows_state();
-  for (ChunkState& state : chunks_) state.restored(steps * config_.pushes, device().clock().now());
+  const std::int64_t version = policy_->updates_after(steps, workers()) * config_.pushes;
+  for (ChunkState& state : chunks_)
+    state.restored(version, steps * config_.pushes, device().clock().now());
   rounds_.step = steps;
   config_.warmup += steps;
+  steps_left_ = (config_.steps - steps) * workers();
+  std::ranges::fill(given_, steps);
+  std::ranges::fill(copies_, Values{});
+  if (codes_.of_pulls())
+    codes_.restored(codes_.steps(), std::vector<std::int64_t>(chunks_.size(), version));
   if (!optimizer_) return;
   const ParameterRange all{0, parameters_, {}};
   optimizer_->restored({&all, 1}, skipped);
+}
+
+/// Under bsp all of it follows from the number of steps, but for that of codes.
+nlohmann::ordered_json ParameterServer::course() const {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (codes_.of_pulls()) out["pulls"] = codes_.steps();
+  if (is_bulk_synchronous()) return out;
+  out["given"] = given_;
+  out["speeds"] = speeds_;
+  out["merges"] = merges_.count();
+  out["chunks"] = nlohmann::ordered_json::array();
+  for (const ChunkState& state : chunks_) out["chunks"].push_back(state.course());
+  return out;
+}
+
+void ParameterServer::restore_course(const nlohmann::json& course) {
+  if (!is_bulk_synchronous()) {
+    const nlohmann::json& chunks = course.at("chunks");
+    given_ = course.at("given").get<std::vector<std::int64_t>>();
+    speeds_ = course.at("speeds").get<std::vector<double>>();
+    const auto count = static_cast<std::size_t>(workers());
+    if (given_.size() != count || speeds_.size() != count || chunks.size() != chunks_.size())
+      throw Error("it is that of {} workers and {} chunks, but there are {} and {}", given_.size(),
+                  chunks.size(), workers(), chunks_.size());
+    merges_.restored(course.at("merges").get<std::int64_t>());
+    for (std::size_t index = 0; index < chunks_.size(); ++index)
+      chunks_[index].restore_course(chunks[index], device().clock().now());
+  }
+  if (!codes_.of_pulls()) return;
+  std::vector<std::int64_t> versions;
+  for (const ChunkState& state : chunks_) versions.push_back(state.version());
+  const auto steps = course.at("pulls").get<std::vector<std::vector<std::uint32_t>>>();
+  if (steps.size() != chunks_.size()) throw Error("it has the codes of {} chunks", steps.size());
+  codes_.restored(steps, versions);
 }
 
 }  // namespace ringside::ps

@@ -1,6 +1,7 @@
 #include "ps/protocol/server.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "core/base/error.h"
@@ -14,6 +15,7 @@ Server::Server(Device& device, int server, int workers, std::uint64_t token)
       token_(token),
       done_(static_cast<std::size_t>(workers)),
       lost_(static_cast<std::size_t>(workers)),
+      meetings_(workers),
       summands_(static_cast<std::size_t>(workers)) {}
 
 Replies Server::handle(int worker, Message message) {
@@ -23,6 +25,11 @@ Replies Server::handle(int worker, Message message) {
     switch (header.kind) {
       case Kind::sum:
         return sum(worker, header, message.frames);
+      case Kind::go:
+        return go(worker, header);
+      case Kind::meet:
+        meetings_.come(worker, header);
+        return rest(worker);
       case Kind::alive:
         return {};
       case Kind::done:
@@ -59,6 +66,41 @@ void Server::visit_state(const StateVisitor&) {
 
 void Server::restored(std::int64_t, std::int64_t) {
   throw Error("this server cannot go on from a state");
+}
+
+nlohmann::ordered_json Server::course() const { return nlohmann::ordered_json::object(); }
+
+void Server::restore_course(const nlohmann::json&) {}
+
+bool Server::has_meeting() const {
+  if (meetings_.waiting().empty()) return false;
+  if (meetings_.are_cancelled()) return true;
+  for (int worker = 0; worker < workers(); ++worker)
+    if (!is_done(worker) && !meetings_.has_come(worker)) return false;
+  return true;
+}
+
+Replies Server::end_meeting() {
+  go_on();
+  Replies replies;
+  for (Header& header : meetings_.end()) {
+    const int worker = header.worker;
+    replies.push_back({worker, {std::move(header), {}}});
+  }
+  return replies;
+}
+
+Replies Server::go(int worker, const Header& header) {
+  if (!meetings_.are_planned())
+    throw Error("the run writes no checkpoints, so its workers do not meet");
+  const std::optional<std::int64_t> due = meetings_.due();
+  if (!due || header.step < *due) begun_ = std::max(begun_, header.step + 1);
+  Message reply{reply_to(header), {}};
+  reply.header.version = due.value_or(0);
+  reply.header.scalar = meetings_.is_over(header.step) ? 1 : 0;
+  Replies replies;
+  replies.push_back({worker, std::move(reply)});
+  return replies;
 }
 
 Replies Server::answer(int, Message) {
@@ -138,6 +180,7 @@ Replies Server::count_as_lost(int worker) {
   const auto w = static_cast<std::size_t>(worker);
   done_[w] = lost_[w] = true;
   summands_[w].reset();
+  meetings_.cancel();
   const bool under_way = std::any_of(summands_.begin(), summands_.end(),
                                      [](const auto& summand) { return summand.has_value(); });
   return under_way ? end_sum() : Replies{};

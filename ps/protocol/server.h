@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/observe/timeline.h"
 #include "core/scheme/state.h"
 #include "ps/protocol/archive.h"
+#include "ps/protocol/meetings.h"
 #include "ps/protocol/message.h"
 
 namespace ringside::ps {
@@ -89,8 +91,29 @@ class Server {
   /// All that visit_state() shows has been written, as it was after `steps` steps, of which
   /// `skipped` had changed nothing. Called before the first message. The default throws Error.
   virtual void restored(std::int64_t steps, std::int64_t skipped);
+  /// What the server must have besides, as clocks of workers and histories; restore_course() is
+  /// called after restored(), if the run is of the same scheme, options and world. By default
+  /// nothing. Throws Error, or an exception of nlohmann::json, for what is no such thing.
+  virtual nlohmann::ordered_json course() const;
+  virtual void restore_course(const nlohmann::json& course);
+
+  /// The meetings of workers that do not wait for each other.
+  Meetings& meetings() { return meetings_; }
+  const Meetings& meetings() const { return meetings_; }
+  /// Whether all workers stand at a meeting, or wait for one that is cancelled.
+  bool has_meeting() const;
+  /// The replies to these workers.
+  Replies end_meeting();
+  /// The run was told to stop: it ends with the first meeting that is possible.
+  void end_soon() { meetings_.end_after(begun()); }
 
  protected:
+  /// The worker stands at a meeting, and pushes nothing before it has ended; go_on() is called
+  /// then. Returns the replies to others that this causes.
+  virtual Replies rest(int worker) { return static_cast<void>(worker), Replies(); }
+  virtual void go_on() {}
+  /// The most steps of the run that a worker may have begun.
+  virtual std::int64_t begun() const { return begun_; }
   /// Answers a message of a kind that this class does not know. Throws Error to refuse a message,
   /// which must then have changed nothing.
   virtual Replies answer(int worker, Message message);
@@ -114,6 +137,7 @@ class Server {
   Replies count_as_lost(int worker);
 
  private:
+  Replies go(int worker, const Header& header);
   void check_sender(int worker, const Header& header) const;
   Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);
   /// Ends the sum under way if all remaining workers have given their values.
@@ -125,6 +149,8 @@ class Server {
   std::uint64_t token_;
   std::vector<bool> done_, lost_;
   std::string failure_;
+  Meetings meetings_;
+  std::int64_t begun_ = 0;
   std::int64_t sums_done_ = 0;
   std::vector<std::optional<std::vector<double>>> summands_;  // by worker, for the sum under way
 };

@@ -1,19 +1,39 @@
 #include "ps/protocol/server_checkpoints.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "core/base/error.h"
 #include "core/plan/checkpoint_interval.h"
 #include "core/train/saved_state.h"
 
 namespace ringside::ps {
+namespace {
 
-ServerCheckpoints::ServerCheckpoints(const RankContext& context, Server& server)
+void restore_course(Server& server, int number, const Manifest& manifest, const std::string& path) {
+  try {
+    const nlohmann::json courses = manifest.scalars.at("servers");
+    server.restore_course(courses.at(static_cast<std::size_t>(number)));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error("{}: the course of server {} cannot be read: {}", path, number, error.what());
+  } catch (const std::exception& error) {
+    throw Error("{}: the course of server {}: {}", path, number, error.what());
+  }
+}
+
+}  // namespace
+
+ServerCheckpoints::ServerCheckpoints(const RankContext& context, Server& server,
+                                     std::function<void()> meanwhile)
     : context_(context),
       server_(server),
-      part_(context, RankPart::server),
+      part_(context, RankPart::server, std::move(meanwhile)),
       last_(context.plan.train.steps) {
-  if (!context.plan.checkpoint.path.empty() || is_elastic(context.plan))
-    say_server_part(context, server.parameter_count() > 0);
+  if (!is_asked_for()) return;
+  part_.copies_say({{"server", context.self().server}});
+  say_server_part(context, server.parameter_count() > 0);
+  server.meetings().plan(context.plan.checkpoint.every, context.plan.train.steps);
 }
 
 std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {
@@ -26,12 +46,14 @@ std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {
   saved.takes(statistics_state);
   part_.went_on_after(saved_, keeps ? saved.note() : "");
   server_.restored(saved_, saved_loss_scale(from.manifest()).skipped);
+  server_.meetings().restored(saved_);
+  if (keeps && saved.is_of_same_algorithm())
+    restore_course(server_, context_.self().server, from.manifest(), context_.plan.resume);
   return saved_;
 }
 
-bool ServerCheckpoints::writes() const {
-  return (writes_checkpoints(context_.plan) || is_elastic(context_.plan)) &&
-         server_.parameter_count() > 0;
+bool ServerCheckpoints::is_asked_for() const {
+  return writes_checkpoints(context_.plan) || is_elastic(context_.plan);
 }
 
 std::int64_t ServerCheckpoints::next_due() const {
@@ -40,18 +62,43 @@ std::int64_t ServerCheckpoints::next_due() const {
   return last_;
 }
 
-void ServerCheckpoints::look() {
+void ServerCheckpoints::save(std::int64_t steps) {
+  saved_ = steps;
   if (!writes()) return;
+  part_.begin(steps);
+  server_.visit_state([this](const StateRange& range) { part_.take(range); });
+  const bool only_copied = copied_after(context_.plan, steps) &&
+                           !saved_after(context_.plan, steps) && steps != last_;
+  part_.write({{"course", server_.course()}}, writes_checkpoints(context_.plan) && !only_copied);
+}
+
+Replies ServerCheckpoints::hold_meeting() {
+  if (!server_.has_meeting()) return {};
+  const Meetings& meetings = server_.meetings();
+  if (!meetings.are_cancelled()) save(meetings.step());
+  Replies replies = server_.end_meeting();
+  if (meetings.is_over(saved_)) last_ = saved_;
+  return replies;
+}
+
+Replies ServerCheckpoints::look() {
+  if (!is_asked_for()) return {};
+  if (context_.self().server == 0 && !told_to_stop_ && context_.store.try_get(stop_key)) {
+    told_to_stop_ = true;
+    server_.end_soon();
+  }
+  Replies replies = hold_meeting();
   if (const std::int64_t stop = said_stop(context_); stop > 0) last_ = stop;
   if (due_ <= saved_) due_ = next_due();
   const std::int64_t due = std::min(due_, last_);
-  if (due == saved_ || !server_.is_after(due)) return;
-  part_.begin(due);
-  server_.visit_state([this](const StateRange& range) { part_.take(range); });
-  const bool stops = due == last_ && last_ < context_.plan.train.steps;
-  part_.write(nlohmann::ordered_json::object(),
-              writes_checkpoints(context_.plan) && (saved_after(context_.plan, due) || stops));
-  saved_ = due;
+  if (writes() && due != saved_ && server_.is_after(due)) save(due);
+  return replies;
+}
+
+void ServerCheckpoints::finish(RankRecord& record) {
+  if (is_asked_for() && server_.meetings().are_cancelled())
+    part_.give_up("a worker is lost, and checkpoints would lack its state");
+  part_.finish(record);
 }
 
 }  // namespace ringside::ps

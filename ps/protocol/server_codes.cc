@@ -39,4 +39,38 @@ Tensor ServerCodes::pulled(std::size_t index, int worker, const Tensor& values,
   return pulls.code;
 }
 
+void ServerCodes::visit_state(std::size_t index, std::int64_t begin, const StateVisitor& visit) {
+  const std::vector<Pulls>& pulls = chunks_[index].pulls;
+  for (std::size_t w = 0; w < pulls.size(); ++w)
+    visit({.name = std::string(state_of_workers),
+           .replica = alike_ ? -1 : static_cast<std::int64_t>(w),
+           .begin = begin,
+           .values = pulls[w].followed.values(),
+           .device = &device_,
+           .holder = alike_ ? config_.workers : 1,
+           .holders = alike_ ? config_.workers + 1 : 2,
+           .begins_as = std::string(state_parameters),
+           .of_options = true});
+}
+
+std::vector<std::vector<std::uint32_t>> ServerCodes::steps() const {
+  std::vector<std::vector<std::uint32_t>> out;
+  for (const Of& of : chunks_) {
+    std::vector<std::uint32_t>& steps = out.emplace_back();
+    for (const Pulls& pulls : of.pulls) steps.push_back(pulls.followed.steps());
+  }
+  return out;
+}
+
+void ServerCodes::restored(const std::vector<std::vector<std::uint32_t>>& steps,
+                           const std::vector<std::int64_t>& versions) {
+  for (std::size_t index = 0; index < chunks_.size(); ++index)
+    for (std::size_t w = 0; w < chunks_[index].pulls.size(); ++w) {
+      Pulls& pulls = chunks_[index].pulls[w];
+      pulls.followed.set_steps(steps.at(index).at(w));
+      pulls.version = versions[index];
+      pulls.code = {};
+    }
+}
+
 }  // namespace ringside::ps

@@ -12,6 +12,8 @@ namespace ringside::ps {
 /// The codes of a server's chunks, by their index on the server. Where all workers read every
 /// version (`alike`) one code of a version is for all of them, and the server keeps one copy of
 /// what they have; otherwise one of what each has: N copies for N workers.
+/// Where a server gives codes, it also keeps the values that these have led to, so both ends hold
+/// them: of one worker, or of all workers.
 class ServerCodes {
  public:
   ServerCodes(Device& device, const ServerConfig& config, bool alike);
@@ -26,6 +28,14 @@ class ServerCodes {
   Tensor pushed(std::size_t index, const Tensor& code) const;
   /// The code by which the worker gets these values of version `version`.
   Tensor pulled(std::size_t index, int worker, const Tensor& values, std::int64_t version);
+
+  /// Visits the values that workers have of the chunk, which those have too ("worker_values").
+  void visit_state(std::size_t index, std::int64_t begin, const StateVisitor& visit);
+  /// The numbers of codes of pulls so far, by chunk, and in each by worker or for all.
+  std::vector<std::vector<std::uint32_t>> steps() const;
+  /// The chunks have these versions now.
+  void restored(const std::vector<std::vector<std::uint32_t>>& steps,
+                const std::vector<std::int64_t>& versions);
 
  private:
   struct Pulls {

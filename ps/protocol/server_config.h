@@ -33,6 +33,10 @@ struct ChunkCompression {
   std::uint64_t seed = 1;
 };
 
+/// The name of the values that a worker has of the servers', in checkpoints of runs where these are
+/// not the servers' own values.
+inline constexpr std::string_view state_of_workers = "worker_values";
+
 struct ServerConfig {
   int server = 0;
   int workers = 1;

@@ -216,13 +216,8 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
   }
 }
 
-/// Sends a heartbeat to workers that wait for the end of the others' training, or to all that have
-/// come.
-void reassure(Channel& channel, const Server& server, const Attendance& attendance, bool all) {
-  std::vector<int> workers = server.patient();
-  if (all) workers.clear();
-  for (std::size_t w = 0; all && w < attendance.size(); ++w)
-    if (attendance.came(w)) workers.push_back(static_cast<int>(w));
+/// Sends a heartbeat to these workers.
+void reassure(Channel& channel, const Server& server, const std::vector<int>& workers) {
   for (const int worker : workers) {
     Message message;
     message.header.kind = Kind::alive;
@@ -231,6 +226,17 @@ void reassure(Channel& channel, const Server& server, const Attendance& attendan
     message.header.token = server.token();
     channel.try_send(worker, std::move(message));
   }
+}
+
+/// Sends one to workers that wait for others, at a meeting or for the end of their training; or to
+/// all that have come.
+void reassure(Channel& channel, const Server& server, const Attendance& attendance, bool all) {
+  reassure(channel, server, server.patient());
+  reassure(channel, server, server.meetings().waiting());
+  std::vector<int> others;
+  for (std::size_t w = 0; all && w < attendance.size(); ++w)
+    if (attendance.came(w)) others.push_back(static_cast<int>(w));
+  reassure(channel, server, others);
 }
 
 /// Sends a worker the reason for which its message is refused.
@@ -266,7 +272,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
   const bool may_be_cut = is_cut(context.plan, context.self().server);
   while (!server.finished()) {
     if (may_be_cut && context.store.try_get(cut_key(context.self().server))) throw Cut();
-    checkpoints.look();
+    send(checkpoints.look());
     const double due = server.due().value_or(std::numeric_limits<double>::infinity());
     if (due <= clock.now()) send(server.wake());
     std::optional<Received> received =
@@ -301,7 +307,13 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   Attendance attendance(context.plan.world, channel, context.device.clock(), train.timeout_s);
   Meter meter(channel, train, context.plan.promise == Promise::replayed);
   TracedSteps steps(context, server.timeline());
-  ServerCheckpoints checkpoints(context, server);
+  ServerCheckpoints checkpoints(context, server, [&] {
+    std::vector<int> connected;
+    for (int worker = 0; worker < context.plan.world; ++worker)
+      if (attendance.came(static_cast<std::size_t>(worker)) && !server.is_done(worker))
+        connected.push_back(worker);
+    reassure(channel, server, connected);
+  });
   channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
     if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
   });

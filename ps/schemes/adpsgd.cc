@@ -1,6 +1,7 @@
 #include "ps/schemes/adpsgd.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -12,6 +13,7 @@
 #include "ps/schemes/connect.h"
 #include "ps/schemes/pair_server.h"
 #include "ps/schemes/server_scheme.h"
+#include "ps/schemes/worker_course.h"
 
 namespace ringside::ps {
 namespace {
@@ -33,6 +35,20 @@ class Adpsgd final : public LocalReplicas {
     kernels().copy({.in = values(0), .out = received_});
     client_ = connect(context(), *transport_, pair_transport(context(), options_, model));
     client_->sum({});  // workers begin together
+    meetings_.emplace(context(), *client_);
+  }
+
+  bool says_when_to_save() const override { return true; }
+  void keep_in_touch() override { client_->progress(); }
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
+    if (auto saves = meetings_->before_step(done)) return saves;
+    if (meetings_->is_over()) return {};
+    return LocalReplicas::next_assignment(done);
+  }
+  /// Between two steps a passive worker's replica is what it has received.
+  void restored(std::int64_t skipped) override {
+    LocalReplicas::restored(skipped);
+    kernels().copy({.in = values(0), .out = received_});
   }
 
   void before_forward(std::size_t unit, const Pass& pass) override {
@@ -123,6 +139,7 @@ class Adpsgd final : public LocalReplicas {
   int own_server_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Client> client_;
+  std::optional<WorkerMeetings> meetings_;
   Tensor sent_;      // an active worker's replica before the step, or a passive one's update
   Tensor received_;  // a mean, or the replica with which a passive worker computes
   bool waits_ = false, finished_ = false;
@@ -219,6 +236,7 @@ SchemeInfo adpsgd_info() {
       make_adpsgd, serve_adpsgd, adpsgd_minimum_bytes);
   r.promise = [](const Options&) { return Promise::replayed; };
   r.own_replicas = true;
+  r.resumes = [](const Options&) { return true; };
   r.define = with_own<AdpsgdOptions>(define_adpsgd);
   return r;
 }

@@ -176,6 +176,7 @@ SchemeInfo async_diloco_info() {
       "async_diloco", "local steps, each push applied at once with delayed Nesterov momentum",
       make_async_diloco, serve_async_diloco, async_diloco_minimum_bytes);
   r.promise = [](const Options&) { return Promise::replayed; };
+  r.resumes = [](const Options&) { return true; };
   r.expendable = [](const Options&, int world) { return world - 1; };
   r.define = with_own<Own>(define_async_diloco);
   r.tried = {{"every_two", Own{.outer = {.sync_every = 2}}},

@@ -131,6 +131,15 @@ void DifferenceWorker::attach(Model& model) {
   set_values(0, 0, begun_);
 }
 
+void DifferenceWorker::visit_state(const StateVisitor& visit) {
+  CentredWorker::visit_state(visit);
+  visit({.name = "begun_parameters",
+         .replica = client().worker(),
+         .values = begun_,
+         .device = &context().device,
+         .begins_as = std::string(state_parameters)});
+}
+
 void DifferenceWorker::push(Kind kind, std::int64_t step, float scale, double weight) {
   {
     const auto span = context().timeline.scope(Activity::encoding, "difference");

@@ -46,6 +46,8 @@ class CentredWorker : public Centred {
   void after_forward(std::size_t, const Pass&) override { client_->progress(); }
   void after_backward(std::size_t unit, const Pass& pass) override;
   void drain() override { client_->drain(); }
+  bool says_when_to_save() const override { return true; }
+  void keep_in_touch() override { client_->progress(); }
   /// Waits until no worker pushes any more. Worker 0 shows the centre.
   void visit_parameters(const ParameterVisitor& visitor) override;
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
@@ -93,6 +95,8 @@ class CentredWorker : public Centred {
 class DifferenceWorker : public CentredWorker {
  public:
   void attach(Model& model) override;
+  /// Also the values that were read last.
+  void visit_state(const StateVisitor& visit) override;
 
  protected:
   using CentredWorker::CentredWorker;

@@ -151,6 +151,7 @@ SchemeInfo decoupled_diloco_info() {
       "decoupled_diloco", "local steps, merged for a quorum of workers by an outer optimizer",
       make_decoupled_diloco, serve_decoupled_diloco, decoupled_diloco_minimum_bytes);
   r.promise = [](const Options&) { return Promise::replayed; };
+  r.resumes = [](const Options&) { return true; };
   r.expendable = with_own<Own>(expendable_of_quorum);
   r.define = with_own<Own>(define_decoupled_diloco);
   r.tried = {

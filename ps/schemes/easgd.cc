@@ -7,7 +7,7 @@
 #include "ps/schemes/centred.h"
 #include "ps/schemes/centred_replay.h"
 #include "ps/schemes/ps_parts.h"
-#include "ps/schemes/step_tickets.h"
+#include "ps/schemes/worker_course.h"
 
 namespace ringside::ps {
 namespace {
@@ -21,13 +21,16 @@ class Easgd final : public CentredWorker {
 
   void attach(Model& model) override {
     CentredWorker::attach(model);
-    if (!options_.equal_steps) tickets_.emplace(client());
+    course_.emplace(context(), client(), options_.equal_steps, options_.communication_period);
   }
 
   /// Every ticket is for the steps up to the next exchange, with which a worker ends.
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
-    const bool begins = done % options_.communication_period == 0;
-    if (begins && !(tickets_ ? tickets_->take() > 0 : done < context().plan.train.steps)) return {};
+    if (done % options_.communication_period == 0) {
+      auto [steps, saves] = course_->next(done);
+      if (saves) return saves;
+      if (steps == 0) return {};
+    }
     return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
 
@@ -56,7 +59,7 @@ class Easgd final : public CentredWorker {
 
   PsOptions options_;
   float rate_;
-  std::optional<StepTickets> tickets_;
+  std::optional<WorkerCourse> course_;
 };
 
 /// The rule: d = x - c, c += a * d, and, once the worker reads, x -= a * d.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -16,6 +17,7 @@
 #include "ps/protocol/server_loop.h"
 #include "ps/schemes/centred.h"
 #include "ps/schemes/server_scheme.h"
+#include "ps/schemes/worker_course.h"
 
 namespace ringside::ps {
 namespace {
@@ -77,6 +79,7 @@ class RoundPolicy final : public Policy {
     if (round < version) return {};
     return round;
   }
+  std::int64_t updates_after(std::int64_t steps, int) const override { return steps / sync_every_; }
   int gradients(int) const override { return clients_; }
   bool may_read(std::int64_t steps, std::int64_t version) const override {
     return version >= (steps + sync_every_ - 1) / sync_every_;
@@ -97,17 +100,30 @@ class FedAvgClient final : public DifferenceWorker {
         rounds_(options, context.plan),
         worker_(context.self().worker) {}
 
-  std::optional<StepAssignment> next_assignment(std::int64_t) override {
+  void attach(Model& model) override {
+    DifferenceWorker::attach(model);
+    meetings_.emplace(context(), client());
+  }
+
+  /// At a meeting a client has done all steps before, as far as it takes part in them.
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     const TrainConfig& train = context().plan.train;
     forget_centre();
-    for (; step_ < train.steps; ++step_) {
-      const bool trains = rounds_.has(rounds_.of(step_), worker_);
-      if (trains && rounds_.begins(step_) && step_ > 0) pull(step_);
-      if (trains || evaluates_after(train, step_))
-        return StepAssignment{
-            .step = step_++, .micro_batches = train.accumulation, .trains = trains};
+    if (!std::exchange(begun_, true)) step_ = done;
+    const auto trains = [&](std::int64_t step) { return rounds_.has(rounds_.of(step), worker_); };
+    std::int64_t next = step_;
+    while (next < train.steps && !trains(next) && !evaluates_after(train, next)) ++next;
+    if (auto saves = meetings_->before_step(next)) {
+      step_ = saves->step = saves->saves_after;
+      return saves;
     }
-    return {};
+    if (meetings_->is_over()) return {};
+    step_ = next;
+    if (next == train.steps) return {};
+    if (trains(next) && rounds_.begins(next) && next > 0) pull(next);
+    ++step_;
+    return StepAssignment{
+        .step = next, .micro_batches = train.accumulation, .trains = trains(next)};
   }
 
   std::int64_t gradient_batch() const override { return rounds_.samples(worker_); }
@@ -115,7 +131,7 @@ class FedAvgClient final : public DifferenceWorker {
   /// All workers show the servers' values. Those that would take part in the next round read them
   /// as they would then, so that the servers' bytes are those of the run's rounds.
   void visit_parameters(const ParameterVisitor& visitor) override {
-    const std::int64_t steps = context().plan.train.steps;
+    const std::int64_t steps = rounds_.whole_after(step_ - 1);  // a run may be stopped in a round
     const bool next = rounds_.has(rounds_.of(steps - 1) + 1, worker_);
     read_centre(next ? Kind::pull : Kind::peek, steps);
     show_centre(visitor);
@@ -139,6 +155,8 @@ class FedAvgClient final : public DifferenceWorker {
 
   Rounds rounds_;
   int worker_;
+  std::optional<WorkerMeetings> meetings_;
+  bool begun_ = false;
   std::int64_t step_ = 0;
 };
 
@@ -299,6 +317,7 @@ SchemeInfo fedavg_info() {
                          make_fedavg, serve_fedavg, fedavg_minimum_bytes);
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.define = with_own<Own>(define_fedavg);
+  r.resumes = [](const Options&) { return true; };
   r.tried = {{"of_half", Own{.sync_every = 1, .client_fraction = 0.5}},
              {"with_momentum", Own{.sync_every = 2, .outer_lr = 0.7, .outer_momentum = 0.9}}};
   const std::string every_step = "scheme.fedavg.sync_every=1", two = "scheme.fedavg.sync_every=2";

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "ps/protocol/parameter_server.h"
 #include "ps/protocol/server_loop.h"
-#include "ps/schemes/step_tickets.h"
+#include "ps/schemes/worker_course.h"
 
 namespace ringside::ps {
 namespace {
@@ -46,13 +46,18 @@ class OuterWorker final : public DifferenceWorker {
 
   void attach(Model& model) override {
     DifferenceWorker::attach(model);
-    if (!options_.equal_steps) tickets_.emplace(client());
+    course_.emplace(context(), client(), options_.equal_steps,
+                    period_of(options_, context().plan.train));
   }
 
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     const bool first = left_ == 0;
     clock_.begin(first);
-    if (first) left_ = local_ = granted(done);
+    if (first) {
+      auto [steps, saves] = course_->next(done, options_.by_speed ? clock_.speed() : 0);
+      if (saves) return saves;
+      left_ = local_ = steps;
+    }
     if (left_ == 0) return {};
     --left_;
     return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
@@ -63,12 +68,6 @@ class OuterWorker final : public DifferenceWorker {
     return chunks_of(model, context().plan);
   }
 
-  std::int64_t granted(std::int64_t done) {
-    if (tickets_) return tickets_->take(options_.by_speed ? clock_.speed() : 0);
-    const TrainConfig& train = context().plan.train;
-    return std::min(period_of(options_, train), train.steps - done);
-  }
-
   void exchange(const StepInfo& info) override {
     if (left_ > 0) return;
     push(Kind::push_pull, info.step, 1, weight_ ? weight_(client().worker(), local_) : 0);
@@ -77,7 +76,7 @@ class OuterWorker final : public DifferenceWorker {
   OuterOptions options_;
   PushWeight weight_;
   StepClock clock_;
-  std::optional<StepTickets> tickets_;
+  std::optional<WorkerCourse> course_;
   std::int64_t local_ = 0, left_ = 0;  // steps of the next push: all, and those not yet begun
 };
 

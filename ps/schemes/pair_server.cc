@@ -1,6 +1,7 @@
 #include "ps/schemes/pair_server.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/error.h"
@@ -86,6 +87,29 @@ std::vector<int> PairServer::patient() const {
   for (std::size_t w = 0; w < finishers_.size(); ++w)
     if (finishers_[w] && !is_done(static_cast<int>(w))) out.push_back(static_cast<int>(w));
   return out;
+}
+
+/// Others may have averaged since the owner read it.
+void PairServer::visit_state(const StateVisitor& visit) {
+  visit({.name = "server_replica",
+         .replica = owner_,
+         .values = replica_,
+         .device = &device(),
+         .begins_as = std::string(state_parameters)});
+}
+
+void PairServer::restored(std::int64_t steps, std::int64_t) {
+  steps_ = steps;
+  history_.cut = true;
+}
+
+nlohmann::ordered_json PairServer::course() const {
+  return {{"events", history_.events}, {"cut", history_.cut}};
+}
+
+void PairServer::restore_course(const nlohmann::json& course) {
+  history_.events = course.at("events").get<std::string>();
+  history_.cut = course.at("cut").get<bool>();
 }
 
 void PairServer::report(RankRecord& record) { record.history.push_back(history_); }

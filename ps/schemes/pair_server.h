@@ -30,6 +30,11 @@ class PairServer : public Server {
   std::int64_t steps() const override { return steps_; }
   std::vector<int> patient() const override;
   void report(RankRecord& record) override;
+  std::int64_t parameter_count() const override { return replica_.count(); }
+  void visit_state(const StateVisitor& visit) override;
+  void restored(std::int64_t steps, std::int64_t skipped) override;
+  nlohmann::ordered_json course() const override;
+  void restore_course(const nlohmann::json& course) override;
 
  protected:
   Replies answer(int worker, Message message) override;

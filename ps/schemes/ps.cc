@@ -17,8 +17,8 @@
 #include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
 #include "ps/schemes/server_scheme.h"
-#include "ps/schemes/step_tickets.h"
 #include "ps/schemes/sum_group.h"
+#include "ps/schemes/worker_course.h"
 
 namespace ringside::ps {
 namespace {
@@ -63,6 +63,11 @@ class Ps : public ReplicaScheme {
   const PsOptions& options() const { return options_; }
   int group() const override { return sum_group_of(options_, context().plan.world); }
   ChunkCompression compression() const override { return compression_of(options_, context().plan); }
+  /// All workers have read the same codes.
+  ReplicaLink::OwnValues own_values() const override {
+    const bool codes = options_.pull_compressor != no_compressor;
+    return {codes, codes, codes};
+  }
 
  private:
   TransportOptions transport_options(const Model&) const override {
@@ -197,6 +202,15 @@ class FreePs : public Ps {
   void attach(Model& model) override {
     Ps::attach(model);
     client().sum({});
+    course_.emplace(context(), client(), !shares_steps(), 1);
+  }
+
+  bool says_when_to_save() const override { return true; }
+  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
+    auto [steps, saves] = course_->next(done);
+    if (saves) return saves;
+    if (steps == 0) return {};
+    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
 
   std::int64_t gradient_batch() const override {
@@ -214,27 +228,20 @@ class FreePs : public Ps {
     if (client().worker() == 0) link().visit(visit);
   }
 
+ protected:
+  /// Between two steps a worker may have older values than servers, which may hold these too.
+  ReplicaLink::OwnValues own_values() const override {
+    return {true, false, Ps::own_values().shown || options().delay_compensation > 0};
+  }
+
  private:
+  /// The run ends after a number of steps of any workers.
+  bool shares_steps() const {
+    return options().consistency == Consistency::asp && !options().equal_steps;
+  }
+
+  std::optional<WorkerCourse> course_;
   bool finished_ = false;
-};
-
-/// The run ends after a number of steps of any workers.
-class Asp final : public FreePs {
- public:
-  using FreePs::FreePs;
-
-  void attach(Model& model) override {
-    FreePs::attach(model);
-    if (!options().equal_steps) tickets_.emplace(client());
-  }
-  std::optional<StepAssignment> next_assignment(std::int64_t done) override {
-    if (!tickets_) return FreePs::next_assignment(done);
-    if (tickets_->take() == 0) return {};
-    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
-  }
-
- private:
-  std::optional<StepTickets> tickets_;
 };
 
 /// A worker whose gradients came too late goes on with the newest values, so it does fewer steps.
@@ -242,8 +249,14 @@ class BackupPs final : public FreePs {
  public:
   using FreePs::FreePs;
 
+  void attach(Model& model) override {
+    FreePs::attach(model);
+    meetings_.emplace(context(), client());
+  }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     number_ = link().newest_version();
+    if (auto saves = meetings_->before_step(number_, done)) return saves;
+    if (meetings_->is_over()) return {};
     if (number_ >= context().plan.train.steps) return {};
     return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
   }
@@ -257,6 +270,7 @@ class BackupPs final : public FreePs {
  private:
   void push(std::size_t unit, std::int64_t) override { link().push_pull(unit, number_); }
 
+  std::optional<WorkerMeetings> meetings_;
   std::int64_t number_ = 0;  // of the step's gradients: the newest version read of any range
 };
 
@@ -266,10 +280,9 @@ std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions&
   if (sum_group_of(options, context.plan.world) > 1)
     return std::make_unique<GroupedPs>(context, options);
   if (is_synchronous(options)) return std::make_unique<Ps>(context, options);
-  if (options.consistency == Consistency::asp) return std::make_unique<Asp>(context, options);
   if (options.consistency == Consistency::easgd) return make_easgd(context, options);
-  if (options.consistency == Consistency::ssp) return std::make_unique<FreePs>(context, options);
-  return std::make_unique<BackupPs>(context, options);
+  if (options.backup_workers > 0) return std::make_unique<BackupPs>(context, options);
+  return std::make_unique<FreePs>(context, options);
 }
 
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
@@ -323,7 +336,7 @@ SchemeInfo ps_info() {
   auto r = server_scheme<Own>("ps", "parameter servers: each holds and updates a part of the model",
                               make_ps, serve_ps, ps_minimum_bytes);
   r.promise = [](const Options& options) { return promise_of(options.as<Own>()); };
-  r.resumes = resumes_the_same_run(r.promise);
+  r.resumes = [](const Options&) { return true; };
   r.expendable = with_own<Own>(expendable_workers);
   r.order = with_own<Own>(ps_order);
   r.define = with_own<Own>(define_ps);

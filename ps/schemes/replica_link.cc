@@ -16,6 +16,7 @@ ReplicaLink::ReplicaLink(const Model& model, Replica& replica, const RankContext
       device_(context.device),
       timeline_(context.timeline),
       client_(client),
+      workers_(context.plan.world),
       chunks_(std::move(chunks)),
       rounds_(rounds_of(context.plan.optimizer, skips_steps(context.plan.train))),
       skips_(skips_steps(context.plan.train)),
@@ -129,6 +130,51 @@ void ReplicaLink::wait_for(std::size_t unit) {
 void ReplicaLink::visit(const SyncScheme::ParameterVisitor& visit) const {
   for (std::size_t u = 0; u < model_.units.size(); ++u)
     visit(0, *model_.units[u], replica_.parameters(u));
+}
+
+void ReplicaLink::visit_state(const OwnValues& own, const StateVisitor& visit) {
+  const int worker = client_.worker();
+  const StateRange mine{.replica = worker};
+  if (!pushes_.empty()) {
+    // All codes of a worker have been used equally often.
+    std::uint32_t codes = pushes_.begin()->second.steps();
+    StateRange number = mine;
+    number.name = "push_codes";
+    number.of_options = true;
+    visit_number(device_, number, codes, 1, visit);
+    for (auto& [begin, one] : pushes_) {
+      one.set_steps(codes);
+      StateRange like = mine;
+      like.begin = begin;
+      one.visit_state(like, visit);
+    }
+  }
+  if (!own.shown) return;
+  if (!own.of_all_workers) {
+    auto version = static_cast<std::uint32_t>(newest_version_);
+    StateRange number = mine;
+    number.name = "newest_version";
+    number.of_options = true;
+    visit_number(device_, number, version, 1, visit);
+    newest_version_ = version;
+  }
+  StateRange like{.name = std::string(state_of_workers),
+                  .replica = own.of_all_workers ? -1 : worker,
+                  .device = &device_,
+                  .holder = own.of_all_workers ? worker : 0,
+                  .holders = (own.of_all_workers ? workers_ : 1) + (own.on_servers ? 1 : 0),
+                  .begins_as = std::string(state_parameters),
+                  .of_options = true};
+  for (const Chunk& chunk : chunks_) visit_values(chunk, like, visit);
+}
+
+void ReplicaLink::visit_values(const Chunk& chunk, StateRange like, const StateVisitor& visit) {
+  const Tensor values = replica_.parameters().range(chunk.begin, chunk.count);
+  const auto has = has_.find(chunk.begin);
+  like.begin = chunk.begin;
+  like.values = has == has_.end() ? converted(device_, values, DType::f32) : has->second;
+  visit(like);
+  if (values.dtype() != DType::f32) device_.kernels().cast({.in = like.values, .out = values});
 }
 
 Message ReplicaLink::request(Kind kind, const Chunk& chunk, std::int64_t step,

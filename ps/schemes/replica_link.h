@@ -52,6 +52,15 @@ class ReplicaLink {
   /// The newest version of the values that have arrived, over all ranges.
   std::int64_t newest_version() const { return newest_version_; }
 
+  /// How a checkpoint has the values that this worker has of the servers': not at all where they
+  /// are the servers' own; else as values of all workers, or of this one, which servers may hold
+  /// too.
+  struct OwnValues {
+    bool shown = false, of_all_workers = false, on_servers = false;
+  };
+  /// Visits what this worker keeps of its codes, and its values as said.
+  void visit_state(const OwnValues& own, const StateVisitor& visit);
+
   /// Calls `visit` with the replica's values of every unit.
   void visit(const SyncScheme::ParameterVisitor& visit) const;
 
@@ -65,6 +74,7 @@ class ReplicaLink {
   void ask_values(Kind kind, const Chunk& chunk, std::int64_t step);
   void take(const Chunk& chunk, const Message& reply);
   void take_code(const Chunk& chunk, const Tensor& code, const Tensor& values);
+  void visit_values(const Chunk& chunk, StateRange like, const StateVisitor& visit);
   bool pulls_codes(Kind kind) const { return !pulls_.empty() && kind != Kind::peek; }
 
   const Model& model_;
@@ -72,6 +82,7 @@ class ReplicaLink {
   Device& device_;
   Timeline& timeline_;
   Client& client_;
+  int workers_;
   std::vector<Chunk> chunks_;  // those of this worker
   std::vector<int> servers_;   // servers that have chunks of any worker
   int rounds_;

@@ -70,12 +70,14 @@ class ReplicaScheme : public SyncScheme {
   }
 
   /// The servers keep all state of the model.
-  void visit_state(const StateVisitor&) override {}
+  void visit_state(const StateVisitor& visit) override { link_->visit_state(own_values(), visit); }
   /// The servers have restored it before they answer: reads their values.
   void restored(std::int64_t) override {
+    if (own_values().shown) return;
     link_->peek();
     client_->drain();
   }
+  void keep_in_touch() override { client_->progress(); }
 
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
 
@@ -95,6 +97,9 @@ class ReplicaScheme : public SyncScheme {
 
   /// How what this worker pushes and reads is compressed.
   virtual ChunkCompression compression() const { return {}; }
+
+  /// Whether, and how, a checkpoint has this worker's values.
+  virtual ReplicaLink::OwnValues own_values() const { return {}; }
 
   /// The number of workers that push as one.
   virtual int group() const { return 1; }

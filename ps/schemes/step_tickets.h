@@ -17,28 +17,37 @@ class StepTickets {
   StepTickets& operator=(const StepTickets&) = delete;
 
   /// The number of steps that this worker may take up to its next push; 0 once the run has no steps
-  /// left. `speed`, of this worker's steps so far, decides the number after this one. May block.
-  std::int64_t take(double speed = 0) {
+  /// left, or if all workers meet before there are more, after so many steps of the run.
+  struct Ticket {
+    std::int64_t steps = 0, meets_after = 0;
+  };
+  /// The next ticket. `speed`, of this worker's steps so far, decides the number after this one.
+  /// May block.
+  Ticket take(double speed = 0) {
+    if (!asks_) ask(speed);
     client_.wait("a ticket for the next step", [this] { return ticket_.has_value(); });
-    const std::int64_t steps = *ticket_;
-    if (steps > 0) ask(speed);
-    return steps;
+    const Ticket ticket = *ticket_;
+    asks_ = false;
+    if (ticket.steps > 0) ask(speed);
+    return ticket;
   }
 
  private:
   void ask(double speed = 0) {
+    asks_ = true;
     ticket_.reset();
     Message request;
     request.header.kind = Kind::ticket;
     request.header.step = asked_++;
     request.header.scalar = speed;
     client_.ask(0, std::move(request), "ticket", [this](const Message& reply) {
-      ticket_ = static_cast<std::int64_t>(reply.header.scalar);
+      ticket_ = {static_cast<std::int64_t>(reply.header.scalar), reply.header.version};
     });
   }
 
   Client& client_;
-  std::optional<std::int64_t> ticket_;
+  std::optional<Ticket> ticket_;
+  bool asks_ = false;
   std::int64_t asked_ = 0;
 };
 

@@ -134,6 +134,30 @@ TEST_F(CheckpointCommand, ConvertsParametersToWeights) {
   expect_weights(gpt(), "zero.safetensors");
 }
 
+/// Of a run that was really trained: the model with the weights alone has the same held-out loss.
+TEST_F(CheckpointCommand, ConvertsATrainedRunToWeightsThatAreItsModel) {
+  small_gpt(16, 16,
+            "steps = 12\nglobal_batch = 4\nevaluate_every = 12\n[checkpoint]\npath = \"of\"\n");
+  const auto losses_of = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train", "trial.toml", "--scheme", "zero2", "--world", "2"};
+    for (const std::string& one : more) all.insert(all.end(), {"--set", one});
+    const Ended ended = run(all);
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    return ended.out;
+  };
+  const auto held_out = [](const std::string& out) {
+    const std::size_t at = out.find("held-out");
+    return at == std::string::npos ? out : out.substr(at, out.find(" after", at) - at);
+  };
+  const std::string trained = losses_of({});
+  ASSERT_EQ(checkpoint({"convert", "of", "--weights", "w.safetensors"}).status, 0);
+  // A step that changes nothing, and then the evaluation.
+  const std::string plain =
+      losses_of({"checkpoint.path=", "train.initial_weights=w.safetensors", "train.steps=1",
+                 "train.evaluate_every=1", "optimizer.lr=1e-30", "optimizer.weight_decay=0"});
+  EXPECT_EQ(held_out(plain), held_out(trained));
+}
+
 TEST_F(CheckpointCommand, ConvertsTheMeansOfRunningStatistics) {
   write(resnet(), 3);
   EXPECT_THAT(checkpoint({"convert", "run", "--weights", "a.safetensors"}).out,

@@ -54,5 +54,38 @@ TEST_F(LostServers, AreReplacedAndTheRunEndsWithTheBitsOfTheUnbrokenOne) {
   EXPECT_EQ(hash_in(colocated.out), unbroken) << colocated.out;
 }
 
+/// Where workers do not wait for each other, the history of the whole run is that of the parts that
+/// count: the replay of all steps, from the first one, ends with the bits of the run.
+TEST_F(LostServers, OfAspGoOnWithTheHistoryThatTheCheckpointHas) {
+  small_gpt(16, 16, "steps = 300\nglobal_batch = 3\n");
+  for (const std::string& killed : {std::string("server 0"), std::string("worker 0")}) {
+    const std::string of = "of-" + killed.substr(0, 6);
+    const Ended ended = run({"compare",
+                             "trial.toml",
+                             "--schemes",
+                             "ps",
+                             "--worlds",
+                             "3",
+                             "--set",
+                             "scheme.ps.consistency=asp",
+                             "--set",
+                             "scheme.ps.servers=1",
+                             "--set",
+                             "checkpoint.path=" + of,
+                             "--set",
+                             "checkpoint.every=20",
+                             "--set",
+                             "faults.restarts=1",
+                             "--quick",
+                             "--results",
+                             of + "-results",
+                             "--set",
+                             "faults.plan=[\"kill " + killed + " at step 110\"]"});
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_THAT(ended.err + ended.out, HasSubstr("restart 1 of 1 from step 1")) << killed;
+    EXPECT_THAT(ended.out, HasSubstr("bit-identical to its definition (replayed)")) << ended.out;
+  }
+}
+
 }  // namespace
 }  // namespace ringside

@@ -15,6 +15,9 @@
 #include "peer/schemes/diloco.h"
 #include "peer/schemes/onebit_adam.h"
 #include "peer/schemes/sgp.h"
+#include "ps/schemes/async_diloco.h"
+#include "ps/schemes/fedavg.h"
+#include "ps/schemes/ps.h"
 #include "tests/schemes/checkpointed_runs.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/wrong_rules.h"
@@ -187,27 +190,37 @@ std::vector<Forgotten> all_forgotten() {
   const peer::SgpOptions star{.graph = peer::Graph::star};
   // After 3 of these steps messages are here that nobody has taken.
   const peer::SgpOptions overlap{.overlap = 3};
-  return {{"first_moment", "local_sgd", find_scheme("local_sgd").defaults},
-          {"outer_parameters", "diloco", diloco},
-          {"outer_momentum", "diloco", diloco},
-          {"given_after", "diloco", delayed},
-          {"message_sum", "diloco", delayed},
-          {"push_sum_x", "sgp", star},
-          {"push_sum_weight", "sgp", star},
-          {"push_sum_z", "sgp", star},
-          {"message", "sgp", overlap},
-          {"error_memory", "ddp", ddp(topk)},
-          {"error_memory", "fsdp", peer::FsdpOptions{.compression = topk}},
-          {"dgc_velocity", "ddp", ddp(dgc)},
-          {"dgc_accumulation", "ddp", ddp(dgc)},
-          {"powersgd_q", "ddp", ddp(powersgd)},
-          {"powersgd_q", "fsdp", peer::FsdpOptions{.compression = powersgd}},
-          {"compressor_steps", "ddp", ddp({.compressor = "int8", .block = 100})},
-          {"compressor_steps", "fsdp",
-           peer::FsdpOptions{.compression = {.compressor = "randomk", .ratio = 0.25}}},
-          {"frozen_second_moment", "onebit_adam", onebit},
-          {"worker_error", "onebit_adam", onebit},
-          {"server_error", "onebit_adam", onebit}};
+  return {
+      {"first_moment", "local_sgd", find_scheme("local_sgd").defaults},
+      {"outer_parameters", "diloco", diloco},
+      {"outer_momentum", "diloco", diloco},
+      {"given_after", "diloco", delayed},
+      {"message_sum", "diloco", delayed},
+      {"push_sum_x", "sgp", star},
+      {"push_sum_weight", "sgp", star},
+      {"push_sum_z", "sgp", star},
+      {"message", "sgp", overlap},
+      {"error_memory", "ddp", ddp(topk)},
+      {"error_memory", "fsdp", peer::FsdpOptions{.compression = topk}},
+      {"dgc_velocity", "ddp", ddp(dgc)},
+      {"dgc_accumulation", "ddp", ddp(dgc)},
+      {"powersgd_q", "ddp", ddp(powersgd)},
+      {"powersgd_q", "fsdp", peer::FsdpOptions{.compression = powersgd}},
+      {"compressor_steps", "ddp", ddp({.compressor = "int8", .block = 100})},
+      {"compressor_steps", "fsdp",
+       peer::FsdpOptions{.compression = {.compressor = "randomk", .ratio = 0.25}}},
+      {"frozen_second_moment", "onebit_adam", onebit},
+      {"worker_error", "onebit_adam", onebit},
+      {"server_error", "onebit_adam", onebit},
+      {"error_memory", "ps", ps::PsOptions{.compression = topk}},
+      {"push_codes", "ps", ps::PsOptions{.compression = {.compressor = "int8", .block = 100}}},
+      {"begun_parameters", "fedavg", ps::FedAvgOptions{.sync_every = 3}},
+      {"first_moment", "fedavg", ps::FedAvgOptions{.sync_every = 3}},
+      {"error_memory", "ps",
+       ps::PsOptions{.consistency = ps::Consistency::asp, .compression = {.compressor = "onebit"}}},
+      {"parameters", "ps",
+       ps::PsOptions{.consistency = ps::Consistency::easgd, .communication_period = 1}},
+      {"first_moment", "async_diloco", ps::AsyncDilocoOptions{.outer = {.sync_every = 2}}}};
 }
 
 INSTANTIATE_TEST_SUITE_P(OfSchemes, ForgottenState, ::testing::ValuesIn(all_forgotten()),

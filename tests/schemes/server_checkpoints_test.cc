@@ -204,26 +204,5 @@ TEST(ServerCheckpoints, ThatAreDamagedEndTheRunAndNameTheFile) {
   EXPECT_THAT(testing::complaint([&] { going_on(plan, folder, 3); }), HasSubstr(file));
 }
 
-/// Without bsp, and with codes, servers and workers keep more than a checkpoint has.
-TEST(ServerCheckpoints, AreRefusedWhereTheStateIsNotShown) {
-  const TemporaryFolder folder;
-  auto config = tiny("mlp");
-  config.checkpoint.path = folder.path().string();
-  for (const ps::PsOptions& options :
-       {ps::PsOptions{.consistency = ps::Consistency::asp},
-        ps::PsOptions{.consistency = ps::Consistency::ssp},
-        ps::PsOptions{.consistency = ps::Consistency::easgd, .communication_period = 1},
-        ps::PsOptions{.backup_workers = 1}, ps::PsOptions{.compression = {.compressor = "topk"}},
-        ps::PsOptions{.pull_compressor = "bf16"}}) {
-    config.scheme_options["ps"] = options;
-    EXPECT_THAT(testing::complaint([&] { plan_training(config, "ps", 2); }),
-                HasSubstr("a run of scheme ps with these options cannot go on"));
-  }
-  config.scheme_options["ps"] =
-      ps::PsOptions{.consistency = ps::Consistency::ssp, .staleness_bound = 0};
-  EXPECT_EQ(testing::complaint([&] { plan_training(config, "ps", 2); }), "nothing")
-      << "which is bsp";
-}
-
 }  // namespace
 }  // namespace ringside::runner

@@ -44,6 +44,8 @@ class Wrapped : public SyncScheme {
   std::vector<std::pair<std::int64_t, std::int64_t>> kept() const override {
     return right_->kept();
   }
+  bool says_when_to_save() const override { return right_->says_when_to_save(); }
+  void keep_in_touch() override { right_->keep_in_touch(); }
   void visit_state(const StateVisitor& visit) override { right_->visit_state(visit); }
   void restored(std::int64_t skipped) override { right_->restored(skipped); }
   Traffic traffic() const override { return right_->traffic(); }

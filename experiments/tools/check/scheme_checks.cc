@@ -149,8 +149,7 @@ Violations resumption(const CheckedScheme& one, const std::string& text) {
   return after_going_on(one.plan_of(config), {1, 3, 4}, one.scheme.info);
 }
 bool resumes(const CheckedScheme& one) {
-  return !one.replayed() && one.scheme.info->resumes &&
-         one.scheme.info->resumes(one.scheme.options());
+  return one.scheme.info->resumes && one.scheme.info->resumes(one.scheme.options());
 }
 
 /// Wide enough that headers of messages are small beside parameters, and so long that a scheme

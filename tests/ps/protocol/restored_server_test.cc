@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "tests/ps/server_fixture.h"
@@ -193,16 +194,39 @@ TEST_F(RestoredServerTest, CountsThePushesOfAStep) {
   EXPECT_EQ(state_of(second), state_of(first));
 }
 
-TEST_F(RestoredServerTest, OfOtherRulesShowsNoState) {
-  for (const Consistency consistency : {Consistency::asp, Consistency::ssp, Consistency::easgd}) {
-    ServerConfig other = config(both);
-    other.rules = {consistency, 1, 0};
-    ParameterServer server(model_, chunks_, *device_, other);
-    EXPECT_THAT(testing::complaint([&] { server.visit_state([](const StateRange&) {}); }),
-                HasSubstr("under consistency 'bsp' alone"));
-    EXPECT_THAT(testing::complaint([&] { server.restored(1, 0); }),
-                HasSubstr("under consistency 'bsp' alone"));
-  }
+/// Where workers do not wait for each other, what waits on a server is no part of its state.
+TEST_F(RestoredServerTest, OfOtherRulesHasACourseBesides) {
+  chunks_ = partition({50, 10}, 1, 128);
+  ServerConfig own = config(both);
+  own.rules = {Consistency::ssp, 1, 0};
+  const auto make = [&] {
+    Servers out;
+    out.push_back(std::make_unique<ParameterServer>(model_, chunks_, *device_, own));
+    return out;
+  };
+  const Servers first = make();
+  do_step(first, 0);
+  const State state = state_of(first);
+  const nlohmann::json course = first[0]->course();
+  EXPECT_EQ(course.at("chunks").size(), chunks_.size());
+  for (std::size_t c = 0; c < chunks_.size(); ++c)
+    EXPECT_EQ(course.at("chunks")[c].at("events"), "a0a1");
+  EXPECT_FALSE(first[0]->is_after(1)) << "workers meet for that";
+  EXPECT_EQ(refusal(*first[0], 0, push(0, 0, 1, Kind::push)), "");
+  EXPECT_THAT(testing::complaint([&] { first[0]->course(); }),
+              HasSubstr("1 gradients and 0 workers wait"));
+
+  const Servers second = make();
+  restore(second, state, 1);
+  second[0]->restore_course(course);
+  do_step(second, 1);
+  EXPECT_THAT(refusal(*second[0], 0, push(0, 0, 0, Kind::push)),
+              HasSubstr("step 0 has already been pushed"));
+  const Servers third = make();
+  do_step(third, 0);
+  do_step(third, 1);
+  EXPECT_EQ(state_of(second), state_of(third));
+  EXPECT_EQ(second[0]->course(), third[0]->course());
 }
 
 }  // namespace

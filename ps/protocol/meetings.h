@@ -1,0 +1,72 @@
+// Meetings: the moments at which all workers of a run that do not wait for each other stand still.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/protocol/message.h"
+
+namespace ringside::ps {
+
+/// Where workers do not wait for each other, there is no moment between two steps of the run. So
+/// they meet for each checkpoint. Server 0 says when: it lets no worker begin a step beyond the
+/// next meeting (Kind::go, Kind::ticket). A worker that stands there waits for all its replies and
+/// then asks every server to meet (Kind::meet). Once the requests of all workers are there, nothing
+/// is on its way to this server and no gradient waits: it has the state of exactly these steps, and
+/// answers after it has copied that. A meeting takes time, but it changes no value and no order: a
+/// worker goes on from the values that it had.
+///
+/// If a worker is lost, there are no more meetings: its state would be missing. For one thread.
+class Meetings {
+ public:
+  explicit Meetings(int workers) : requests_(static_cast<std::size_t>(workers)) {}
+
+  /// The run has a meeting after every `every` steps (0: none) and after its last one, `steps`.
+  void plan(std::int64_t every, std::int64_t steps);
+  /// Workers push after so many steps at a time: they meet after whole numbers of them.
+  void set_period(std::int64_t steps) { period_ = steps; }
+  /// The run goes on after so many steps.
+  void restored(std::int64_t steps) { held_ = steps; }
+  /// The run ends with the first meeting after at least so many steps, which workers have begun.
+  void end_after(std::int64_t begun);
+  void cancel() { cancelled_ = true; }
+
+  bool are_planned() const { return planned_; }
+  bool are_cancelled() const { return cancelled_; }
+  /// The number of steps after which the next meeting is; none if there is none.
+  std::optional<std::int64_t> due() const;
+  /// The most steps that may be done before the next meeting, or before the end.
+  std::int64_t limit() const;
+  /// Whether a worker that has done so many steps is at the end of the run.
+  bool is_over(std::int64_t done) const;
+
+  /// Takes the worker's request to meet. Throws Error for a second one, or for another meeting than
+  /// that of the others.
+  void come(int worker, const Header& request);
+  /// The workers that wait.
+  std::vector<int> waiting() const;
+  bool has_come(int worker) const {
+    return requests_[static_cast<std::size_t>(worker)].has_value();
+  }
+  /// The meeting for which workers wait: its number of steps.
+  std::int64_t step() const { return step_; }
+  /// Ends the meeting. Returns the replies: `version` has its number of steps, or 0 if it was
+  /// cancelled.
+  std::vector<Header> end();
+
+ private:
+  static constexpr std::int64_t no_end = std::numeric_limits<std::int64_t>::max();
+  std::int64_t in_whole_periods(std::int64_t steps) const {
+    return (steps + period_ - 1) / period_ * period_;
+  }
+
+  bool planned_ = false, cancelled_ = false;
+  std::int64_t every_ = 0, last_ = no_end, period_ = 1;
+  std::int64_t held_ = 0, step_ = 0;  // the meeting before, and the one for which workers wait
+  std::vector<std::optional<Header>> requests_;  // by worker
+};
+
+}  // namespace ringside::ps
