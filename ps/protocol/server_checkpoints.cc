@@ -29,11 +29,11 @@ ServerCheckpoints::ServerCheckpoints(const RankContext& context, Server& server,
     : context_(context),
       server_(server),
       part_(context, RankPart::server, std::move(meanwhile)),
-      last_(context.plan.train.steps) {
+      last_(context.plan.until > 0 ? context.plan.until : context.plan.train.steps) {
   if (!is_asked_for()) return;
   part_.copies_say({{"server", context.self().server}});
   say_server_part(context, server.parameter_count() > 0);
-  server.meetings().plan(context.plan.checkpoint.every, context.plan.train.steps);
+  server.meetings().plan(context.plan.checkpoint.every, last_);
 }
 
 std::int64_t ServerCheckpoints::restore(std::int64_t parameters) {

@@ -32,7 +32,7 @@ class ServerCheckpoints {
   /// which it waits for the device, and for the checkpoint before if that is still being written.
   /// Returns the replies to workers that have met.
   Replies look();
-  /// The step after which the run ends: train.steps, or that of a stop.
+  /// The step after which the run ends: train.steps, RunPlan::until, or that of a stop.
   std::int64_t last_step() const { return last_; }
   /// Waits until all is written, and sets the record's cost.
   void finish(RankRecord& record);

@@ -8,14 +8,18 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/whole_file.h"
 #include "experiments/runner/plan/references.h"
+#include "peer/fsdp/fsdp.h"
 #include "ps/schemes/adpsgd.h"
 #include "ps/schemes/async_diloco.h"
 #include "ps/schemes/decoupled_diloco.h"
@@ -276,6 +280,46 @@ TEST(FreeCheckpointsOfOthers, HaveLossesThatAreNotFinite) {
   EXPECT_EQ(losses[1], -std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(losses[2]));
   EXPECT_TRUE(std::isfinite(losses[3]));
+}
+
+/// Ranges of one name that follow each other are one, however a scheme shows them.
+TEST(CheckpointsOfOneRank, HaveNoNeighbouringRangesOfOneName) {
+  auto config = tiny("gpt");
+  const CompressionOptions int8{
+      .compressor = "int8", .memory = ErrorMemory::residual, .block = 100};
+  config.scheme_options["fsdp"] =
+      peer::FsdpOptions{.compression = int8, .zero_quantized_gradients = true};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .partition_mb = 0.01};
+  for (const char* scheme : {"fsdp", "ps"}) {
+    const TemporaryFolder folder;
+    testing::saving(plan_training(config, scheme, 4), folder);
+    const Checkpoint checkpoint(checkpoints_in(folder.path()).at(3));
+    for (const CheckpointFile& file : checkpoint.manifest().files) {
+      std::map<StateKey, std::set<std::int64_t>> ends;
+      for (const SavedRange& range : file.ranges) ends[range.key].insert(range.begin + range.count);
+      for (const SavedRange& range : file.ranges)
+        EXPECT_FALSE(ends[range.key].contains(range.begin))
+            << file.name << ": " << range.key.name << " from " << range.begin << " on";
+    }
+  }
+}
+
+/// The largest numbers that an experiment can have.
+TEST(CheckpointsOfOneRank, AreKeptAndFarBetween) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [scheme, options] :
+       {std::pair<std::string, Options>{"ddp", find_scheme("ddp").defaults},
+        {"ps", ps::PsOptions{}},
+        {"ps", ps::PsOptions{.consistency = ps::Consistency::asp}},
+        {"async_diloco", ps::AsyncDilocoOptions{}}}) {
+    auto config = tiny("mlp");
+    config.scheme_options[scheme] = options;
+    RunPlan plan = plan_training(config, scheme, 2);
+    const TemporaryFolder folder;
+    plan.checkpoint = {folder.path().string(), most, most, true};
+    testing::run(plan);
+    EXPECT_THAT(steps_of(folder), ::testing::ElementsAre(5)) << scheme;
+  }
 }
 
 /// A store that takes its time with what a server says of its part.
