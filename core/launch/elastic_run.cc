@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/comm/store.h"
+#include "core/plan/worlds.h"
 
 namespace ringside {
 namespace {
@@ -33,8 +34,7 @@ std::string elastic::key_in(std::int64_t generation, const std::string& key) {
 ElasticRun::ElasticRun(const RunPlan& plan, Processes processes)
     : plan_(plan), processes_(std::move(processes)), members_(rules_of(plan)) {
   for (const RankPlan& rank : plan.ranks) processes_there_.insert(rank.rank);
-  const std::int64_t from =
-      plan.resume.empty() ? 0 : Checkpoint(plan.resume).manifest().step;
+  const std::int64_t from = plan.resume.empty() ? 0 : Checkpoint(plan.resume).manifest().step;
   periods_.push_back({.from = from, .world = plan.world, .cause = {}});
 }
 

@@ -15,6 +15,7 @@
 #include "core/launch/standstill_watch.h"
 #include "core/launch/store_server.h"
 #include "core/launch/straggler_watch.h"
+#include "core/plan/worlds.h"
 
 namespace ringside {
 namespace {
@@ -217,13 +218,13 @@ class Launch : private RankEvents {
         last_step_[r] = fmt::format(" after step {}", done);
         if (elastic_) elastic_->note_progress(rank, done, seconds_now());
         striker_.note_progress(rank, done, seconds_now());
-        note_speed(rank, value["progress"].value("compute_s", 0.0));
-        if (standstill_.note_step(rank, value["progress"].value("seconds", 0.0)))
+        note_speed(process, value["progress"].value("compute_s", 0.0));
+        if (standstill_.note_step(process, value["progress"].value("seconds", 0.0)))
           listener_.on_output(fmt::format("{} makes progress again\n", name(r)));
       }
       listener_.on_progress(rank, value["progress"]);
     } else if (value.contains("beat")) {
-      note_beat(rank, value["beat"]);
+      note_beat(process, value["beat"]);
     } else if (value.contains("record")) {
       if (in_one_process(plan_))
         result_.records = value["record"].get<std::vector<nlohmann::json>>();
@@ -308,7 +309,12 @@ class Launch : private RankEvents {
         .set = [this](const std::string& key, const std::string& text) { store_.set(key, text); },
         .kill = [host](int seat) { host(seat)->signal(seat, SIGKILL); },
         .say = [this](const std::string& text) { listener_.on_output(text); },
-        .begin_world = [this](int world, std::int64_t done) { listener_.on_world(world, done); }};
+        .begin_world =
+            [this](int world, std::int64_t done) {
+              stragglers_ = {};
+              standstill_ = {};
+              listener_.on_world(world, done);
+            }};
   }
 
   /// The process of a rank of the plan; -1: an elastic run has no such rank now.
@@ -339,22 +345,22 @@ class Launch : private RankEvents {
   StoreServer store_{[this](int rank, const nlohmann::json& value) {
     hosts_[static_cast<std::size_t>(rank)]->send(rank, value);
   }};
-  FaultStriker striker_{plan_, seconds_now(),
-                        [this](int rank, int number) {
-                          const int process = process_of(rank);
-                          if (process < 0 || !running_[static_cast<std::size_t>(process)]) return;
-                          if (elastic_ && number == SIGKILL) elastic_->note_fault(seconds_now());
-                          hosts_[static_cast<std::size_t>(process)]->signal(process, number);
-                        },
-                        [this](const std::string& text) { listener_.on_output(text); },
-                        [this](int server) {
-                          const std::string key = cut_key(server);
-                          store_.set(elastic_ ? elastic::key_in(elastic_->plan().generation, key) : key,
-                                     "");
-                        }};
+  FaultStriker striker_{
+      plan_, seconds_now(),
+      [this](int rank, int number) {
+        const int process = process_of(rank);
+        if (process < 0 || !running_[static_cast<std::size_t>(process)]) return;
+        if (elastic_ && number == SIGKILL) elastic_->note_fault(seconds_now());
+        hosts_[static_cast<std::size_t>(process)]->signal(process, number);
+      },
+      [this](const std::string& text) { listener_.on_output(text); },
+      [this](int server) {
+        const std::string key = cut_key(server);
+        store_.set(elastic_ ? elastic::key_in(elastic_->plan().generation, key) : key, "");
+      }};
   StragglerWatch stragglers_;
   StandstillWatch standstill_;
-  std::optional<ElasticRun> elastic_;  // of an elastic run
+  std::optional<ElasticRun> elastic_;              // of an elastic run
   std::map<int, double> stopped_at_;               // by rank, while it stands
   std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> complained_, ending_, asked_;

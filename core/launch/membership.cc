@@ -92,8 +92,8 @@ void Membership::finished(int seat) {
 
 void Membership::remove(int seat) {
   if (phase_ == Phase::over || !is_member(seat) || serves(seat) || leaving_.contains(seat)) return;
-  const int left = count(Place::member, false) + count(Place::ready, false) -
-                   static_cast<int>(leaving_.size());
+  const int left =
+      count(Place::member, false) + count(Place::ready, false) - static_cast<int>(leaving_.size());
   if (left <= rules_.worlds.front()) return;
   leaving_.insert(seat);
   change();

@@ -4,10 +4,6 @@
 
 namespace ringside {
 
-bool writes_checkpoints(const RunPlan& plan) {
-  return plan.cluster ? plan.checkpoint.every > 0 : !plan.checkpoint.path.empty();
-}
-
 double young_interval_s(double cost_s, double mtbf_s) { return std::sqrt(2 * cost_s * mtbf_s); }
 
 double daly_interval_s(double cost_s, double mtbf_s) {

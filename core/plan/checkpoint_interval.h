@@ -1,13 +1,7 @@
 // Checkpoint intervals: which are best where a run fails at random, and what it then takes.
 #pragma once
 
-#include "core/plan/run_plan.h"
-
 namespace ringside {
-
-/// Whether the run writes checkpoints: a real one if it has a folder for them, a simulated one,
-/// which writes no files, if checkpoint.every is above 0.
-bool writes_checkpoints(const RunPlan& plan);
 
 /// Below, a run trains for `interval_s` and then stands still for `cost_s` until the checkpoint is
 /// safe, again and again. Failures come at exponential intervals of `mtbf_s` on average, and each

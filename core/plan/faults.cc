@@ -185,8 +185,9 @@ void check_faults(const RunPlan& plan) {
     if (fault.kind == Fault::Kind::add) continue;
     if (plan.cluster && fault.kind != Fault::Kind::kill && fault.kind != Fault::Kind::stop &&
         fault.kind != Fault::Kind::slow)
-      throw Error("faults.plan: '{}': workers of a simulated run are killed, stopped and slowed alone",
-                  text);
+      throw Error(
+          "faults.plan: '{}': workers of a simulated run are killed, stopped and slowed alone",
+          text);
     if (fault.kind == Fault::Kind::slow && !plan.cluster &&
         !device_traits(plan.device.kind).on_processor)
       throw Error("faults.plan: '{}': only workers on CPUs can be slowed", text);

@@ -1,7 +1,5 @@
 #include "core/plan/run_plan.h"
 
-#include "core/plan/checkpoint_interval.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -118,33 +116,6 @@ bool spans_hosts(const RunPlan& plan) {
                      [&](const RankHome& home) { return home.host != plan.homes.front().host; });
 }
 
-bool saved_after(const RunPlan& plan, std::int64_t done) {
-  return writes_checkpoints(plan) &&
-         (done == plan.until || checkpoints_after(plan.checkpoint, done, plan.train.steps));
-}
-
-bool copied_after(const RunPlan& plan, std::int64_t done) {
-  return is_elastic(plan) && done % plan.checkpoint.memory_every == 0;
-}
-
-RunPlan at_world(const RunPlan& plan, int world) {
-  const auto found = std::ranges::find(plan.worlds, world, &RunPlan::world);
-  if (found == plan.worlds.end()) throw Error("the run cannot have world {}", world);
-  RunPlan out = plan;
-  out.options = found->options;
-  out.world = world;
-  out.servers = found->servers;
-  out.expendable = found->expendable;
-  out.model.batch_norm_group = found->model.batch_norm_group;
-  out.train.micro_batch = found->train.micro_batch;
-  out.train.accumulation = found->train.accumulation;
-  out.train.shares = found->train.shares;
-  out.train.weights = found->train.weights;
-  out.sums = found->sums;
-  out.ranks = found->ranks;
-  return out;
-}
-
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (plan.program) out["program"] = to_json(fields_to_read(*plan.program));
@@ -157,7 +128,8 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   }
   if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
-  if (plan.checkpoint != CheckpointConfig()) out["checkpoint"] = to_json(fields_to_read(plan.checkpoint));
+  if (plan.checkpoint != CheckpointConfig())
+    out["checkpoint"] = to_json(fields_to_read(plan.checkpoint));
   if (!plan.resume.empty()) out["resume"] = plan.resume;
   if (plan.faults != FaultsConfig()) out["faults"] = to_json(fields_to_read(plan.faults));
   if (!plan.faults.struck.empty()) out["struck"] = plan.faults.struck;

@@ -134,15 +134,6 @@ inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank)
 /// Whether several ranks share a device that is meant for one rank. In that case measured times
 /// tell nothing about the schemes.
 bool shares_device(const RunPlan& plan);
-/// Whether the run's workers may come and go.
-inline bool is_elastic(const RunPlan& plan) { return plan.most_world > 0; }
-/// Whether the state after `done` steps is written to the disk, and whether it is copied to the
-/// host's memory.
-bool saved_after(const RunPlan& plan, std::int64_t done);
-bool copied_after(const RunPlan& plan, std::int64_t done);
-/// The present plan of an elastic run at one of RunPlan::worlds.
-RunPlan at_world(const RunPlan& plan, int world);
-
 /// The number of GPUs that all ranks use together; 0 for a run on CPUs or a
 /// simulated run.
 int gpus(const RunPlan& plan);

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "core/base/whole_file.h"
-#include "core/plan/checkpoint_interval.h"
+#include "core/plan/saved_steps.h"
 
 namespace ringside {
 namespace {

@@ -80,7 +80,7 @@ class CheckpointPart {
   std::unique_ptr<Snapshot> snapshot_;
   std::future<void> writer_;
   std::optional<HostCopies> copies_;
-  int told_ = 0;  // how often the store was told of the copies' files
+  int told_ = 0;                             // how often the store was told of the copies' files
   std::unique_ptr<VirtualStorage> storage_;  // of a simulated rank; else null
   CheckpointCost cost_;                      // the thread's while it runs
   double begun_at_ = 0;

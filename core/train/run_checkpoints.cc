@@ -15,7 +15,8 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
-#include "core/plan/checkpoint_interval.h"
+#include "core/plan/saved_steps.h"
+#include "core/plan/worlds.h"
 #include "core/train/saved_state.h"
 
 namespace ringside {
@@ -89,7 +90,9 @@ std::vector<LossValue> summed(const std::vector<std::vector<LossValue>>& ranks, 
 
 /// See saved_loss_scale().
 ordered_json json_of(const LossScale::State& scale) {
-  return {{"value", scale.value}, {"good_steps", scale.good}, {"skipped", scale.skipped},
+  return {{"value", scale.value},
+          {"good_steps", scale.good},
+          {"skipped", scale.skipped},
           {"skipped_in_a_row", scale.in_a_row}};
 }
 

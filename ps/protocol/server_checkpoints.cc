@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/plan/checkpoint_interval.h"
+#include "core/plan/saved_steps.h"
+#include "core/plan/worlds.h"
 #include "core/train/saved_state.h"
 
 namespace ringside::ps {
@@ -67,8 +68,8 @@ void ServerCheckpoints::save(std::int64_t steps) {
   if (!writes()) return;
   part_.begin(steps);
   server_.visit_state([this](const StateRange& range) { part_.take(range); });
-  const bool only_copied = copied_after(context_.plan, steps) &&
-                           !saved_after(context_.plan, steps) && steps != last_;
+  const bool only_copied =
+      copied_after(context_.plan, steps) && !saved_after(context_.plan, steps) && steps != last_;
   part_.write({{"course", server_.course()}}, writes_checkpoints(context_.plan) && !only_copied);
 }
 

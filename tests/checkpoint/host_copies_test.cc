@@ -24,8 +24,8 @@ const StateKey parameters{"parameters", -1};
 HostRange range(std::int64_t begin, std::size_t count, std::int64_t step) {
   HostRange out{parameters, begin, std::vector<float>(count)};
   for (std::size_t i = 0; i < count; ++i)
-    out.values[i] = static_cast<float>(begin + static_cast<std::int64_t>(i)) + 0.001F *
-                    static_cast<float>(step);
+    out.values[i] = static_cast<float>(begin + static_cast<std::int64_t>(i)) +
+                    0.001F * static_cast<float>(step);
   return out;
 }
 
@@ -105,7 +105,8 @@ TEST(HostCopies, OutliveTheirProcess) {
     for (;;) pause();
   }
   std::string text(4096, ' ');
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(ready[0], text.data(), text.size()))));
+  text.resize(
+      static_cast<std::size_t>(std::max<ssize_t>(0, read(ready[0], text.data(), text.size()))));
   std::vector<HostCopy> held;
   for (const shm::Address& file : parse_copies(text)) held.emplace_back(file);
   kill(child, SIGKILL);
@@ -122,10 +123,11 @@ TEST(HostCopies, OutliveTheirProcess) {
 
 TEST(HostCopies, WhatIsNoSuchFileIsRefused) {
   const shm::File other = shm::File::create(4096, "other");
-  EXPECT_THAT(complaint([&] {
-                HostCopy({.process = getpid(), .file = other.number(), .identity = other.identity()});
-              }),
-              HasSubstr("no copy of a run's state"));
+  EXPECT_THAT(
+      complaint([&] {
+        HostCopy({.process = getpid(), .file = other.number(), .identity = other.identity()});
+      }),
+      HasSubstr("no copy of a run's state"));
   for (const char* text : {"", "{}x", "[[1]]", "[[\"a\",2,3]]"})
     EXPECT_THAT(complaint([&] { parse_copies(text); }), HasSubstr("names no copies")) << text;
 }

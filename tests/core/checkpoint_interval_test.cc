@@ -1,5 +1,6 @@
 // The best interval of checkpoints, against a minimum that is searched for.
 #include "core/plan/checkpoint_interval.h"
+#include "core/plan/saved_steps.h"
 
 #include <gtest/gtest.h>
 

@@ -95,7 +95,8 @@ TEST(Membership, TooFewEndTheRunWithTheCause) {
 TEST(Membership, AServerIsAwaitedAndWithoutAReplacementTheRunEnds) {
   Membership members({.worlds = {1, 2}, .servers = 1, .replacements = 1});
   members.ended(2, "server killed");
-  EXPECT_THAT(kinds_of(all_of(members)), ElementsAre(Kind::start, Kind::interrupt, Kind::interrupt));
+  EXPECT_THAT(kinds_of(all_of(members)),
+              ElementsAre(Kind::start, Kind::interrupt, Kind::interrupt));
   members.left(0);
   members.left(1);
   EXPECT_THAT(all_of(members), IsEmpty());
@@ -182,10 +183,10 @@ class SimulatedRun {
   struct Process {
     bool member = true, interrupted = false, left = false, done = false, starting = false;
     int rank = -1;
-    int step = 0;                      // steps done
-    std::optional<int> copies[2]{};    // the steps of its copies
+    int step = 0;                    // steps done
+    std::optional<int> copies[2]{};  // the steps of its copies
     int next_copy = 0;
-    bool copied = true;                // after its latest step
+    bool copied = true;  // after its latest step
   };
 
   int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
@@ -337,7 +338,8 @@ class SimulatedRun {
     }
     // A step ends once all take part in it, each after its copy of the step before.
     for (const auto& [other, process] : processes_)
-      if (process.member && (process.step < one.step || (process.step == one.step && !process.copied)))
+      if (process.member &&
+          (process.step < one.step || (process.step == one.step && !process.copied)))
         return;
     for (const auto& [part, copies] : parts_)
       if (!processes_.contains(part)) return;  // waits for one that has ended
@@ -352,9 +354,8 @@ class SimulatedRun {
     return out == steps_ ? steps_ + 1 : out;  // nobody leaves after the last step
   }
   bool all_have_left() const {
-    return std::ranges::all_of(processes_, [](const auto& one) {
-      return !one.second.member || one.second.left;
-    });
+    return std::ranges::all_of(
+        processes_, [](const auto& one) { return !one.second.member || one.second.left; });
   }
 
   std::mt19937_64 random_;
@@ -365,7 +366,7 @@ class SimulatedRun {
   std::map<int, std::set<int>> parts_;  // steps of copies, by the seat that made them
   int from_ = 0;                        // where the generation began
   int committed_ = 0;                   // a step of which all state has been copied
-  std::set<int> ending_;  // seats of dismissed processes that have not ended
+  std::set<int> ending_;                // seats of dismissed processes that have not ended
   std::optional<int> leave_after_;
   bool over_ = false, failed_ = false;
   std::string wrong_;

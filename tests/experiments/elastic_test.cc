@@ -1,5 +1,5 @@
-// Runs of the real program whose workers come and go: every one has the bits of its replay, which is
-// one rank that computes what each world did.
+// Runs of the real program whose workers come and go: every one has the bits of its replay, which
+// is one rank that computes what each world did.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ class Elastic : public ProgramTest {
   /// Compares one scheme, whose run has `worlds`, with its replay.
   Ended compared(const std::string& scheme, const std::string& worlds,
                  const std::vector<std::string>& settings) const {
-    std::vector<std::string> words = {"compare", "trial.toml", "--quick", "--schemes", scheme,
-                                      "--results", "results-" + scheme};
+    std::vector<std::string> words = {"compare", "trial.toml", "--quick",          "--schemes",
+                                      scheme,    "--results",  "results-" + scheme};
     for (const std::string& one : settings) words.insert(words.end(), {"--set", one});
     words.insert(words.end(), {"--set", "compare.worlds='" + worlds + "'"});
     return run(words);
@@ -60,8 +60,8 @@ class Elastic : public ProgramTest {
 /// What a killed worker leaves is in the host's memory, whoever had it.
 TEST_F(Elastic, AKilledWorkerIsLeftOutAndTheStepIsMadeAgain) {
   for (const std::string scheme : {"ddp", "fsdp", "zero1"}) {
-    const Ended ended = compared(scheme, "1:3", {"faults.plan=[\"kill worker 1 at step 12\"]",
-                                                 "train.evaluate_every=5"});
+    const Ended ended = compared(
+        scheme, "1:3", {"faults.plan=[\"kill worker 1 at step 12\"]", "train.evaluate_every=5"});
     ASSERT_EQ(ended.status, 0) << ended.err;
     EXPECT_THAT(ended.out, HasSubstr(proven));
     const nlohmann::json row = row_of(scheme);
@@ -73,8 +73,8 @@ TEST_F(Elastic, AKilledWorkerIsLeftOutAndTheStepIsMadeAgain) {
 }
 
 TEST_F(Elastic, ServersAndWorkersOfPsFormAnew) {
-  const Ended ended = compared(
-      "ps", "1:3", {"faults.plan=[\"kill worker 2 at step 12\"]", "scheme.ps.servers=2"});
+  const Ended ended =
+      compared("ps", "1:3", {"faults.plan=[\"kill worker 2 at step 12\"]", "scheme.ps.servers=2"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr(proven));
   EXPECT_EQ(worlds_of(row_of("ps")), (std::vector<int>{3, 2})) << row_of("ps").at("worlds");
@@ -82,8 +82,9 @@ TEST_F(Elastic, ServersAndWorkersOfPsFormAnew) {
 }
 
 TEST_F(Elastic, AKilledServerIsReplacedAndNobodyElseStartsAgain) {
-  const Ended ended = compared("ps", "2:3", {"faults.plan=[\"kill server 0 at step 12\"]",
-                                             "faults.restarts=1", "scheme.ps.servers=2"});
+  const Ended ended = compared(
+      "ps", "2:3",
+      {"faults.plan=[\"kill server 0 at step 12\"]", "faults.restarts=1", "scheme.ps.servers=2"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(worlds_of(row_of("ps")), (std::vector<int>{3, 3})) << row_of("ps").at("worlds");
   expect_equal_to_replay(row_of("ps"));
@@ -91,8 +92,9 @@ TEST_F(Elastic, AKilledServerIsReplacedAndNobodyElseStartsAgain) {
 }
 
 TEST_F(Elastic, AReplacementComesAndTheWorldGrowsAgain) {
-  const Ended ended = compared("ddp", "1:3", {"faults.plan=[\"kill worker 0 at step 5\"]",
-                                              "faults.restarts=1", "train.steps=3000"});
+  const Ended ended = compared(
+      "ddp", "1:3",
+      {"faults.plan=[\"kill worker 0 at step 5\"]", "faults.restarts=1", "train.steps=3000"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr(proven));
   EXPECT_EQ(worlds_of(row_of("ddp")), (std::vector<int>{3, 2, 3})) << row_of("ddp").at("worlds");
@@ -101,12 +103,14 @@ TEST_F(Elastic, AReplacementComesAndTheWorldGrowsAgain) {
 
 TEST_F(Elastic, WorkersLeaveAndComeAfterAStepAndNoneIsLost) {
   for (const std::string scheme : {"ddp", "fsdp", "ps"}) {
-    const Ended ended = compared(
-        scheme, "1:3", {"faults.plan=[\"remove worker 1 at step 5\", \"add worker at step 8\"]",
-                        "train.steps=3000"});
+    const Ended ended =
+        compared(scheme, "1:3",
+                 {"faults.plan=[\"remove worker 1 at step 5\", \"add worker at step 8\"]",
+                  "train.steps=3000"});
     ASSERT_EQ(ended.status, 0) << ended.err;
     EXPECT_THAT(ended.out, HasSubstr(proven)) << scheme;
-    EXPECT_EQ(worlds_of(row_of(scheme)), (std::vector<int>{3, 2, 3})) << row_of(scheme).at("worlds");
+    EXPECT_EQ(worlds_of(row_of(scheme)), (std::vector<int>{3, 2, 3}))
+        << row_of(scheme).at("worlds");
     EXPECT_EQ(lost_in(row_of(scheme)), 0) << scheme;
     expect_equal_to_replay(row_of(scheme));
   }
@@ -114,9 +118,10 @@ TEST_F(Elastic, WorkersLeaveAndComeAfterAStepAndNoneIsLost) {
 
 /// 10 samples are 4, 3 and 3 at world 3.
 TEST_F(Elastic, WorldsThatDoNotDivideTheBatchHaveUnevenShares) {
-  const Ended ended = compared("ddp", "1:5", {"faults.plan=[\"remove worker 0 at step 5\", "
-                                              "\"remove worker 2 at step 9\"]",
-                                              "train.global_batch=10"});
+  const Ended ended = compared("ddp", "1:5",
+                               {"faults.plan=[\"remove worker 0 at step 5\", "
+                                "\"remove worker 2 at step 9\"]",
+                                "train.global_batch=10"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_EQ(worlds_of(row_of("ddp")), (std::vector<int>{5, 4, 3})) << row_of("ddp").at("worlds");
   expect_equal_to_replay(row_of("ddp"));
@@ -125,8 +130,8 @@ TEST_F(Elastic, WorldsThatDoNotDivideTheBatchHaveUnevenShares) {
 /// Replicas of their own may be others where they are all equal.
 TEST_F(Elastic, LocalStepsChangeTheirWorldAfterAnAveraging) {
   const Ended ended =
-      compared("local_sgd", "1:3", {"faults.plan=[\"kill worker 1 at step 14\"]",
-                                    "scheme.local_sgd.sync_every=4"});
+      compared("local_sgd", "1:3",
+               {"faults.plan=[\"kill worker 1 at step 14\"]", "scheme.local_sgd.sync_every=4"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   const nlohmann::json row = row_of("local_sgd");
   EXPECT_EQ(worlds_of(row), (std::vector<int>{3, 2})) << row.at("worlds");
@@ -135,8 +140,9 @@ TEST_F(Elastic, LocalStepsChangeTheirWorldAfterAnAveraging) {
 }
 
 TEST_F(Elastic, TooFewWorkersEndTheRunWithTheCause) {
-  const Ended ended = run({"train", "trial.toml", "--scheme", "ddp", "--world", "2:3", "--set",
-                           "faults.plan=[\"kill worker 1 at step 5\", \"kill worker 0 at step 9\"]"});
+  const Ended ended =
+      run({"train", "trial.toml", "--scheme", "ddp", "--world", "2:3", "--set",
+           "faults.plan=[\"kill worker 1 at step 5\", \"kill worker 0 at step 9\"]"});
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("1 workers are left, and the smallest world is 2"));
   EXPECT_THAT(ended.err, HasSubstr("was killed by signal 9"));
@@ -145,8 +151,8 @@ TEST_F(Elastic, TooFewWorkersEndTheRunWithTheCause) {
 /// Checkpoints on the disk belong to no world either.
 TEST_F(Elastic, ARunThatWasToldToStopGoesOnAtItsLargestWorld) {
   std::vector<std::string> words = {"train", "trial.toml", "--scheme", "fsdp", "--world", "1:3"};
-  for (const char* set : {"checkpoint.path=kept", "train.steps=100000",
-                          "faults.plan=[\"kill worker 1 at step 20\"]"})
+  for (const char* set :
+       {"checkpoint.path=kept", "train.steps=100000", "faults.plan=[\"kill worker 1 at step 20\"]"})
     words.insert(words.end(), {"--set", set});
   {
     testing::Program first = start(words);

@@ -17,6 +17,11 @@ std::string obstacle(const RunPlan& plan, const SchemeInfo& row) {
   if (!device_traits(plan.device.kind).on_processor)
     return "workers on GPUs stay as long as the run";
   if (plan.program) return "ranks of another program stay as long as the run";
+  if (plan.promise == Promise::replayed)
+    return fmt::format(
+        "workers of scheme {} do not wait for each other; their run goes on without "
+        "those that end anyway",
+        plan.scheme);
   if (!row.resumes || !row.resumes(plan.options))
     return fmt::format("ranks of scheme {} do not show all of their state", plan.scheme);
   if (row.own_replicas && (!row.meets_every || row.meets_every(plan.options) == 0))

@@ -6,11 +6,11 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/plan/checkpoint_interval.h"
 #include "core/plan/faults.h"
 #include "core/plan/host_workers.h"
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
+#include "core/plan/saved_steps.h"
 #include "core/plan/slices.h"
 #include "core/scheme/local_replicas.h"
 #include "core/scheme/single.h"

@@ -7,6 +7,7 @@
 #include "core/plan/definition.h"
 #include "core/plan/faults.h"
 #include "core/plan/same_run.h"
+#include "core/plan/worlds.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/labels.h"
 #include "experiments/runner/plan/one_run.h"

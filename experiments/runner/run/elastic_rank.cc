@@ -169,6 +169,9 @@ bool run_elastic_rank(LauncherLink& link, const std::string& program) {
                    {[&](const Progress& progress) { link.report_progress(to_json(progress)); },
                     [&](const std::string& error) {
                       if (!orders.interrupted_within(patience)) link.fail(error);
+                    },
+                    [&](const Beat& beat) {
+                      link.link().send({{"beat", to_json(beat)}});
                     }});
       has_left = record.left;
       if (!has_left) link.finish(to_json(record));

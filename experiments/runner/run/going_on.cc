@@ -13,6 +13,7 @@
 #include "core/base/untrusted_json.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/plan/faults.h"
+#include "core/plan/worlds.h"
 #include "experiments/runner/run/cost_of_checkpoints.h"
 
 namespace ringside::runner {

@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/plan/definition.h"
 #include "core/plan/same_run.h"
+#include "core/plan/worlds.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/run/going_on.h"
 

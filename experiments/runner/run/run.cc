@@ -8,6 +8,7 @@
 #include "core/base/json_fields.h"
 #include "core/observe/over_ranks.h"
 #include "core/plan/faults.h"
+#include "core/plan/worlds.h"
 #include "core/train/trainer.h"
 #include "experiments/runner/run/going_on.h"
 #include "experiments/runner/run/simulated_faults.h"

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/plan/checkpoint_interval.h"
 #include "core/plan/faults.h"
 #include "core/plan/places.h"
+#include "core/plan/saved_steps.h"
 #include "experiments/runner/run/cost_of_checkpoints.h"
 #include "experiments/runner/run/going_on.h"
 

@@ -10,6 +10,7 @@
 #include "core/base/json_fields.h"
 #include "core/launch/launch.h"
 #include "core/launch/rank_link.h"
+#include "core/plan/worlds.h"
 #include "experiments/runner/registry/mpi_of.h"
 #include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/registry.h"
