@@ -77,6 +77,7 @@ class UnreliableLinks(unittest.TestCase):
                 printed, statuses = finish(processes, 60)
                 self.assertEqual(set(statuses), {0}, "\n".join(printed))
                 self.assertLess(before, 600, "it was down while the run went on")
+                self.assertNotIn("stands still", "".join(printed))
                 self.assertEqual(hashes(self.comparison.rows("cut")), good)
                 self.stage.close()
         print(f"down for 1 s: exact under {', '.join(SCHEMES)}")
@@ -116,6 +117,7 @@ class UnreliableLinks(unittest.TestCase):
                 printed, statuses = finish(self.start("slow", *settings), 120)
                 self.assertEqual(set(statuses), {0}, "\n".join(printed))
                 self.assertEqual(hashes(self.comparison.rows("slow")), good)
+                self.assertNotIn("stands still", "".join(printed))
                 rows = [row for row in self.comparison.rows("slow") if row["purpose"] == "asked"]
                 longest.append(rows[0]["step_ms"]["median"] / 1000)
                 self.assertGreater(longest[-1], 12)

@@ -212,6 +212,12 @@ void check_checkpoint(const RunPlan& plan, const SchemeInfo& row) {
 void check_detection(const RunPlan& plan, const SchemeInfo& row) {
   if (row.program)
     refuse_skipped_steps(plan, fmt::format("scheme {}", row.name), "another program runs them");
+  for (const std::string& text : plan.faults.plan)
+    if (const Fault::Kind kind = fault_from(text).kind;
+        row.program &&
+        (kind == Fault::Kind::hang || kind == Fault::Kind::poison || kind == Fault::Kind::flip))
+      throw Error("faults.plan: '{}': another program runs the workers of scheme {}; leave it out",
+                  text, row.name);
   if (plan.faults.compare_every == 0) return;
   const std::string given = fmt::format("faults.compare_every = {}", plan.faults.compare_every);
   if (row.program)
