@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <tuple>
 #include <utility>
 
 #include "core/base/error.h"
@@ -114,19 +115,41 @@ std::vector<std::string> BlockDigests::finish() {
   return std::move(digests_);
 }
 
+namespace {
+
+/// Ranges of one name in their order, so that those which follow each other are written as one.
+std::vector<const HostRange*> in_order(const std::vector<HostRange>& ranges) {
+  std::vector<const HostRange*> out;
+  for (const HostRange& range : ranges)
+    if (!range.values.empty()) out.push_back(&range);
+  std::ranges::sort(out, [](const HostRange* a, const HostRange* b) {
+    return std::tie(a->key, a->begin) < std::tie(b->key, b->begin);
+  });
+  return out;
+}
+
+}  // namespace
+
 CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
                                const std::vector<HostRange>& ranges, RankPart part) {
   CheckpointFile out;
   out.name = rank_file_name(rank, part);
   std::vector<SafetensorsWriter::Tensor> tensors;
+  const std::vector<const HostRange*> ordered = in_order(ranges);
   try {
-    for (const HostRange& range : ranges) {
-      if (range.values.empty()) continue;
-      const auto count = static_cast<std::int64_t>(range.values.size());
-      check_range(out.ranges.emplace_back(SavedRange{range.key, range.begin, count}));
-      tensors.push_back({tensor_name(out.ranges.back()), "F32", {count}, sizeof(float)});
+    for (const HostRange* range : ordered) {
+      const SavedRange saved{range->key, range->begin,
+                             static_cast<std::int64_t>(range->values.size())};
+      check_range(saved);
+      SavedRange* before = out.ranges.empty() ? nullptr : &out.ranges.back();
+      if (before && before->key == saved.key && before->begin + before->count == saved.begin)
+        before->count += saved.count;
+      else
+        out.ranges.push_back(saved);
     }
     check_no_overlaps({out});
+    for (const SavedRange& range : out.ranges)
+      tensors.push_back({tensor_name(range), "F32", {range.count}, sizeof(float)});
   } catch (const Error& error) {
     throw Error("{}: {}", (checkpoint.path() / out.name).string(), error.what());
   }
@@ -134,7 +157,7 @@ CheckpointFile write_rank_file(const OpenFolder& checkpoint, int rank,
   WholeFile file(checkpoint, out.name);
   OrderedWriter writer(file);
   writer.write(SafetensorsWriter::header(tensors, {{"format", "ringside checkpoint"}}));
-  for (const HostRange& range : ranges) writer.write(std::as_bytes(std::span(range.values)));
+  for (const HostRange* range : ordered) writer.write(std::as_bytes(std::span(range->values)));
   out.bytes = static_cast<std::int64_t>(writer.finish());
   out.digests = writer.digests();
   publish(checkpoint, file);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <map>
-#include <span>
 #include <utility>
 
 #include "core/base/error.h"
@@ -48,16 +46,11 @@ struct CheckpointPart::Snapshot {
   std::int64_t done = 0;  // steps
   double taken_at = 0;    // on the host's clock
   std::vector<HostRange> ranges;
-  std::vector<std::size_t> filled;         // by range: the values that are there already
-  std::map<StateKey, std::size_t> latest;  // by name: the range that was added last
   /// Memory of the copy before, in the order of its ranges: fresh memory would have to be cleared.
   std::deque<std::vector<float>> spare;
   /// Of a simulated rank, which copies no values: bytes to write, by the device on which they lie
   /// (null: on the host already).
   std::map<Device*, double> bytes;
-
-  /// Room for `count` values, which follow those of the range before if that ends where they begin.
-  std::span<float> room_for(const StateKey& key, std::int64_t begin, std::size_t count);
   ordered_json entry;
   std::function<void(const OpenFolder&)> then;
 };
@@ -96,30 +89,6 @@ void CheckpointPart::begin(std::int64_t done) {
   snapshot_->ranges.clear();
   snapshot_->bytes.clear();
   cost_.read_bytes = 0;
-  snapshot_->filled.clear();
-  snapshot_->latest.clear();
-}
-
-std::span<float> CheckpointPart::Snapshot::room_for(const StateKey& key, std::int64_t begin,
-                                                    std::size_t count) {
-  const auto found = latest.find(key);
-  std::size_t index = found == latest.end() ? ranges.size() : found->second;
-  if (index == ranges.size() ||
-      ranges[index].begin + static_cast<std::int64_t>(filled[index]) != begin) {
-    index = ranges.size();
-    latest[key] = index;
-    filled.push_back(0);
-    ranges.push_back({.key = key, .begin = begin, .values = {}});
-    if (!spare.empty()) {
-      ranges[index].values = std::move(spare.front());
-      spare.pop_front();
-    }
-  }
-  std::vector<float>& values = ranges[index].values;
-  const std::size_t before = filled[index];
-  filled[index] += count;
-  if (values.size() < filled[index]) values.resize(filled[index]);
-  return std::span(values).subspan(before, count);
 }
 
 void CheckpointPart::take(const StateRange& range) {
@@ -131,10 +100,16 @@ void CheckpointPart::take(const StateRange& range) {
     snapshot_->bytes[range.device] += static_cast<double>(bytes_of(end - first));
     return;
   }
+  HostRange own{.key = {range.name, range.replica}, .begin = range.begin + first, .values = {}};
   if (end == first) return;
-  const std::span<float> own = snapshot_->room_for({range.name, range.replica}, range.begin + first,
-                                                   static_cast<std::size_t>(end - first));
-  range.device->read(range.values.range(first, end - first), std::as_writable_bytes(own));
+  if (!snapshot_->spare.empty()) {
+    own.values = std::move(snapshot_->spare.front());
+    snapshot_->spare.pop_front();
+  }
+  own.values.resize(static_cast<std::size_t>(end - first));
+  range.device->read(range.values.range(first, end - first),
+                     std::as_writable_bytes(std::span(own.values)));
+  add(std::move(own));
 }
 
 void CheckpointPart::add(HostRange range) {
@@ -144,9 +119,7 @@ void CheckpointPart::add(HostRange range) {
     snapshot_->bytes[nullptr] += static_cast<double>(bytes);
     return;
   }
-  if (range.values.empty()) return;
-  std::ranges::copy(range.values,
-                    snapshot_->room_for(range.key, range.begin, range.values.size()).begin());
+  if (!range.values.empty()) snapshot_->ranges.push_back(std::move(range));
 }
 
 void CheckpointPart::write_in_time() {
@@ -165,8 +138,6 @@ void CheckpointPart::write_in_time() {
 void CheckpointPart::write(ordered_json entry, bool on_disk,
                            std::function<void(const OpenFolder&)> then) {
   if (storage_) return write_in_time();
-  for (std::size_t i = 0; i < snapshot_->ranges.size(); ++i)
-    snapshot_->ranges[i].values.resize(snapshot_->filled[i]);
   snapshot_->entry = std::move(entry);
   snapshot_->then = std::move(then);
   snapshot_->taken_at = seconds_now();

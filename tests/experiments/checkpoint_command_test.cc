@@ -153,8 +153,9 @@ TEST_F(CheckpointCommand, ConvertsATrainedRunToWeightsThatAreItsModel) {
   ASSERT_EQ(checkpoint({"convert", "of", "--weights", "w.safetensors"}).status, 0);
   // A step that changes nothing, and then the evaluation.
   const std::string plain =
-      losses_of({"checkpoint.path=", "train.initial_weights=w.safetensors", "train.steps=1",
-                 "train.evaluate_every=1", "optimizer.lr=1e-30", "optimizer.weight_decay=0"});
+      losses_of({"checkpoint.path=\"\"", "train.initial_weights=w.safetensors", "train.steps=1",
+                 "train.warmup=0", "train.evaluate_every=1", "optimizer.lr=1e-30",
+                 "optimizer.weight_decay=0"});
   EXPECT_EQ(held_out(plain), held_out(trained));
 }
 
