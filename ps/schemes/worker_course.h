@@ -19,9 +19,7 @@ class WorkerMeetings {
  public:
   /// Both arguments outlive this object.
   WorkerMeetings(const RankContext& context, Client& client)
-      : client_(client),
-        servers_(context.plan.servers),
-        meets_(!context.plan.checkpoint.path.empty()) {}
+      : client_(client), servers_(context.plan.servers), meets_(writes_checkpoints(context.plan)) {}
 
   /// Before a worker goes on that has done `done` steps of the run: the assignment to save, if
   /// workers meet at this moment. `own` is what the worker has done by its own count. Waits for

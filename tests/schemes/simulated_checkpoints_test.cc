@@ -64,6 +64,23 @@ TEST(SimulatedCheckpoints, HaveTwelveBytesAParameterUnderEveryScheme) {
     }
 }
 
+/// Where workers do not wait for each other they meet for a checkpoint, and each adds the values of
+/// the servers that it has, and a number of 8 bytes.
+TEST(SimulatedCheckpoints, AreMetForWhereWorkersDoNotWait) {
+  for (const bool numerics : {false, true}) {
+    ExperimentConfig config = with_checkpoints();
+    config.sim.numerics = numerics;
+    config.train.steps = 8;
+    ps::PsOptions options{.servers = 2, .consistency = ps::Consistency::asp};
+    options.partition_mb = 0.01;
+    config.scheme_options["ps"] = options;
+    const RunRecord row = run_with(config, "ps");
+    EXPECT_EQ(times_of_checkpoint(row).bytes, 12 * row.parameters + 3 * (4 * row.parameters + 8));
+    EXPECT_EQ(written(row), 4);
+    EXPECT_GT(seconds_to_read(row), 0);
+  }
+}
+
 /// The bits, and the times of the steps themselves, are those of the run without.
 TEST(SimulatedCheckpoints, ChangeNoStep) {
   for (const char* scheme : {"ddp", "fsdp", "ps"}) {
