@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/plan/saved_steps.h"
 #include "core/scheme/rank_context.h"
 #include "core/scheme/scheme.h"
 #include "ps/protocol/client.h"
