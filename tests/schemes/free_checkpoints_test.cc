@@ -181,7 +181,7 @@ TEST_P(FreeCheckpoints, AreWrittenWhenTheRunIsToldToStop) {
   testing::run(plan, &stops);
   const std::vector<std::int64_t> steps = steps_of(folder);
   ASSERT_EQ(steps.size(), 1U);
-  EXPECT_GE(steps[0], 3);
+  EXPECT_GE(steps[0], 1);  // of all workers, of which the others may be behind
   plan.resume = checkpoints_in(folder.path()).at(steps[0]).string();
   EXPECT_THAT(wrong(run_free(plan, 3)), IsEmpty());
 }
