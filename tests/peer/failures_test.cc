@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/interruption.h"
 #include "tests/peer/failures_suite.h"
 #include "tests/support/complaint.h"
 #include "tests/support/manual_device.h"
@@ -54,14 +55,66 @@ class StoppedDevice : public ManualDevice {
 
 TEST(ShmFailures, ATimeInWhichAllWereStoppedCountsForNoDeadline) {
   std::atomic<bool> went_on = false;
+  const auto communicator = [](Device& device, Store& store, const Group& group, double timeout) {
+    return peer::make_shm_communicator(device, store, group, timeout);
+  };
   const auto errors = errors_of_ranks_on([&] { return std::make_unique<StoppedDevice>(went_on); },
-                                         peer::make_shm_communicator, 2, 60,
+                                         communicator, 2, 60,
                                          [&](const Rank& r) {
                                            while (r.rank == 1 && !went_on)
                                              std::this_thread::yield();
                                            r.comm.barrier();
                                          });
   EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
+/// Rank 2 of 3 never comes to the operation, as if its process had been killed. An interruption of
+/// one rank ends the waits of all, long before the deadline of an hour.
+TEST(ShmFailures, AnInterruptionEndsTheWaitsOfAllRanks) {
+  for (const std::string call : {"sum", "message", "barrier"}) {
+    Interruption interruption;
+    std::atomic<int> in_it = 0;
+    std::atomic<bool> over = false;
+    const auto communicator = [&](Device& device, Store& store, const Group& group,
+                                  double timeout) {
+      return peer::make_shm_communicator(device, store, group, timeout,
+                                         group.rank == 0 ? &interruption : nullptr);
+    };
+    const auto errors = errors_of_ranks_on([] { return make_cpu_device(1); }, communicator, 3, 3600,
+                                           [&](const Rank& r) {
+                                             if (r.rank == 2) {
+                                               while (in_it < 2) std::this_thread::yield();
+                                               interruption.raise();
+                                               while (!over) std::this_thread::yield();
+                                               return;
+                                             }
+                                             const Tensor values = r.floats(1000);
+                                             ++in_it;
+                                             try {
+                                               if (call == "sum") r.comm.all_reduce(values)->wait();
+                                               if (call == "message")
+                                                 r.comm.recv(values, 2)->wait();
+                                               if (call == "barrier") r.comm.barrier();
+                                             } catch (const Error&) {
+                                               over = true;
+                                               throw;
+                                             }
+                                           });
+    for (const int rank : {0, 1})
+      EXPECT_THAT(errors[static_cast<std::size_t>(rank)], ::testing::HasSubstr("the world changes"))
+          << call;
+  }
+}
+
+TEST(ShmFailures, ARankThatWasInterruptedBeforeJoinsNoGroup) {
+  MemoryStore store;
+  Interruption interruption;
+  interruption.raise();
+  const auto device = make_cpu_device(1);
+  EXPECT_THAT(complaint([&] {
+                peer::make_shm_communicator(*device, store, {"ddp", 0, 2}, 3600, &interruption);
+              }),
+              ::testing::HasSubstr("the world changes"));
 }
 
 }  // namespace
