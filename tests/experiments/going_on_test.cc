@@ -108,11 +108,12 @@ TEST_F(GoingOn, AComparisonGoesOnFromTheCheckpointOfItsRun) {
   std::vector<std::string> command = {"compare", "trial.toml", "--schemes", "ddp", "--worlds", "3"};
   for (const std::string& one :
        {kept_, std::string("train.steps=400"), std::string("checkpoint.every=50"),
-        std::string("device.slow=[20, 20, 20]"), std::string("compare.repeats=2"),
-        std::string("compare.attempts=1"), std::string("compare.all_cores=false")})
+        std::string("faults.plan=[\"stop worker 1 at step 120 for 1 s\"]"),
+        std::string("compare.repeats=2"), std::string("compare.attempts=1"),
+        std::string("compare.all_cores=false")})
     command.insert(command.end(), {"--set", one});
   Program program = start(command, [] { std::signal(SIGINT, SIG_DFL); });
-  ASSERT_TRUE(program.wait_for_error("ddp world 3 repeat 0  step"));
+  ASSERT_TRUE(program.wait_for_error("was stopped by a signal"));
   kill(program.pid(), SIGINT);
   ASSERT_EQ(program.wait().status, 130);
   command.emplace_back("--resume");
