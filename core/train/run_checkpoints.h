@@ -6,6 +6,7 @@
 #include "core/models/model.h"
 #include "core/scheme/scheme.h"
 #include "core/train/checkpoint_part.h"
+#include "core/train/running_statistics.h"
 
 namespace ringside {
 
@@ -22,7 +23,8 @@ namespace ringside {
 class RunCheckpoints {
  public:
   /// All arguments outlive this object.
-  RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme);
+  RunCheckpoints(const RankContext& context, const Model& model, SyncScheme& scheme,
+                 RunningStatistics& statistics);
 
   /// Brings the scheme, which is attached, to the state of RunPlan::resume, and the loss scale and
   /// the record to what they were then. Returns the number of assignments that this worker has
@@ -50,16 +52,13 @@ class RunCheckpoints {
  private:
   void save_part(std::int64_t done, std::int64_t own, bool on_disk, const LossScale& loss_scale,
                  const RankRecord& record);
-  void take_statistics();
-  void restore_statistics(const Checkpoint& from);
-  bool restore_own_losses(const Manifest& manifest, RankRecord& record) const;
-  void restore_losses(const Manifest& manifest, RankRecord& record) const;
   void write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
                          const OpenFolder& folder) const;
 
   const RankContext& context_;
   const Model& model_;
   SyncScheme& scheme_;
+  RunningStatistics& statistics_;
   CheckpointPart part_;
 };
 

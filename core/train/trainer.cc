@@ -33,7 +33,8 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = scheme.gradient_batch()},
       loss_scale_(has_fp16_gradients(context.plan.train), context.plan.train.skip_not_finite),
-      checkpoints_(context, model, scheme),
+      statistics_(context, model, scheme),
+      checkpoints_(context, model, scheme, statistics_),
       slowdown_(context.plan, context.self().worker, context.device),
       faults_(context.plan, context.self().worker),
       comparison_(context, model, scheme),
@@ -104,7 +105,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (stops) break;
   }
   scheme_.drain();  // a scheme may end the run after a step that did not drain
-  average_statistics({.micro_batches = train.accumulation});
+  statistics_.average({.micro_batches = train.accumulation});
   record.skipped_steps = loss_scale_.skipped();
   record.figures = scheme_.figures();
   std::erase_if(record.figures,
@@ -308,7 +309,7 @@ std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment, RankR
 }
 
 std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
-  average_statistics(assignment);
+  statistics_.average(assignment);
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   std::vector<LossValue> shares(static_cast<std::size_t>(assignment.micro_batches));
   for (std::int64_t b = 0; b < batches; ++b) {
@@ -335,66 +336,6 @@ std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
 
 int Trainer::worker() const {
   return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
-}
-
-void Trainer::average_statistics(const StepAssignment& assignment) {
-  std::vector<const Unit::Statistic*> statistics;
-  std::size_t count = 0;
-  for (const auto& unit : model_.units)
-    for (const Unit::Statistic& statistic : unit->statistics()) {
-      statistics.push_back(&statistic);
-      count += static_cast<std::size_t>(statistic.values.count());
-    }
-  const std::size_t micro_batches = count == 0 ? 0 : statistics[0]->later.size() + 1;
-  const auto own_replicas = static_cast<std::size_t>(scheme_.own_replicas());
-  // A rank that has not trained yet has no statistics of later micro-batches.
-  const std::size_t each_replica =
-      own_replicas > 0 ? static_cast<std::size_t>(context_.plan.train.accumulation) / own_replicas
-                       : micro_batches;
-  const int world = own_replicas > 0 ? 1 : context_.plan.world;
-  const bool begun = micro_batches >= std::max<std::size_t>(1, own_replicas * each_replica);
-  if (count == 0 || !begun || (world == 1 && each_replica <= 1)) return;
-  Device& device = context_.device;
-  // Where micro-batches differ in size, each counts with its number of samples; otherwise with 1.
-  const bool uneven = !context_.plan.train.weights.empty();
-  const auto weight = [&](std::size_t m) {
-    const auto micro_batch = static_cast<std::int64_t>(m);
-    return uneven ? static_cast<double>(slice_of(context_.plan, worker(), 0, micro_batch).count)
-                  : 1.0;
-  };
-  const double weights = uneven ? static_cast<double>(context_.plan.train.global_batch)
-                                : world * static_cast<double>(each_replica);
-  // The bits must not depend on which rank adds up which micro-batches. The sum of fp32 values with
-  // weights of 2^9 together is exact in fp64 if no value is more than 2^20 times another. Otherwise
-  // the mean in fp32 differs in about one of 2^28 cases.
-  std::vector<double> sums(count);
-  std::vector<float> values;
-  const auto each = [&](std::size_t replica, const auto& visit) {
-    std::size_t at = 0;
-    for (const Unit::Statistic* statistic : statistics) {
-      values.resize(static_cast<std::size_t>(statistic->values.count()));
-      for (std::size_t m = replica * each_replica; m < (replica + 1) * each_replica; ++m)
-        visit(m == 0 ? statistic->values : statistic->later[m - 1], at, weight(m));
-      at += values.size();
-    }
-  };
-  const auto first = static_cast<std::size_t>(assignment.first) / each_replica;
-  const std::size_t end =
-      own_replicas > 0 ? first + static_cast<std::size_t>(assignment.micro_batches) / each_replica
-                       : first + 1;
-  for (std::size_t replica = first; replica < end; ++replica) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    each(replica, [&](const Tensor& from, std::size_t at, double times) {
-      device.read(from, std::as_writable_bytes(std::span(values)));
-      for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += times * values[i];
-    });
-    if (own_replicas == 0) scheme_.sum(sums);
-    each(replica, [&](const Tensor& to, std::size_t at, double) {
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<float>(sums[at + i] / weights);
-      device.write(to, std::as_bytes(std::span(values)));
-    });
-  }
 }
 
 bool Trainer::recomputes(std::size_t unit) const {

@@ -11,6 +11,7 @@
 #include "core/train/own_faults.h"
 #include "core/train/parameter_comparison.h"
 #include "core/train/run_checkpoints.h"
+#include "core/train/running_statistics.h"
 #include "core/train/skipped_step.h"
 #include "core/train/slowdown.h"
 #include "core/train/unit_outputs.h"
@@ -71,11 +72,6 @@ class Trainer {
   std::vector<LossValue> evaluate(const StepAssignment& assignment);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
   std::vector<LossValue> evaluate(const StepAssignment& assignment, RankRecord& record);
-  /// Replaces every running statistic by its mean over all micro-batches of all ranks (over their
-  /// samples, where micro-batches differ in size), for which all workers must call this. If the
-  /// scheme has own replicas, the mean is over the micro-batches of one replica, for each replica
-  /// of the assignment, and no worker waits.
-  void average_statistics(const StepAssignment& assignment);
   int worker() const;
   /// Adds the hashes of the parameters at the end to the record.
   void note_parameters(RankRecord& record);
@@ -90,6 +86,7 @@ class Trainer {
   const Loader* held_out_;
   LossTerms terms_;
   LossScale loss_scale_;
+  RunningStatistics statistics_;
   RunCheckpoints checkpoints_;
   UnitOutputs outputs_;
   Slowdown slowdown_;
