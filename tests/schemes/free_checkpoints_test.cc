@@ -349,7 +349,7 @@ TEST(SlowCheckpoints, DoNotEndARunWithServers) {
   SchemeInfo slow = find_scheme("ps");
   slow.serve = [serve = slow.serve](const RankContext& context, const Options& options,
                                     Model& model, const Loader& loader) {
-    SlowStore store(context.store, 3.5);
+    SlowStore store(context.store, 2.4);
     const RankContext other{
         context.plan,     context.rank,    context.device,         store,
         context.timeline, context.shared,  context.initial_values, context.links,
