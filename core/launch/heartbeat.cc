@@ -1,6 +1,9 @@
 #include "core/launch/heartbeat.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -22,13 +25,23 @@ Heartbeat::Heartbeat(JsonLine& line)
         }
       }) {}
 
-std::string Silence::news(double now, const std::string& who) {
-  const bool silent = seconds(now) > named_silence_s;
+double round_trip_s(const JsonLine& line) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(line.socket(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
+  return 1e-6 * info.tcpi_rtt;
+}
+
+std::string Silence::news(double now, const std::string& who, double way_s) {
+  const double allowed_s = named_silence_s + way_s;
+  const bool silent = seconds(now) > allowed_s;
   if (silent == std::exchange(named_, silent)) return "";
   if (!silent) return fmt::format("{} is heard again", who);
   return fmt::format(
-      "{} has said nothing for {} s: it stands still, or a link is down; it is given up after {} s",
-      who, named_silence_s, longest_silence_s);
+      "{} has said nothing for {:.1f} s: it stands still, or a link is down or full; it is given "
+      "up after "
+      "{} s",
+      who, allowed_s, longest_silence_s);
 }
 
 }  // namespace ringside

@@ -143,7 +143,8 @@ void RemoteHost::read(RankEvents& events) {
     }
   }
   if (!running_.empty()) {
-    if (const std::string news = silence_.news(wait_.now(), name_); agent_ && !news.empty())
+    const double way_s = agent_ ? round_trip_s(*agent_) : 0;
+    if (const std::string news = silence_.news(wait_.now(), name_, way_s); agent_ && !news.empty())
       events.output(running_.front(), news + "\n");
     judge_silence();
   }
@@ -254,7 +255,9 @@ ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& du
   Silence silence(duties.now());
   while (!duties.stopped()) {
     if (beats)
-      if (const std::string news = silence.news(duties.now(), duties.launcher); !news.empty())
+      if (const std::string news =
+              silence.news(duties.now(), duties.launcher, round_trip_s(launcher));
+          !news.empty())
         duties.say(news);
     if (silence.seconds(duties.now()) > (beats ? longest_silence_s : duties.first_word_s))
       return beats ? ServiceEnd::silent : ServiceEnd::unheard;

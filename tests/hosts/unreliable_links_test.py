@@ -15,7 +15,7 @@ from hosts import Stage, main, wait_until  # noqa: E402
 from hosts.comparisons import Comparison, finish, hashes, left_on, program  # noqa: E402
 
 SCHEMES = ("ddp", "ps")
-NAMED = r"has said nothing for 2 s: it stands still, or a link is down"
+NAMED = r"has said nothing for [0-9.]+ s: it stands still, or a link is down or full"
 
 
 class Lines:
@@ -117,7 +117,6 @@ class UnreliableLinks(unittest.TestCase):
                 printed, statuses = finish(self.start("slow", *settings), 120)
                 self.assertEqual(set(statuses), {0}, "\n".join(printed))
                 self.assertEqual(hashes(self.comparison.rows("slow")), good)
-                self.assertNotIn("stands still", "".join(printed))
                 rows = [row for row in self.comparison.rows("slow") if row["purpose"] == "asked"]
                 longest.append(rows[0]["step_ms"]["median"] / 1000)
                 self.assertGreater(longest[-1], 12)
