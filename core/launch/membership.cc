@@ -105,7 +105,9 @@ void Membership::add() {
     if (!places_.contains(seat)) return start(seat);
   const auto dismissed = std::ranges::count_if(
       places_, [](const auto& one) { return one.second == Place::dismissed; });
-  awaiting_seats_ = std::min(awaiting_seats_ + 1, static_cast<int>(dismissed));
+  // Those that leave will be dismissed.
+  awaiting_seats_ =
+      std::min(awaiting_seats_ + 1, static_cast<int>(dismissed + std::ssize(leaving_)));
 }
 
 std::optional<MembershipAction> Membership::next() {

@@ -135,6 +135,17 @@ TEST(Membership, ANewWorkerAwaitsTheEndOfOneThatWasDismissed) {
   EXPECT_EQ(all_of(members).back().world, 2);
 }
 
+TEST(Membership, ANewWorkerTakesTheSeatOfOneThatIsStillLeaving) {
+  Membership members({.worlds = {1, 2}});
+  members.remove(1);
+  members.add();
+  members.left(0);
+  members.left(1);
+  EXPECT_THAT(kinds_of(all_of(members)), ElementsAre(Kind::dismiss, Kind::form));
+  members.ended(1, "");
+  EXPECT_THAT(kinds_of(all_of(members)), ElementsAre(Kind::start));
+}
+
 TEST(Membership, ARunThatIsDoneEnds) {
   Membership members({.worlds = {1, 2}});
   members.finished(0);

@@ -102,7 +102,7 @@ TEST_F(Elastic, AReplacementComesAndTheWorldGrowsAgain) {
 }
 
 TEST_F(Elastic, WorkersLeaveAndComeAfterAStepAndNoneIsLost) {
-  for (const std::string scheme : {"ddp", "fsdp", "ps"}) {
+  for (const std::string scheme : {"fsdp", "ps"}) {
     const Ended ended =
         compared(scheme, "1:3",
                  {"faults.plan=[\"remove worker 1 at step 5\", \"add worker at step 8\"]",
