@@ -83,8 +83,7 @@ void ElasticRun::finished(int seat, double now) {
 void ElasticRun::note_progress(int rank, std::int64_t steps, double now) {
   done_[rank] = std::max(done_[rank], steps);
   if (on_the_way_.erase(rank) > 0 && on_the_way_.empty()) {
-    periods_.back().down_s = now - changed_at_;
-    changed_at_ = -1;
+    periods_.back().down_s = now - recovers_since_;
   }
 }
 
@@ -101,15 +100,12 @@ void ElasticRun::add(double now) {
 }
 
 void ElasticRun::attend(double now) {
-  if (changed_at_ < 0 || now - changed_at_ < plan_.train.timeout_s) return;
+  if (now - changed_at_ < plan_.train.timeout_s) return;
   for (const int seat : members_.awaited()) processes_.kill(seat);
 }
 
 void ElasticRun::begin_change(const std::string& why, double now) {
-  if (changed_at_ < 0 || on_the_way_.empty()) {
-    changed_at_ = struck_at_ >= 0 ? struck_at_ : now;
-    left_s_ = 0;
-  }
+  changed_at_ = struck_at_ >= 0 ? struck_at_ : now;
   struck_at_ = -1;
   cause_ = why;
   processes_.set(elastic::key_in(members_.generation(), change_key), "");
@@ -182,7 +178,8 @@ std::int64_t ElasticRun::newest_step(std::vector<shm::Address>& files) const {
 }
 
 void ElasticRun::form(const MembershipAction& action, double now) {
-  left_s_ = now - changed_at_;
+  if (!on_the_way_.empty()) periods_.back().down_s = now - recovers_since_;
+  recovers_since_ = changed_at_;
   std::vector<shm::Address> files;
   std::int64_t from = newest_step(files);
   std::int64_t most_done = 0;
@@ -213,7 +210,7 @@ void ElasticRun::form(const MembershipAction& action, double now) {
                       .world = action.world,
                       .cause = std::exchange(cause_, {}),
                       .lost_steps = std::max<std::int64_t>(0, most_done - from),
-                      .left_s = left_s_});
+                      .left_s = now - changed_at_});
   processes_.begin_world(action.world, from);
   on_the_way_.clear();
   for (int worker = 0; worker < action.world; ++worker) on_the_way_.insert(worker);

@@ -95,10 +95,10 @@ class ElasticRun {
   std::map<std::string, std::vector<HostCopy>> base_;    // from which the generation began
   std::map<int, std::int64_t> done_;                     // steps, by rank
   std::vector<WorldPeriod> periods_;
-  std::int64_t asked_ = -1;  // the generation that was told to end
-  std::string cause_;        // of the present change
-  double changed_at_ = -1;   // when it began
-  double left_s_ = 0;        // from then until all had left
+  std::int64_t asked_ = -1;    // the generation that was told to end
+  std::string cause_;          // of the present change
+  double changed_at_ = 0;      // when it began
+  double recovers_since_ = 0;  // when the one began that led to this generation
   double struck_at_ = -1;
   std::set<int> on_the_way_;  // ranks that have not done a step of this generation
   bool over_ = false;

@@ -46,6 +46,10 @@ class Elastic : public ProgramTest {
     return out;
   }
   static void expect_equal_to_replay(const nlohmann::json& row) {
+    for (const auto& period : row.at("worlds")) {
+      EXPECT_LT(period.at("down_s").get<double>(), 60) << row.at("worlds");
+      EXPECT_LE(period.at("left_s").get<double>(), 60) << row.at("worlds");
+    }
     EXPECT_EQ(row.at("parameter_hashes"), row.at("replay").at("parameter_hashes"));
     EXPECT_EQ(row.at("loss"), row.at("replay").at("loss"));
     EXPECT_EQ(row.at("loss").size(), row.at("train").at("steps").get<std::size_t>());
