@@ -1,10 +1,5 @@
 #include "experiments/runner/run/replayed_worlds.h"
 
-#include <stdlib.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -14,29 +9,10 @@
 #include "core/plan/worlds.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/run/going_on.h"
+#include "experiments/runner/run/temporary_folder.h"
 
 namespace ringside::runner {
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ringside-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw Error("{}: cannot make a folder: {}", name, std::strerror(errno));
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The definition of the run at the world of its plan.
 RunPlan definition_at(const RunPlan& run) {

@@ -1,41 +1,17 @@
 #include "experiments/tools/check/resumption.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint.h"
+#include "experiments/runner/run/temporary_folder.h"
 #include "experiments/tools/check/tiny_runs.h"
 
 namespace ringside::tools::check {
 namespace {
-
-/// A new folder, removed with everything in it.
-class CheckFolder {
- public:
-  CheckFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "ringside-check-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw Error("{}: no folder can be made for checkpoints: {}", name, std::strerror(errno));
-    path_ = name;
-  }
-  ~CheckFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  CheckFolder(const CheckFolder&) = delete;
-  CheckFolder& operator=(const CheckFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 void add_named(Violations& out, const std::string& run, const Violations& found) {
   for (const std::string& one : found) out.push_back(fmt::format("{}: {}", run, one));
@@ -52,7 +28,7 @@ Violations after_going_on(const RunPlan& plan, const std::vector<std::int64_t>& 
   const auto wrong = [&](const RunRecord& row) {
     return differences(row, replayed ? run(replay_plan_of(row), scheme) : unbroken);
   };
-  const CheckFolder folder;
+  const runner::TemporaryFolder folder;
   RunPlan saves = plan;
   saves.checkpoint = {folder.path().string(), 1, plan.train.steps, true};
   const RunRecord saved = run(saves, scheme);

@@ -1,0 +1,26 @@
+#include "experiments/runner/run/temporary_folder.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace ringside::runner {
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "ringside-XXXXXX").string();
+  if (!mkdtemp(name.data()))
+    throw Error("{}: this folder cannot be made: {}; set TMPDIR to one that can be written", name,
+                std::strerror(errno));
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace ringside::runner
