@@ -18,6 +18,7 @@
 #include "core/launch/elastic_run.h"
 #include "core/launch/rank_link.h"
 #include "experiments/runner/registry/plugins.h"
+#include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/rank.h"
 
 namespace ringside::runner {
@@ -141,6 +142,14 @@ class StoreOfGeneration : public Store {
   const Interruption& interruption_;
 };
 
+/// Text in many files takes a second to read: a process does so once, before it has a place and
+/// others wait for it.
+Datasets read_data(const RunPlan& plan) {
+  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+  return find_dataset(plan.data.kind)
+      .make(plan.data, plan.model, make_model(plan.model, *device).task);
+}
+
 }  // namespace
 
 bool run_elastic_rank(LauncherLink& link, const std::string& program) {
@@ -148,6 +157,7 @@ bool run_elastic_rank(LauncherLink& link, const std::string& program) {
   const auto say_left = [&](std::int64_t generation) {
     link.link().send({{elastic::left, generation}});
   };
+  const Datasets data = read_data(link.plan());
   std::optional<Assignment> now;
   std::int64_t generation = link.plan().generation;
   if (generation >= 0) {
@@ -165,7 +175,7 @@ bool run_elastic_rank(LauncherLink& link, const std::string& program) {
     try {
       StoreOfGeneration store(link.store(), generation, interruption);
       const RankRecord record =
-          run_rank(plan, now->rank, {store, nullptr, program, true, &interruption},
+          run_rank(plan, now->rank, {store, nullptr, program, true, &interruption, &data},
                    {[&](const Progress& progress) { link.report_progress(to_json(progress)); },
                     [&](const std::string& error) {
                       if (!orders.interrupted_within(patience)) link.fail(error);

@@ -226,7 +226,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
     device = std::move(timed);
   }
   Model model = make_model(plan.model, *device);
-  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  const Datasets own_data =
+      site.data ? Datasets() : find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  const Datasets& data = site.data ? *site.data : own_data;
   std::unique_ptr<HostSide> host;
   if (plan.train.offload != Offload::none && self.worker >= 0)
     host = find_device(device_kind(plan, self)).host_side(plan, rank, *device);

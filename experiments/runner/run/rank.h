@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/comm/store.h"
+#include "core/models/dataset_info.h"
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 #include "core/train/beats.h"
@@ -35,6 +36,8 @@ struct RankSite {
   std::string program{};                 // RankContext::program
   bool own_process = false;              // RankContext::own_process
   Interruption* interruption = nullptr;  // RankContext::interruption
+  /// The run's samples, if the process has read them already; null: the rank reads them itself.
+  const Datasets* data = nullptr;
 };
 
 /// Builds the device, data, model and scheme of the plan, trains or serves, and returns the rank's
