@@ -11,12 +11,12 @@ namespace ringside {
 
 FaultStriker::FaultStriker(const RunPlan& plan, double now, std::function<void(int, int)> signal,
                            std::function<void(const std::string&)> say,
-                           std::function<void(int)> cut)
+                           std::function<void(int, const std::string&)> tell)
     : plan_(plan),
       faults_(plan.cluster ? FaultsConfig() : plan.faults),
       signal_(std::move(signal)),
       say_(std::move(say)),
-      cut_(std::move(cut)) {
+      tell_(std::move(tell)) {
   for (const std::string& text : faults_.plan) listed_.push_back(fault_from(text));
   if (!faults_.rate.empty()) draw(now);
 }
@@ -36,7 +36,7 @@ void FaultStriker::draw(double now) {
 void FaultStriker::strike(const Fault& fault, int rank, const std::string& text, double now) {
   say_("fault: " + text + "\n");
   if (fault.kind == Fault::Kind::add || fault.kind == Fault::Kind::remove) return change_(fault);
-  if (fault.kind == Fault::Kind::cut) cut_(fault.number);
+  if (is_own_of_server(fault)) tell_(fault.number, text.substr(0, text.find(' ')));
   if (fault.kind != Fault::Kind::kill && fault.kind != Fault::Kind::stop) return;  // the rank knows
   signal_(rank, fault.kind == Fault::Kind::kill ? SIGKILL : SIGSTOP);
   if (fault.kind == Fault::Kind::stop) continued_.emplace_back(now + fault.amount, rank);

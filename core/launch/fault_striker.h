@@ -17,11 +17,12 @@ namespace ringside {
 /// drawn by the seed. For one thread.
 class FaultStriker {
  public:
-  /// `signal` sends a signal to a rank, `say` tells the user of a fault, and `cut` tells a server
-  /// that its connections are cut. The plan outlives this object. `now` is on any clock, in
-  /// seconds.
+  /// `signal` sends a signal to a rank, `say` tells the user of a fault, and `tell` tells a
+  /// server of one that it brings about itself, by its name. The plan outlives this object. `now`
+  /// is on any clock, in seconds.
   FaultStriker(const RunPlan& plan, double now, std::function<void(int rank, int number)> signal,
-               std::function<void(const std::string&)> say, std::function<void(int server)> cut);
+               std::function<void(const std::string&)> say,
+               std::function<void(int server, const std::string& fault)> tell);
 
   /// What to do for faults that change the world of an elastic run; by default, nothing.
   void change_world_by(std::function<void(const Fault&)> change) { change_ = std::move(change); }
@@ -42,7 +43,7 @@ class FaultStriker {
   FaultsConfig faults_;
   std::function<void(int, int)> signal_;
   std::function<void(const std::string&)> say_;
-  std::function<void(int)> cut_;
+  std::function<void(int, const std::string&)> tell_;
   std::function<void(const Fault&)> change_ = [](const Fault&) {};
   std::vector<Fault> listed_;
   std::vector<std::pair<double, int>> continued_;  // when stopped ranks go on

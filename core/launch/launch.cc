@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/launch/elastic_run.h"
 #include "core/launch/fault_striker.h"
@@ -255,13 +256,13 @@ class Launch : private RankEvents {
   }
 
   void note_beat(int rank, const nlohmann::json& beat) {
-    const double quiet_s = beat.at("quiet_s").get<double>();
-    if (!standstill_.note_beat(rank, quiet_s, beat.at("waits").get<bool>()) || ending_) return;
+    const auto said = read_json<Beat>(beat);
+    if (!standstill_.note_beat(rank, said) || ending_) return;
     const auto r = static_cast<std::size_t>(rank);
     listener_.on_output(
         fmt::format("{} stands still for {:.1f} s{}, and others wait for it, at most "
                     "train.timeout_s = {:g} s\n",
-                    name(r), quiet_s, last_step_[r], plan_.train.timeout_s));
+                    name(r), said.quiet_s, last_step_[r], plan_.train.timeout_s));
   }
 
   /// A stopped process says nothing itself, and the others wait for it.
@@ -354,9 +355,9 @@ class Launch : private RankEvents {
         hosts_[static_cast<std::size_t>(process)]->signal(process, number);
       },
       [this](const std::string& text) { listener_.on_output(text); },
-      [this](int server) {
-        const std::string key = cut_key(server);
-        store_.set(elastic_ ? elastic::key_in(elastic_->plan().generation, key) : key, "");
+      [this](int server, const std::string& fault) {
+        const std::string key = fault_key(server);
+        store_.set(elastic_ ? elastic::key_in(elastic_->plan().generation, key) : key, fault);
       }};
   StragglerWatch stragglers_;
   StandstillWatch standstill_;

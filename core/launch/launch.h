@@ -64,7 +64,7 @@ struct LaunchListener {
 /// A rank and its launcher exchange lines of JSON over a socket. The launcher begins with {"rank",
 /// "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set by
 /// {"set": [key, value]}. A rank sends {"progress": ...} after each step, {"beat": ...} every
-/// second while it ends none (core/train/beats.h), and last {"record": ...}, or {"error": text,
+/// second while it ends none (core/observe/beats.h), and last {"record": ...}, or {"error": text,
 /// "time": seconds since the host's start}. Another program (RunPlan::program) is started as
 /// COMMAND SCRIPT RINGSIDE SOCKET, where RINGSIDE is a file that starts this program.
 ///

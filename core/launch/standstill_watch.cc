@@ -20,13 +20,13 @@ double StandstillWatch::allowed_s(int rank) const {
   return std::max(least_s, times * quantiles({own->second.begin(), own->second.end()}).median);
 }
 
-bool StandstillWatch::note_beat(int rank, double quiet_s, bool waits) {
-  if (waits) {
+bool StandstillWatch::note_beat(int rank, const Beat& beat) {
+  if (beat.waits) {
     waiting_.insert(rank);
     return false;
   }
   waiting_.erase(rank);
-  if (waiting_.empty() || quiet_s < allowed_s(rank)) return false;
+  if (waiting_.empty() || beat.quiet_s < (beat.serves ? least_s : allowed_s(rank))) return false;
   return named_.insert(rank).second;
 }
 

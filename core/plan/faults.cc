@@ -50,7 +50,7 @@ struct PlainFault {
   bool of_workers, of_servers;
 };
 constexpr PlainFault plain_faults[] = {{"kill", Fault::Kind::kill, true, true},
-                                       {"hang", Fault::Kind::hang, true, false},
+                                       {"hang", Fault::Kind::hang, true, true},
                                        {"poison", Fault::Kind::poison, true, false},
                                        {"flip", Fault::Kind::flip, true, false},
                                        {"cut", Fault::Kind::cut, false, true}};
@@ -120,9 +120,8 @@ Fault fault_from(const std::string& text) {
   if (read_fault(text, out)) return out;
   throw Error(
       "faults.plan: '{}' is no fault; write \"kill worker 1 at step 10\", \"stop server 0 at step "
-      "20 for 5 s\", \"slow worker 3 by 2 from step 40\", or hang, poison or flip a worker or cut "
-      "a "
-      "server \"at step 10\"",
+      "20 for 5 s\", \"slow worker 3 by 2 from step 40\", or \"at step 10\" hang either, cut a "
+      "server, poison or flip a worker",
       text);
 }
 
@@ -204,11 +203,11 @@ void check_faults(const RunPlan& plan) {
   }
 }
 
-bool is_cut(const RunPlan& plan, int server) {
+bool strikes_itself(const RunPlan& plan, int server) {
   const FaultsConfig& faults = plan.faults;
   for (std::size_t i = 0; i < faults.plan.size(); ++i) {
     const Fault fault = fault_from(faults.plan[i]);
-    if (fault.kind == Fault::Kind::cut && fault.number == server &&
+    if (is_own_of_server(fault) && fault.number == server &&
         std::ranges::find(faults.struck, static_cast<std::int64_t>(i)) == faults.struck.end())
       return true;
   }

@@ -18,7 +18,7 @@ struct Fault {
     kill,    // the rank's process gets SIGKILL
     stop,    // SIGSTOP, and SIGCONT `amount` seconds later
     slow,    // from that step on the worker computes `amount` times as long (core/train/slowdown.h)
-    hang,    // the worker's training thread sleeps for ever, and its process lives on
+    hang,    // the thread that trains or serves sleeps for ever, and its process lives on
     poison,  // the first micro-batch of the worker's next step has no finite output
     flip,    // one bit of one of the worker's parameters
     cut,     // the connections of the server's process are closed
@@ -34,9 +34,15 @@ struct Fault {
   double amount = 0;
 };
 
+/// Whether it strikes a server that brings it about itself: no signal can.
+inline bool is_own_of_server(const Fault& fault) {
+  return fault.server && (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::hang);
+}
+
 /// Reads "kill worker 1 at step 10", "stop server 0 at step 20 for 5 s", "slow worker 3 by 2 from
-/// step 40", or one of "hang", "poison" and "flip" a worker or "cut" a server "at step 10"; also
-/// "poison worker 1 of 4 at step 10". Throws Error that names the text, and what may stand there.
+/// step 40", or one of "hang" either, "poison" and "flip" a worker or "cut" a server "at step 10";
+/// also "poison worker 1 of 4 at step 10". Throws Error that names the text, and what may stand
+/// there.
 Fault fault_from(const std::string& text);
 
 /// The value of faults.rate that stands for the failures of a simulated cluster.
@@ -59,10 +65,11 @@ bool may_be_lost(const RunPlan& plan, int rank);
 /// The workers that faults.plan kills and the run goes on without, with the steps after which they
 /// die. Of more than the run can do without they are those that die first.
 std::map<int, std::int64_t> lost_on_purpose(const RunPlan& plan);
-/// The key of the run's store that the launcher sets when a server's connections are to be cut.
-inline std::string cut_key(int server) { return "cut/server-" + std::to_string(server); }
-/// Whether the connections of the server are cut at some time, and have not been yet.
-bool is_cut(const RunPlan& plan, int server);
+/// The key of the run's store that the launcher sets when a fault strikes a server which no signal
+/// can bring about; its value is the name of the fault, "cut" or "hang".
+inline std::string fault_key(int server) { return "fault/server-" + std::to_string(server); }
+/// Whether such a fault strikes the server at some time, and has not yet.
+bool strikes_itself(const RunPlan& plan, int server);
 
 /// The poisons of a run, for the list of its definition: they belong to the data of its workers, so
 /// that the definition, which has the same data, skips the same steps.

@@ -1,6 +1,7 @@
 // RankContext: one rank of a run, with everything that its scheme works with.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "core/comm/store.h"
 #include "core/device/host_side.h"
 #include "core/models/initial_values.h"
+#include "core/observe/beats.h"
 #include "core/observe/timeline.h"
 #include "core/plan/run_plan.h"
 #include "core/scheme/links.h"
@@ -38,6 +40,8 @@ struct RankContext {
   bool own_process = false;
   /// Ends this rank's waits for others when the world changes; null if it never does.
   Interruption* interruption = nullptr;
+  /// Tells the launcher that this rank's thread makes no progress; null: nobody asks.
+  std::function<void(const Beat&)> beat{};
 
   /// This rank's part of the plan.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }

@@ -28,6 +28,7 @@ OwnFaults::OwnFaults(const RunPlan& plan, int worker) : worker_(worker) {
   const FaultsConfig& faults = plan.faults;
   for (std::size_t i = 0; i < faults.plan.size(); ++i) {
     const Fault fault = fault_from(faults.plan[i]);
+    if (fault.server) continue;
     if (fault.kind == Fault::Kind::hang || fault.kind == Fault::Kind::flip) {
       if (std::ranges::find(faults.struck, static_cast<std::int64_t>(i)) == faults.struck.end())
         others_.push_back(fault);

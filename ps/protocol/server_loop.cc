@@ -1,10 +1,13 @@
 #include "ps/protocol/server_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
+#include "core/observe/beats.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/faults.h"
@@ -253,8 +256,16 @@ class Cut : public Error {
   Cut() : Error("the connections of this server were cut (faults.plan)") {}
 };
 
+/// Brings the fault about, if the launcher has named one.
+void be_struck(const std::optional<std::string>& fault) {
+  if (fault == "cut") throw Cut();
+  while (fault) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
 void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
          Attendance& attendance, Meter& meter, TracedSteps& steps, ServerCheckpoints& checkpoints) {
+  std::optional<Beats> beats;
+  if (context.beat) beats.emplace(server.timeline(), Beats::Of::server, context.beat);
   Timeline& timeline = server.timeline();
   const Clock& clock = context.device.clock();
   WorkerFailures losses(context, channel, server);
@@ -269,9 +280,10 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
       meter.note(header);
     }
   };
-  const bool may_be_cut = is_cut(context.plan, context.self().server);
+  const bool is_struck = strikes_itself(context.plan, context.self().server);
   while (!server.finished()) {
-    if (may_be_cut && context.store.try_get(cut_key(context.self().server))) throw Cut();
+    if (beats) beats->note_progress();
+    if (is_struck) be_struck(context.store.try_get(fault_key(context.self().server)));
     send(checkpoints.look());
     const double due = server.due().value_or(std::numeric_limits<double>::infinity());
     if (due <= clock.now()) send(server.wake());

@@ -67,7 +67,7 @@ TEST(Faults, ThatAreNoneAreRefusedWithWhatMayStandThere) {
                             "slow worker 0 by inf from step 1",
                             "cut worker 0 at step 3",
                             "kill worker 1x at step 3",
-                            "hang server 0 at step 3",
+                            "flip server 0 at step 3",
                             "flip worker 0 from step 3",
                             "poison worker 4 of 4 at step 1",
                             "kill worker 1 of 4 at step 1",
@@ -115,9 +115,9 @@ struct Struck {
       : striker(
             plan, now, [this](int rank, int number) { signals.emplace_back(rank, number); },
             [this](const std::string& text) { said += text; },
-            [this](int server) { cut.push_back(server); }) {}
+            [this](int server, const std::string& fault) { told.emplace_back(server, fault); }) {}
   std::vector<std::pair<int, int>> signals;
-  std::vector<int> cut;
+  std::vector<std::pair<int, std::string>> told;
   std::string said;
   FaultStriker striker;
 };
@@ -140,20 +140,22 @@ TEST(FaultStriker, StrikesOnceAtTheStep) {
   EXPECT_THAT(again.signals, ElementsAre(Pair(2, SIGKILL)));
 }
 
-TEST(FaultStriker, TellsAServerThatItsConnectionsAreCut) {
-  const RunPlan plan = plan_of(
-      2, 2, {"cut server 1 at step 2", "flip worker 0 at step 1", "hang worker 1 at step 2"});
-  EXPECT_TRUE(is_cut(plan, 1));
-  EXPECT_FALSE(is_cut(plan, 0));
+TEST(FaultStriker, TellsAServerWhatNoSignalBringsAbout) {
+  const RunPlan plan = plan_of(2, 3,
+                               {"cut server 1 at step 2", "flip worker 0 at step 1",
+                                "hang worker 1 at step 2", "hang server 2 at step 2"});
+  EXPECT_TRUE(strikes_itself(plan, 1));
+  EXPECT_TRUE(strikes_itself(plan, 2));
+  EXPECT_FALSE(strikes_itself(plan, 0));
   Struck struck(plan);
   struck.striker.note_progress(0, 2, 1);
   struck.striker.note_progress(1, 2, 1);
-  EXPECT_THAT(struck.cut, ElementsAre(1));
+  EXPECT_THAT(struck.told, ElementsAre(Pair(1, "cut"), Pair(2, "hang")));
   EXPECT_THAT(struck.signals, IsEmpty()) << "workers flip and hang by themselves";
   RunPlan again = plan;
   again.faults = struck.striker.faults();
-  EXPECT_THAT(again.faults.struck, ::testing::UnorderedElementsAre(0, 1, 2));
-  EXPECT_FALSE(is_cut(again, 1)) << "it has been";
+  EXPECT_THAT(again.faults.struck, ::testing::UnorderedElementsAre(0, 1, 2, 3));
+  EXPECT_FALSE(strikes_itself(again, 1)) << "it has been";
 }
 
 TEST(FaultStriker, LetsStoppedRanksGoOn) {
@@ -227,28 +229,38 @@ TEST(StandstillWatch, NamesWhoDoesNotWaitWhileOthersDo) {
   StandstillWatch watch;
   for (int step = 0; step < 20; ++step)
     for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(watch.note_step(rank, 0.1));
-  EXPECT_FALSE(watch.note_beat(1, 6, false)) << "nobody waits for it";
-  EXPECT_FALSE(watch.note_beat(0, 6, true));
-  EXPECT_FALSE(watch.note_beat(1, 4.5, false)) << "not yet";
-  EXPECT_FALSE(watch.note_beat(2, 8, true));
-  EXPECT_TRUE(watch.note_beat(1, 7, false));
-  EXPECT_FALSE(watch.note_beat(1, 8, false)) << "it is named once";
+  EXPECT_FALSE(watch.note_beat(1, {6, false})) << "nobody waits for it";
+  EXPECT_FALSE(watch.note_beat(0, {6, true}));
+  EXPECT_FALSE(watch.note_beat(1, {4.5, false})) << "not yet";
+  EXPECT_FALSE(watch.note_beat(2, {8, true}));
+  EXPECT_TRUE(watch.note_beat(1, {7, false}));
+  EXPECT_FALSE(watch.note_beat(1, {8, false})) << "it is named once";
   EXPECT_FALSE(watch.note_step(0, 9));
   EXPECT_TRUE(watch.note_step(1, 9)) << "it goes on";
   watch.note_step(2, 9);
-  EXPECT_FALSE(watch.note_beat(1, 6, false)) << "nobody waits any more";
+  EXPECT_FALSE(watch.note_beat(1, {6, false})) << "nobody waits any more";
 }
 
 /// All wait where bytes move slowly; long steps are no standstill; the first step may be long.
 TEST(StandstillWatch, NamesNobodyWhoWaitsOrWhoseStepsAreLong) {
   StandstillWatch watch;
   for (int rank = 0; rank < 3; ++rank)
-    for (double quiet = 3; quiet < 50; ++quiet) EXPECT_FALSE(watch.note_beat(rank, quiet, true));
-  EXPECT_FALSE(watch.note_beat(1, 29, false)) << "before its first step";
-  EXPECT_TRUE(watch.note_beat(1, 31, false));
+    for (double quiet = 3; quiet < 50; ++quiet) EXPECT_FALSE(watch.note_beat(rank, {quiet, true}));
+  EXPECT_FALSE(watch.note_beat(1, {29, false})) << "before its first step";
+  EXPECT_TRUE(watch.note_beat(1, {31, false}));
   watch.note_step(1, 4);
-  EXPECT_FALSE(watch.note_beat(1, 39, false)) << "ten of its steps";
-  EXPECT_TRUE(watch.note_beat(1, 41, false));
+  EXPECT_FALSE(watch.note_beat(1, {39, false})) << "ten of its steps";
+  EXPECT_TRUE(watch.note_beat(1, {41, false}));
+}
+
+/// It looks for messages about once a second, and has no steps.
+TEST(StandstillWatch, NamesAServerThatLooksForNoMessages) {
+  const auto quiet_server = [](double quiet_s) { return Beat{quiet_s, false, true}; };
+  StandstillWatch watch;
+  EXPECT_FALSE(watch.note_beat(2, quiet_server(6))) << "nobody waits";
+  EXPECT_FALSE(watch.note_beat(0, {6, true}));
+  EXPECT_FALSE(watch.note_beat(2, quiet_server(4.9)));
+  EXPECT_TRUE(watch.note_beat(2, quiet_server(5.1)));
 }
 
 }  // namespace

@@ -86,6 +86,15 @@ TEST_F(Detection, AThreadThatHangsIsNamedWhileItsProcessLives) {
   }
 }
 
+TEST_F(Detection, AServerThatHangsIsNamedWhileItsProcessLives) {
+  const Ended ended = train("ps", {"faults.plan=[\"hang server 0 at step 20\"]",
+                                   "scheme.ps.servers=1", "train.timeout_s=9"});
+  EXPECT_NE(ended.status, 0);
+  EXPECT_THAT(ended.err, ContainsRegex("rank 3 .server. stands still for [0-9.]+ s, and others "
+                                       "wait for it, at most train.timeout_s = 9 s"));
+  EXPECT_THAT(ended.err, Not(HasSubstr("(worker) stands still")));
+}
+
 TEST_F(Detection, AWorkerThatHangsOnceIsReplaced) {
   const Ended ended =
       train("fsdp", {"faults.plan=[\"hang worker 1 at step 20\"]", "train.timeout_s=2",

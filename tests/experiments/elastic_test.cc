@@ -98,7 +98,7 @@ TEST_F(Elastic, AKilledServerIsReplacedAndNobodyElseStartsAgain) {
 TEST_F(Elastic, AReplacementComesAndTheWorldGrowsAgain) {
   const Ended ended = compared(
       "ddp", "1:3",
-      {"faults.plan=[\"kill worker 0 at step 5\"]", "faults.restarts=1", "train.steps=3000"});
+      {"faults.plan=[\"kill worker 0 at step 5\"]", "faults.restarts=1", "train.steps=6000"});
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr(proven));
   EXPECT_EQ(worlds_of(row_of("ddp")), (std::vector<int>{3, 2, 3})) << row_of("ddp").at("worlds");

@@ -252,7 +252,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                             host.get(),
                             site.program,
                             site.own_process,
-                            site.interruption};
+                            site.interruption,
+                            listener.beat};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -273,12 +274,12 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                                            : scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
       std::optional<Beats> beats;
-      if (listener.beat) beats.emplace(timeline, listener.beat);
+      if (listener.beat) beats.emplace(timeline, Beats::Of::worker, listener.beat);
       record = heard(listener, [&] {
         RankRecord trained = trainer.run([&](const Progress& progress) {
           if (timer) timer->end_step(progress.step);
           listener.progress(progress);
-          if (beats) beats->note_step();
+          if (beats) beats->note_progress();
           if (timer) timer->begin_step(progress.step);
         });
         if (trained.left) return trained;

@@ -6,9 +6,9 @@
 
 #include "core/comm/store.h"
 #include "core/models/dataset_info.h"
+#include "core/observe/beats.h"
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
-#include "core/train/beats.h"
 #include "core/train/trainer.h"
 
 namespace ringside {
@@ -24,7 +24,7 @@ struct RankListener {
   /// destroyed. Its destruction makes other ranks fail too, and this cause must be reported before
   /// their errors.
   std::function<void(const std::string&)> error;
-  /// Called by another thread while the rank makes no progress (core/train/beats.h); null: nobody
+  /// Called by another thread while the rank makes no progress (core/observe/beats.h); null: nobody
   /// asks.
   std::function<void(const Beat&)> beat{};
 };
