@@ -29,17 +29,13 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       scheme_(scheme),
       training_(training),
       held_out_(held_out),
-      terms_{.terms = model.terms,
-             .global_batch = context.plan.train.global_batch,
-             .gradient_batch = scheme.gradient_batch()},
       loss_scale_(has_fp16_gradients(context.plan.train), context.plan.train.skip_not_finite),
       statistics_(context, model, scheme),
       checkpoints_(context, model, scheme, statistics_),
-      slowdown_(context.plan, context.self().worker, context.device),
       faults_(context.plan, context.self().worker),
+      passes_(context, model, scheme, faults_),
       comparison_(context, model, scheme),
-      skipped_(context.device, model),
-      inputs_(model.units.size()) {}
+      skipped_(context.device, model) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   const TrainConfig& train = context_.plan.train;
@@ -165,21 +161,20 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   context_.timeline.trace(context_.traces(step));
   context_.timeline.begin_step();
   context_.device.begin_step(step);
-  slowdown_.begin_step(step);
-  terms_.gradient_scale = loss_scale_.value();
+  passes_.begin_step(step, loss_scale_.value(), training_);
   const bool skips = train.skip_not_finite > 0;
   if (skips) skipped_.begin_step();
-  count_targets(training_, step);
   std::vector<Loss> losses;
   const std::int64_t at_once = joined_micro_batches(context_.plan);
   for (std::int64_t m = assignment.first; m < assignment.first + assignment.micro_batches;
        m += at_once)
-    std::ranges::move(train_micro_batch({.step = step,
-                                         .micro_batch = m,
-                                         .micro_batches = train.accumulation,
-                                         .ranks = at_once,
-                                         .keep_attention = train.recompute != Recompute::attention,
-                                         .seed = static_cast<std::uint64_t>(train.seed)}),
+    std::ranges::move(passes_.train({.step = step,
+                                     .micro_batch = m,
+                                     .micro_batches = train.accumulation,
+                                     .ranks = at_once,
+                                     .keep_attention = train.recompute != Recompute::attention,
+                                     .seed = static_cast<std::uint64_t>(train.seed)},
+                                    training_),
                       std::back_inserter(losses));
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   const bool finite = scheme_.step({step, loss_scale_.value()});
@@ -208,7 +203,7 @@ void Trainer::fail_not_finite(std::int64_t step, double loss) {
   if (!std::isfinite(loss) && (train.skip_not_finite > 0 || !loss_scale_.exhausted()))
     throw Error(
         "the loss is {} at step {}: {}{}; lower optimizer.lr or raise optimizer.warmup_steps", loss,
-        step + 1, outputs_.first_not_finite(model_), before);
+        step + 1, passes_.first_not_finite(), before);
   if (train.skip_not_finite > 0) {
     // A worker whose loss is not finite knows why, and leaves: wait for it, so that it speaks
     // first.
@@ -226,79 +221,6 @@ void Trainer::fail_not_finite(std::int64_t step, double loss) {
       parameter_dtype(train) == DType::f16 ? "train.precision" : "train.reduce_precision");
 }
 
-std::vector<Loss> Trainer::train_micro_batch(Pass pass) {
-  std::vector<Loss> losses = forward(pass, pass.step, training_);
-  if (context_.plan.train.skip_not_finite > 0) spoil_gradient(context_.device, losses);
-  Tensor gradient = std::exchange(losses[0].gradient, {});
-  for (std::size_t u = model_.units.size(); u-- > 0;) {
-    Unit& unit = *model_.units[u];
-    scheme_.before_backward(u, pass);
-    {
-      const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
-      const Slowdown::Part part(slowdown_);
-      if (recomputes(u)) recompute(u, pass);
-      gradient = unit.backward(gradient);
-    }
-    scheme_.after_backward(u, pass);
-  }
-  return losses;
-}
-
-void Trainer::count_targets(const Loader& loader, std::int64_t global_batch_index) {
-  terms_.targets = loader.targets({global_batch_index, 0, terms_.global_batch});
-}
-
-void Trainer::recompute(std::size_t unit, Pass pass) {
-  pass.keep = pass.again = true;
-  model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
-}
-
-std::vector<Loss> Trainer::forward(Pass& pass, std::int64_t global_batch_index,
-                                   const Loader& loader) {
-  BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
-  slice.count *= pass.ranks;
-  pass.first_sample = slice.first;
-
-  const std::int64_t mean = terms_.gradient_batch;
-  terms_.gradient_targets =
-      terms_.targets == 0 || mean == terms_.global_batch
-          ? terms_.targets
-          : loader.targets({global_batch_index, pass.first_sample / mean * mean, mean});
-
-  Batch batch = scheme_.fetch(slice, loader, pass);
-  Tensor x = batch.inputs;
-  for (std::size_t u = 0; u < model_.units.size(); ++u) {
-    Unit& unit = *model_.units[u];
-    scheme_.before_forward(u, pass);
-    {
-      const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
-      const Slowdown::Part part(slowdown_);
-      if (pass.training && recomputes(u)) inputs_[u] = x;
-      pass.keep = pass.training && !recomputes(u);
-      x = unit.forward(x, pass);
-      if (pass.training && u + 1 == model_.units.size()) faults_.poison(context_.device, x, pass);
-      if (pass.training) outputs_.look_at(context_.device, pass, u, model_.units.size(), x);
-    }
-    scheme_.after_forward(u, pass);
-  }
-  return losses_of(x, batch, pass);
-}
-
-std::vector<Loss> Trainer::losses_of(const Tensor& logits, const Batch& batch, const Pass& pass) {
-  std::vector<Loss> losses;
-  const auto part = [&](const Tensor& all, std::int64_t rank) {
-    const std::int64_t count = all.count() / pass.ranks;
-    return pass.ranks == 1 ? all : all.range(rank * count, count);
-  };
-  for (std::int64_t r = 0; r < pass.ranks; ++r)
-    losses.push_back(
-        scheme_.loss(part(logits, r), {batch.inputs, part(batch.targets, r)}, terms_, pass));
-  // The gradient of each part has overwritten its logits.
-  if (pass.ranks > 1) losses[0].gradient = logits;
-  for (std::size_t r = 1; r < losses.size(); ++r) losses[r].gradient = {};
-  return losses;
-}
-
 std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment, RankRecord& record) {
   const double begin = context_.device.clock().now();
   const Traffic before = scheme_.traffic();
@@ -313,14 +235,12 @@ std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   std::vector<LossValue> shares(static_cast<std::size_t>(assignment.micro_batches));
   for (std::int64_t b = 0; b < batches; ++b) {
-    count_targets(*held_out_, b);
     for (std::int64_t m = 0; m < assignment.micro_batches; ++m) {
       Pass pass = evaluation;
       pass.step = assignment.step;
       pass.micro_batch = assignment.first + m;
       pass.micro_batches = context_.plan.train.accumulation;
-      shares[static_cast<std::size_t>(m)] +=
-          value_of(context_.device, forward(pass, b, *held_out_)[0]);
+      shares[static_cast<std::size_t>(m)] += passes_.evaluate(pass, b, *held_out_);
     }
   }
   for (LossValue& share : shares) {
@@ -332,14 +252,6 @@ std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
     share.accuracy /= static_cast<double>(batches);
   }
   return shares;
-}
-
-int Trainer::worker() const {
-  return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
-}
-
-bool Trainer::recomputes(std::size_t unit) const {
-  return context_.plan.train.recompute == Recompute::full && unit + 1 < model_.units.size();
 }
 
 void Trainer::note_parameters(RankRecord& record) {

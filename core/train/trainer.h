@@ -8,13 +8,12 @@
 #include "core/observe/rank_record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
+#include "core/train/model_passes.h"
 #include "core/train/own_faults.h"
 #include "core/train/parameter_comparison.h"
 #include "core/train/run_checkpoints.h"
 #include "core/train/running_statistics.h"
 #include "core/train/skipped_step.h"
-#include "core/train/slowdown.h"
-#include "core/train/unit_outputs.h"
 
 namespace ringside {
 
@@ -54,46 +53,27 @@ class Trainer {
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
   /// This is so for the last warm-up step, the last step, and every step before an evaluation or a
-  /// checkpoint. So N
-  /// measured steps contain the communication of exactly N steps.
+  /// checkpoint. So N measured steps contain the communication of exactly N steps.
   bool drains_after(std::int64_t step) const;
-  /// Returns the loss of the micro-batch, or of each of several that are computed at once, without
-  /// its gradient; the numbers may still be on the device.
-  std::vector<Loss> train_micro_batch(Pass pass);
-  /// Runs forward on those samples of a global batch of `loader` that belong to this rank and to
-  /// the pass's micro-batch, or to each of its micro-batches. Records the numbers of these samples
-  /// in the pass. The first loss has the gradient of them all.
-  std::vector<Loss> forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
-  std::vector<Loss> losses_of(const Tensor& logits, const Batch& batch, const Pass& pass);
-  /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
-  void count_targets(const Loader& loader, std::int64_t global_batch_index);
-  void recompute(std::size_t unit, Pass pass);
   /// Returns this rank's contribution to the held-out loss, by micro-batch of the assignment.
   std::vector<LossValue> evaluate(const StepAssignment& assignment);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
   std::vector<LossValue> evaluate(const StepAssignment& assignment, RankRecord& record);
-  int worker() const;
   /// Adds the hashes of the parameters at the end to the record.
   void note_parameters(RankRecord& record);
-  /// Whether a unit's activations are dropped in forward and recomputed in backward. The last
-  /// unit's activations are kept, because backward begins with this unit.
-  bool recomputes(std::size_t unit) const;
 
   const RankContext& context_;
   Model& model_;
   SyncScheme& scheme_;
   const Loader& training_;
   const Loader* held_out_;
-  LossTerms terms_;
   LossScale loss_scale_;
   RunningStatistics statistics_;
   RunCheckpoints checkpoints_;
-  UnitOutputs outputs_;
-  Slowdown slowdown_;
   OwnFaults faults_;
+  ModelPasses passes_;
   ParameterComparison comparison_;
   SkippedStep skipped_;
-  std::vector<Tensor> inputs_;  // inputs of recomputed units, until their backward
 };
 
 }  // namespace ringside
