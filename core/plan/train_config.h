@@ -80,7 +80,7 @@ struct TrainConfig {
   std::string initial_weights;
   std::int64_t evaluate_every = 0;
   std::int64_t evaluate_batches = 8;
-  double timeout_s = 60;
+  double timeout_s = 75;  // a debugger may be attached for a minute
   /// Steps in a row that all workers skip because a gradient or a loss of one of them is not
   /// finite; one more ends the run. 0: the first one does.
   std::int64_t skip_not_finite = 0;
