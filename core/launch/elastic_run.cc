@@ -87,9 +87,9 @@ void ElasticRun::note_progress(int rank, std::int64_t steps, double now) {
   }
 }
 
-void ElasticRun::remove(int worker, double now) {
+void ElasticRun::remove(int worker, const std::string& why, double now) {
   struck_at_ = now;
-  cause_ = fmt::format("worker {} leaves", worker);
+  cause_ = fmt::format("worker {} {}", worker, why);
   if (worker < members_.world()) members_.remove(members_.seat_of(worker));
   act(now);
 }

@@ -60,8 +60,9 @@ class ElasticRun {
   void finished(int seat, double now);
   /// A rank has done a step.
   void note_progress(int rank, std::int64_t steps, double now);
-  /// The worker should leave, or one more should come; a fault on purpose strikes now.
-  void remove(int worker, double now);
+  /// The worker should leave, for what it does, or one more should come; a fault on purpose strikes
+  /// now.
+  void remove(int worker, const std::string& why, double now);
   void add(double now);
   void note_fault(double now) { struck_at_ = now; }
   /// Ends processes that do not leave in time; to be called several times a second.

@@ -59,7 +59,7 @@ class Launch : private RankEvents {
       if (fault.kind == Fault::Kind::add)
         elastic_->add(seconds_now());
       else
-        elastic_->remove(fault.number, seconds_now());
+        elastic_->remove(fault.number, "leaves", seconds_now());
     });
   }
   ~Launch() { end_all(); }  // if something was thrown
@@ -252,7 +252,11 @@ class Launch : private RankEvents {
     result_.slow[rank] =
         fmt::format("{} computes {:.1f} times as long as the median of the others{}", name(r),
                     slow->times, last_step_[r]);
-    listener_.on_output("slow: " + result_.slow[rank] + "; the run goes on with it\n");
+    const bool leaves = elastic_ && plan_.faults.remove_slow;
+    listener_.on_output(
+        "slow: " + result_.slow[rank] +
+        (leaves ? "; it leaves (faults.remove_slow)\n" : "; the run goes on with it\n"));
+    if (leaves) elastic_->remove(elastic_->rank_of(rank), "is slow", seconds_now());
   }
 
   void note_beat(int rank, const nlohmann::json& beat) {

@@ -39,6 +39,9 @@ Fields fields_of(FaultsConfig& config) {
        "the smallest world with which a run goes on whose workers come and go; 0: they do not, and "
        "a run whose worker fails ends or starts again",
        Range::not_negative},
+      {"remove_slow", &config.remove_slow,
+       "with least_world: a worker that computes 1.5 times as long as the others, over ten steps, "
+       "leaves the run; else it is only named"},
       {"seed", &config.seed, "draws the times and the ranks of faults.rate", Range::not_negative},
       {"hours", &config.hours,
        "hours of a simulated run over which faults.rate strikes; its steps stand for those of all "

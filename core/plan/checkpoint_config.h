@@ -38,6 +38,7 @@ struct FaultsConfig {
   std::int64_t compare_every = 0;
   /// The smallest world with which a run goes on whose workers come and go; 0: they do not.
   std::int64_t least_world = 0;
+  bool remove_slow = false;  // of those, a worker that is slow leaves
   /// What has struck the run so far: numbers of faults of the list, and of random kills. The
   /// process that started the run alone knows them.
   std::vector<std::int64_t> struck{};

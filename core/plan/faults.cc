@@ -175,6 +175,10 @@ void check_faults(const RunPlan& plan) {
   } else if (!faults.rate.empty()) {
     kills_per_s(faults.rate);
   }
+  if (faults.remove_slow && faults.least_world == 0)
+    throw Error(
+        "faults.remove_slow: the world of the run does not change; set faults.least_world, or "
+        "leave it out");
   for (const std::string& text : faults.plan) {
     const Fault fault = fault_from(text);
     const bool of_world = fault.kind == Fault::Kind::add || fault.kind == Fault::Kind::remove;

@@ -143,6 +143,19 @@ TEST_F(Elastic, LocalStepsChangeTheirWorldAfterAnAveraging) {
   expect_equal_to_replay(row);
 }
 
+TEST_F(Elastic, ASlowWorkerLeavesWhereThatIsAsked) {
+  small_gpt(64, 64, "steps = 500\nwarmup = 1\nglobal_batch = 12\n");
+  const Ended ended =
+      compared("ddp", "2:3",
+               {"faults.plan=[\"slow worker 1 by 4 from step 20\"]", "faults.remove_slow=true"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("it leaves (faults.remove_slow)"));
+  EXPECT_THAT(ended.out, HasSubstr(proven));
+  EXPECT_EQ(worlds_of(row_of("ddp")), (std::vector<int>{3, 2})) << row_of("ddp").at("worlds");
+  EXPECT_EQ(lost_in(row_of("ddp")), 0);
+  expect_equal_to_replay(row_of("ddp"));
+}
+
 TEST_F(Elastic, TooFewWorkersEndTheRunWithTheCause) {
   const Ended ended =
       run({"train", "trial.toml", "--scheme", "ddp", "--world", "2:3", "--set",
@@ -185,6 +198,9 @@ TEST_F(Elastic, WhatCannotChangeItsWorldIsRefusedByName) {
   const Ended alone = run({"train", "trial.toml", "--scheme", "ddp", "--world", "3", "--set",
                            "faults.plan=[\"remove worker 1 at step 5\"]"});
   EXPECT_THAT(alone.err, HasSubstr("set faults.least_world"));
+  const Ended slow = run({"train", "trial.toml", "--scheme", "ddp", "--world", "3", "--set",
+                          "faults.remove_slow=true"});
+  EXPECT_THAT(slow.err, HasSubstr("faults.remove_slow: the world of the run does not change"));
 }
 
 }  // namespace
