@@ -1,10 +1,8 @@
 #include "core/launch/heartbeat.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -25,21 +23,36 @@ Heartbeat::Heartbeat(JsonLine& line)
         }
       }) {}
 
-double round_trip_s(const JsonLine& line) {
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  if (getsockopt(line.socket(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
-  return 1e-6 * info.tcpi_rtt;
+void Silence::end(double now) {
+  waited_ = WaitingTime(now, beat_every_s);
+  excused_ = 0;
+  segments_.reset();
 }
 
-std::string Silence::news(double now, const std::string& who, double way_s) {
-  const double allowed_s = named_silence_s + way_s;
-  const bool silent = seconds(now) > allowed_s;
+double Silence::seconds(double now) {
+  constexpr double look_every_s = 0.25;
+  const double waited = waited_.seconds(now);
+  if (waited > beat_every_s && (!segments_ || now - looked_at_ >= look_every_s)) look(now, waited);
+  return waited - excused_;
+}
+
+void Silence::look(double now, double waited) {
+  const LinkFacts facts = links_();
+  way_s_ = facts.round_trip_s >= slow_way_s ? facts.round_trip_s : 0;
+  const bool comes = segments_ && facts.segments > *segments_;
+  if (comes && way_s_ > 0) excused_ = std::min(waited, longest_excuse_s);
+  segments_ = facts.segments;
+  looked_at_ = now;
+}
+
+std::string Silence::news(double now, const std::string& who) {
+  const double waited = seconds(now);
+  const double allowed_s = named_silence_s + way_s_;
+  const bool silent = waited > allowed_s;
   if (silent == std::exchange(named_, silent)) return "";
   if (!silent) return fmt::format("{} is heard again", who);
   return fmt::format(
-      "{} has said nothing for {:.1f} s: it stands still, or a link is down or full; it is given "
-      "up after "
+      "{} has said nothing for {:.1f} s: it stands still, or a link is down; it is given up after "
       "{} s",
       who, allowed_s, longest_silence_s);
 }

@@ -1,11 +1,15 @@
 // Heartbeats between the processes of a job.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "core/base/json_line.h"
 #include "core/base/waiting_time.h"
+#include "core/launch/host_links.h"
 
 namespace ringside {
 
@@ -25,26 +29,37 @@ class Heartbeat {
 };
 
 /// The length of the other process's silence. The time during which this process was stopped does
-/// not count.
+/// not count. On a link whose queue is full, heartbeats wait behind the data of ranks, or are lost
+/// and sent again: there silence counts only while nothing at all comes from the other host, but
+/// for `longest_excuse_s` at most, since ranks may live longer than their agent.
 class Silence {
  public:
-  explicit Silence(double now) : waited_(now, beat_every_s) {}
-  /// Notes that a message has arrived.
-  void end(double now) { waited_ = WaitingTime(now, beat_every_s); }
+  static constexpr double slow_way_s = 0.3;  // the round trip of a link that counts as full
+  static constexpr double longest_excuse_s = 15;
+
+  explicit Silence(
+      double now, LookAtLinks links = [] { return LinkFacts(); })
+      : links_(std::move(links)), waited_(now, beat_every_s) {}
+  /// Notes that a message, or a part of one, has arrived.
+  void end(double now);
   /// Call it at least every `beat_every_s`, after reading the messages that have arrived.
-  double seconds(double now) { return waited_.seconds(now); }
+  double seconds(double now);
   /// Whether the other process has to be named now, or is heard again after it was: then the
-  /// message about `who`, whose silence this is. Empty otherwise. `way_s` is the round trip of the
-  /// line (round_trip_s()), for which a slow link delays beats besides.
-  std::string news(double now, const std::string& who, double way_s);
+  /// message about `who`, whose silence this is. Empty otherwise. A slow link may take its round
+  /// trip longer.
+  std::string news(double now, const std::string& who);
 
  private:
+  /// Looks whether something comes from the other host, after `waited` seconds of silence.
+  void look(double now, double waited);
+
+  LookAtLinks links_;
   bool named_ = false;
   WaitingTime waited_;
+  double excused_ = 0;  // of `waited_`
+  double way_s_ = 0;    // the round trip, if it is that of a slow link
+  double looked_at_ = 0;
+  std::optional<std::uint64_t> segments_;  // of the last look in this silence
 };
-
-/// The round trip of a line over TCP as its system has measured it, queues on the way included; 0
-/// for other lines.
-double round_trip_s(const JsonLine& line);
 
 }  // namespace ringside

@@ -66,7 +66,7 @@ RemoteHost::RemoteHost(std::unique_ptr<JsonLine> agent, std::string name, AgentW
     : agent_(std::move(agent)),
       name_(std::move(name)),
       wait_(std::move(wait)),
-      silence_(wait_.now()) {
+      silence_(wait_.now(), links_with(wait_.address)) {
   constexpr timeval longest_send = {.tv_sec = 3, .tv_usec = 0};  // to an agent that does not read
   setsockopt(agent_->socket(), SOL_SOCKET, SO_SNDTIMEO, &longest_send, sizeof longest_send);
   beats_ = std::make_unique<Heartbeat>(*agent_);
@@ -143,8 +143,7 @@ void RemoteHost::read(RankEvents& events) {
     }
   }
   if (!running_.empty()) {
-    const double way_s = agent_ ? round_trip_s(*agent_) : 0;
-    if (const std::string news = silence_.news(wait_.now(), name_, way_s); agent_ && !news.empty())
+    if (const std::string news = silence_.news(wait_.now(), name_); agent_ && !news.empty())
       events.output(running_.front(), news + "\n");
     judge_silence();
   }
@@ -252,12 +251,10 @@ std::optional<std::vector<nlohmann::json>> words_of(JsonLine& launcher) {
 ServiceEnd serve_ranks(JsonLine& launcher, RankHost& host, const AgentDuties& duties) {
   Teller teller(launcher);
   std::optional<Heartbeat> beats;  // once the launcher knows who this is
-  Silence silence(duties.now());
+  Silence silence(duties.now(), links_with(duties.address));
   while (!duties.stopped()) {
     if (beats)
-      if (const std::string news =
-              silence.news(duties.now(), duties.launcher, round_trip_s(launcher));
-          !news.empty())
+      if (const std::string news = silence.news(duties.now(), duties.launcher); !news.empty())
         duties.say(news);
     if (silence.seconds(duties.now()) > (beats ? longest_silence_s : duties.first_word_s))
       return beats ? ServiceEnd::silent : ServiceEnd::unheard;

@@ -21,6 +21,7 @@ struct AgentWait {
   /// Gets one line about a wait that has become long.
   std::function<void(const std::string&)> say = [](const std::string&) {};
   std::function<double()> now = seconds_now;
+  std::string address{};  // of the agent's host, to look at the links with it; empty: not known
 };
 
 /// The launcher's end. If the connection ends, the launcher counts the ranks as ended. An awaited
@@ -102,6 +103,7 @@ struct AgentDuties {
   std::function<void(const std::string&)> say = [](const std::string&) {};
   std::string launcher = "the launcher";
   std::function<double()> now = seconds_now;
+  std::string address{};  // of the launcher's host; empty: not known
 };
 
 /// The reason for the end of an agent.

@@ -85,7 +85,8 @@ void run_agent(const AgentStart& start) {
                    .first_word_s = start.join_timeout_s,
                    .say = start.say,
                    .launcher = fmt::format("the leader at {}:{}", start.rendezvous.address,
-                                           start.rendezvous.port)});
+                                           start.rendezvous.port),
+                   .address = keyed(start.rendezvous) ? start.rendezvous.address : ""});
   if (end == ServiceEnd::over) return;
   if (stops) throw Error("interrupted");
   throw Error("{} at {}:{} {}", end == ServiceEnd::unheard ? "what listens" : "the leader",

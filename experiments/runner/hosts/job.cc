@@ -167,7 +167,10 @@ class Job::Muster {
       joined_[static_cast<std::size_t>(facts.agent)] = facts;
       newcomer.line->lift_limit();  // the agent is known now, and passes on what its ranks say
       others_[static_cast<std::size_t>(facts.agent)] = std::make_unique<RemoteHost>(
-          std::move(newcomer.line), facts.name(), AgentWait{start_.interrupted, start_.say});
+          std::move(newcomer.line), facts.name(),
+          AgentWait{.interrupted = start_.interrupted,
+                    .say = start_.say,
+                    .address = keyed(start_.rendezvous) ? facts.address : ""});
     } catch (const nlohmann::json::exception&) {
       newcomers_.refuse(newcomer, "its line does not say who it is");
     } catch (const Error& error) {
