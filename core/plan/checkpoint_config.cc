@@ -36,8 +36,9 @@ Fields fields_of(FaultsConfig& config) {
        "how often a rank drawn at random is killed on purpose: '1/min', '0.1/s' or '3/h'; in a "
        "simulated run also 'cluster': as often as parts of the cluster fail. Empty: never"},
       {"least_world", &config.least_world,
-       "the smallest world with which a run goes on whose workers come and go; 0: they do not, and "
-       "a run whose worker fails ends or starts again",
+       "the smallest world with which a run goes on whose workers come and go, in a job on several "
+       "hosts without those that are gone; 0: they do not, and a run whose worker fails ends or "
+       "starts again",
        Range::not_negative},
       {"remove_slow", &config.remove_slow,
        "with least_world: a worker that computes 1.5 times as long as the others, over ten steps, "

@@ -1,11 +1,14 @@
 #include "experiments/runner/hosts/placement.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/models/presets.h"
+#include "core/plan/worlds.h"
+#include "experiments/runner/plan/one_run.h"
 #include "experiments/runner/registry/registry.h"
 #include "tests/support/complaint.h"
 
@@ -236,6 +239,95 @@ TEST(PlacementTest, SimulatedRunsStayWhereTheyArePlanned) {
   RunPlan run = run_of(64);
   run.cluster.emplace();
   EXPECT_EQ(homes_of(run, agents_on({0, 1})), "");
+}
+
+/// A run of ddp that can have the worlds from 1 to `world` with 12 samples a step.
+RunPlan run_that_shrinks(int world, int least, bool spread = false) {
+  ExperimentConfig config;
+  config.name = "trial";
+  config.data.kind = "synthetic";
+  config.train.global_batch = 12;
+  config.train.micro_batch = 1;
+  config.train.steps = 6;
+  config.faults.least_world = least;
+  config.hosts.workers = spread ? WorkerPlacement::spread : WorkerPlacement::fill;
+  config.in_job = true;
+  return plan_run(config, find_scheme("ddp"), world, 0);
+}
+
+/// Where the ranks of a run are once these agents are gone: "3: a0 b1 b2", or the error.
+std::string left_homes_of(const RunPlan& run, const std::vector<AgentFacts>& agents,
+                          const std::set<int>& gone) {
+  RunPlan left;
+  try {
+    left = place_on_left(run, agents, gone, nobody_asks);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  EXPECT_EQ(left.homes.size(), left.ranks.size());
+  EXPECT_EQ(left.train.global_batch, run.train.global_batch);
+  EXPECT_FALSE(is_elastic(left)) << "its processes start anew";
+  std::string out = std::to_string(left.world) + ":";
+  for (const RankHome& home : left.homes) out += " " + home.host + std::to_string(home.agent);
+  return out;
+}
+
+TEST(PlacementOnWhatIsLeft, TakesTheLargestWorldThatHasSlots) {
+  struct Row {
+    std::vector<int> hosts;
+    int world, least;
+    std::set<int> gone;
+    std::string homes;
+    bool spread = false;
+  };
+  const std::vector<Row> table = {
+      {{0, 1, 2}, 3, 2, {1}, "2: a0 c2"},
+      {{0, 1, 2}, 3, 1, {1, 2}, "1: a0"},
+      {{0, 1, 2}, 2, 1, {1}, "2: a0 c2"},  // a host was free
+      {{0, 1, 1, 2}, 3, 2, {3}, "3: a0 b1 b2"},
+      {{0, 0, 1, 1}, 4, 2, {2, 3}, "2: a0 a1"},
+      {{0, 0, 1, 1}, 4, 2, {2}, "3: a0 a1 b3"},  // a host that has lost one of its agents
+      {{0, 0, 1, 1}, 2, 1, {0}, "2: a1 b2"},
+      {{0, 0, 1, 1}, 4, 2, {1}, "3: a0 b2 b3", true},
+      {{0, 1, 2},
+       3,
+       3,
+       {1},
+       "agent 1 on b is gone, and 2 slots are left (a 1, c 1), of which the run cannot even have "
+       "world 3, its smallest (faults.least_world): run ddp-w3-r0: 3 workers do not fit into the 2 "
+       "slots of this job (a 1, c 1); start more processes, or leave this world out (--worlds); "
+       "start a new job with --resume"},
+      {{0, 1, 1, 1},
+       4,
+       2,
+       {1, 2, 3},
+       "agent 1 on b, agent 2 on b, agent 3 on b are gone, and 1 slot is left (a 1), of which the "
+       "run cannot even have world 2, its smallest (faults.least_world): run ddp-w4-r0: 2 workers "
+       "do not fit into the 1 slots of this job (a 1); start more processes, or leave this world "
+       "out (--worlds); start a new job with --resume"},
+  };
+  for (const Row& row : table)
+    EXPECT_EQ(left_homes_of(run_that_shrinks(row.world, row.least, row.spread),
+                            agents_on(row.hosts), row.gone),
+              row.homes);
+}
+
+TEST(PlacementOnWhatIsLeft, KeepsTheNamesOfHosts) {
+  auto agents = agents_on({0, 1, 2});
+  for (AgentFacts& agent : agents) agent.host = "node";
+  EXPECT_EQ(left_homes_of(run_that_shrinks(3, 1), agents, {0}), "2: node#21 node#32");
+}
+
+TEST(PlacementOnWhatIsLeft, LeavesOutWorldsThatDoNotFitIntoMemory) {
+  RunPlan run = run_that_shrinks(4, 1);
+  auto agents = agents_on({0, 1, 1, 1});
+  for (AgentFacts& agent : agents) agent.memory = 1;
+  EXPECT_THAT(left_homes_of(run, agents, {0}),
+              ::testing::HasSubstr("and it has 1e-09 GB of memory"));
+}
+
+TEST(PlacementOnWhatIsLeft, ARunOfOneWorldMoves) {
+  EXPECT_EQ(left_homes_of(run_of(2, 2), agents_on({0, 1, 2}), {1}), "2: a0 c2 a0 c2");
 }
 
 }  // namespace

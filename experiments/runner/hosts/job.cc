@@ -14,6 +14,7 @@
 #include "experiments/runner/hosts/job_hosts.h"
 #include "experiments/runner/hosts/mpi_world.h"
 #include "experiments/runner/hosts/pending_connections.h"
+#include "experiments/runner/hosts/placement.h"
 #include "experiments/runner/registry/mpi_of.h"
 
 namespace ringside::runner {
@@ -234,6 +235,10 @@ std::vector<AgentDevices> Job::devices(const std::string& kind) const {
       out[agent] = devices_of_this_process(kind);
       continue;
     }
+    if (others_[agent - 1]->lost()) {
+      out[agent].cause = "its agent cannot be reached any more";
+      continue;
+    }
     const auto said =
         others_[agent - 1]->ask({{"devices", kind}}, "looks at its devices", environment_timeout_s);
     said.at("seen").get_to(out[agent].seen);
@@ -279,6 +284,20 @@ std::string Job::lost() const {
   for (const auto& other : others_)
     if (other->lost()) names.push_back(other->name());
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+RunPlan Job::place_on_left(const RunPlan& run, bool moves) const {
+  std::set<int> gone;
+  for (std::size_t other = 0; other < others_.size(); ++other)
+    if (others_[other]->lost_idle() || others_[other]->lost())
+      gone.insert(static_cast<int>(other) + 1);
+  if (!moves)
+    throw Error(
+        "{}; with faults.least_world a run goes on with fewer workers; without it, start a new job "
+        "with --resume",
+        words_for_left(agents_, gone));
+  return runner::place_on_left(run, agents_, gone,
+                               [this](const std::string& kind) { return devices(kind); });
 }
 
 bool Job::lost_idle() const {

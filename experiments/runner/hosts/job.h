@@ -59,6 +59,10 @@ class Job {
   nlohmann::ordered_json environment(int agent, bool gpus) const;
   /// The agents that cannot be reached any more, as text; empty if all can.
   std::string lost() const;
+  /// A run of which some agents are gone, on those that are left (place_on_left() in
+  /// experiments/runner/hosts/placement.h). Throws Error if that cannot be, or if runs of this job
+  /// do not move. Looks at the agents, and does not block unless devices have numbers.
+  RunPlan place_on_left(const RunPlan& run, bool moves) const;
   /// Whether one of them was lost while it had nothing to do, which no run notices.
   bool lost_idle() const;
 

@@ -13,6 +13,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/plan/device_traits.h"
 #include "core/plan/host_workers.h"
+#include "core/plan/worlds.h"
 #include "experiments/runner/hosts/job_hosts.h"
 #include "experiments/runner/registry/rank_devices.h"
 #include "experiments/runner/registry/registry.h"
@@ -28,13 +29,15 @@ struct Host {
   std::vector<const AgentFacts*> slots{};  // the agent of each
 };
 
-std::vector<Host> hosts_with_slots(const std::vector<AgentFacts>& agents) {
+std::vector<Host> hosts_with_slots(const std::vector<AgentFacts>& agents,
+                                   const std::set<int>& gone = {}) {
   std::vector<Host> hosts;
   for (const JobHost& host : hosts_of(agents)) {
     Host out{host.name, static_cast<double>(host.agents.front()->memory)};
     for (const AgentFacts* agent : host.agents)
-      out.slots.insert(out.slots.end(), static_cast<std::size_t>(agent->slots), agent);
-    // A process that only leads the job starts no ranks.
+      if (!gone.contains(agent->agent))
+        out.slots.insert(out.slots.end(), static_cast<std::size_t>(agent->slots), agent);
+    // A process that only leads the job starts no ranks, nor does a host that is gone.
     if (!out.slots.empty()) hosts.push_back(std::move(out));
   }
   return hosts;
@@ -186,6 +189,44 @@ void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& a
     if (!counted || counted->first != run.model) counted = {run.model, parameters_of(run.model)};
     place(run, hosts, counted->second, giver);
   }
+}
+
+std::string words_for_left(const std::vector<AgentFacts>& agents, const std::set<int>& gone) {
+  std::vector<std::string> names;
+  for (const JobHost& host : hosts_of(agents))
+    for (const AgentFacts* agent : host.agents)
+      if (gone.contains(agent->agent))
+        names.push_back(fmt::format("agent {} on {}", agent->agent, host.name));
+  const std::vector<Host> left = hosts_with_slots(agents, gone);
+  const std::size_t slots =
+      std::accumulate(left.begin(), left.end(), std::size_t{0},
+                      [](std::size_t sum, const Host& host) { return sum + host.slots.size(); });
+  return fmt::format("{} {} gone, and {} slot{} left{}", fmt::join(names, ", "),
+                     names.size() == 1 ? "is" : "are", slots, slots == 1 ? " is" : "s are",
+                     left.empty() ? "" : fmt::format(" ({})", describe(left)));
+}
+
+RunPlan place_on_left(const RunPlan& run, const std::vector<AgentFacts>& agents,
+                      const std::set<int>& gone, const DevicesOfAgents& devices) {
+  const std::vector<Host> hosts = hosts_with_slots(agents, gone);
+  const std::int64_t parameters = parameters_of(run.model);
+  DeviceGiver giver(devices);
+  std::vector<RunPlan> choice;
+  for (const RunPlan& one : run.worlds) choice.push_back(at_world(run, one.world));
+  if (choice.empty()) choice.push_back(run);
+  std::string cause;  // of the smallest world
+  for (auto plan = choice.rbegin(); plan != choice.rend(); ++plan) try {
+      plan->homes.clear();
+      place(*plan, hosts, parameters, giver);
+      return std::move(*plan);
+    } catch (const Error& error) {
+      cause = error.what();
+    }
+  throw Error(
+      "{}, of which the run cannot even have world {}, its smallest (faults.least_world): {}; "
+      "start "
+      "a new job with --resume",
+      words_for_left(agents, gone), choice.front().world, cause);
 }
 
 }  // namespace ringside::runner

@@ -1,6 +1,8 @@
 // Placement of a run's ranks on the agents of a job.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "core/plan/run_plan.h"
@@ -27,5 +29,15 @@ std::vector<HostRoom> rooms_of(const std::vector<AgentFacts>& agents);
 /// hosts. Calls `devices` once for each kind whose devices have numbers.
 void place_on_hosts(std::vector<RunPlan>& runs, const std::vector<AgentFacts>& agents,
                     const DevicesOfAgents& devices);
+
+/// The run at the largest of its worlds (RunPlan::worlds; its own if it has no others) for which
+/// the agents that are not `gone` have slots, placed on these as place_on_hosts() does. Throws
+/// Error that says who is gone, how many slots are left, and what to do, if there is no such world.
+RunPlan place_on_left(const RunPlan& run, const std::vector<AgentFacts>& agents,
+                      const std::set<int>& gone, const DevicesOfAgents& devices);
+
+/// In words, as the end of a run that must not move: "agent 1 on host1 is gone, and 2 slots are
+/// left (host0 2)".
+std::string words_for_left(const std::vector<AgentFacts>& agents, const std::set<int>& gone);
 
 }  // namespace ringside::runner

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/device_traits.h"
+#include "core/plan/faults.h"
 #include "experiments/runner/plan/one_run.h"
 
 namespace ringside::runner {
@@ -27,6 +28,31 @@ std::string obstacle(const RunPlan& plan, const SchemeInfo& row) {
   if (row.own_replicas && (!row.meets_every || row.meets_every(plan.options) == 0))
     return fmt::format("replicas of scheme {} never are all equal", plan.scheme);
   return {};
+}
+
+/// Throws Error if the run cannot go on without hosts that are gone: in a job its world changes by
+/// a restart from a checkpoint.
+void check_in_job(const RunPlan& plan, const SchemeInfo& row, const std::string& given) {
+  if (plan.promise == Promise::replayed)
+    throw Error(
+        "{}: workers of scheme {} do not wait for each other, and in a job on several hosts their "
+        "run goes on without those that are gone, but at no other world; leave it out, or compare "
+        "without this scheme",
+        given, plan.scheme);
+  for (const std::string& text : plan.faults.plan)
+    if (const Fault::Kind kind = fault_from(text).kind;
+        kind == Fault::Kind::add || kind == Fault::Kind::remove)
+      throw Error(
+          "faults.plan: '{}': in a job on several hosts the world changes only when a host is "
+          "gone; leave it out",
+          text);
+  const CheckpointConfig& checkpoint = plan.checkpoint;
+  if (!row.own_replicas || checkpoint.path.empty() || checkpoint.every == 0) return;
+  if (const std::int64_t meets = row.meets_every(plan.options); checkpoint.every % meets != 0)
+    throw Error(
+        "{}: replicas of scheme {} are equal after every {} steps, and the world changes at a "
+        "checkpoint; set checkpoint.every = {} to a multiple of that",
+        given, plan.scheme, meets, checkpoint.every);
 }
 
 /// The run at another world; none if it cannot have that.
@@ -59,14 +85,13 @@ void plan_worlds(RunPlan& plan, const ExperimentConfig& config, const SchemeInfo
   const std::string given = fmt::format("faults.least_world = {}", least);
   if (const std::string why = obstacle(plan, row); !why.empty())
     throw Error("{}: {}; leave it out, or compare without this scheme", given, why);
-  if (config.in_job)
-    throw Error("{}: the world of a job on several hosts does not change; leave it out", given);
+  if (config.in_job) check_in_job(plan, row, given);
   if (config.train.batch_per_rank > 0)
     throw Error(
         "{}: the global batch of the run stays the same; set train.global_batch in place of "
         "train.batch_per_rank",
         given);
-  if (row.own_replicas) {
+  if (row.own_replicas && !config.in_job) {
     const std::int64_t meets = row.meets_every(plan.options);
     std::int64_t& every = plan.checkpoint.memory_every;
     every = (every + meets - 1) / meets * meets;
@@ -76,7 +101,10 @@ void plan_worlds(RunPlan& plan, const ExperimentConfig& config, const SchemeInfo
   const bool keeps_micro_batches = find_model(plan.model.kind).batch_norms;
   for (int world = least; world < plan.world; ++world) {
     std::optional<RunPlan> other = plan_at(config, row, world, measured);
-    if (!other || other->ranks.size() - static_cast<std::size_t>(world) != servers) continue;
+    if (!other) continue;
+    // A restart starts servers anew too.
+    if (!config.in_job && other->ranks.size() - static_cast<std::size_t>(world) != servers)
+      continue;
     // Running statistics belong to micro-batches.
     if (keeps_micro_batches && micro_batches_of_step(*other) != micro_batches_of_step(plan))
       continue;
@@ -90,6 +118,7 @@ void plan_worlds(RunPlan& plan, const ExperimentConfig& config, const SchemeInfo
         keeps_micro_batches ? " in as many micro-batches" : "");
   worlds.push_back(plan);
   plan.worlds = std::move(worlds);
+  if (config.in_job) return;
   plan.least_world = plan.worlds.front().world;
   plan.most_world = plan.world;
 }

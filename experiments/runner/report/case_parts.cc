@@ -152,6 +152,7 @@ static std::string worlds_text(const RunRecord& row) {
     lost += period.lost_steps;
     down_s += period.down_s;
   }
+  if (row.worlds.size() == 1) return fmt::format("{}: {}", out, row.worlds.front().cause);
   return out + fmt::format("; {} steps were made again, and changes took {:.0f} ms each", lost,
                            1e3 * down_s / static_cast<double>(row.worlds.size() - 1));
 }
@@ -161,7 +162,8 @@ CaseReports reports_of(const CaseRecords& finished) {
   for (const RunRecord* row : finished) {
     out.lost_workers.insert(out.lost_workers.end(), row->lost_workers.begin(),
                             row->lost_workers.end());
-    if (row->worlds.size() > 1) out.worlds.push_back(worlds_text(*row));
+    if (row->worlds.size() > 1 || last_world(*row) != row->plan.world)
+      out.worlds.push_back(worlds_text(*row));
     if (!row->staleness || (out.staleness && out.staleness->max >= row->staleness->max)) continue;
     out.staleness = row->staleness;
     out.worker_steps = row->worker_steps;

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -14,6 +15,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/plan/faults.h"
 #include "core/plan/worlds.h"
+#include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/cost_of_checkpoints.h"
 
 namespace ringside::runner {
@@ -96,56 +98,193 @@ void check_same_run(const RunPlan& plan, const std::string& checkpoint) {
       checkpoint, fmt::join(differences, "; "));
 }
 
-RunOutcome run_with_restarts(
-    const RunPlan& plan, const std::function<void(const std::string&)>& say,
-    const std::function<void(const Step&)>& on_step,
-    const std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)>&
-        run_once) {
-  RunPlan now = plan;
-  std::vector<Restart> restarts;
-  std::int64_t most = -1;  // steps that were done before the latest failure
-  double failed_at = 0, first_step_at = 0, last_step_at = 0;
-  for (;;) {
-    std::int64_t newest = 0;
-    RunOutcome outcome = run_once(now, [&](const Step& step) {
-      last_step_at = seconds_now();
-      if (first_step_at == 0) first_step_at = last_step_at;
-      if (!restarts.empty() && newest == 0) restarts.back().down_s = last_step_at - failed_at;
-      newest = step.steps_done;
-      on_step(step);
-    });
-    outcome.row.restarts = restarts;
-    if (outcome.interrupted) return outcome;
-    const auto done = static_cast<std::int64_t>(restarts.size());
-    if (outcome.row.status == "ok") {
-      if (is_struck(plan.faults)) add_cost_of_faults(outcome.row, last_step_at - first_step_at);
-      if (!plan.faults.rate.empty())
-        add_best_interval(outcome.row, 1 / kills_per_s(plan.faults.rate));
+RunRecord as_whole_run(RunRecord row, const RunPlan& plan) {
+  RankRecord absent;
+  absent.role = "lost";
+  const int workers = row.plan.world;
+  row.ranks.insert(row.ranks.begin() + workers, static_cast<std::size_t>(plan.world - workers),
+                   absent);
+  while (row.ranks.size() < plan.ranks.size()) row.ranks.push_back(absent);
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) row.ranks[r].rank = static_cast<int>(r);
+  row.plan = plan;
+  return row;
+}
+
+namespace {
+
+/// The newest whole checkpoint from which the run can go on at another world: one at which all
+/// replicas are equal. Empty if there is none.
+std::string newest_for_another_world(const RunPlan& plan) {
+  if (plan.checkpoint.path.empty()) return "";
+  const SchemeInfo& scheme = find_scheme(plan.scheme);
+  const std::int64_t meets =
+      scheme.own_replicas && scheme.meets_every ? scheme.meets_every(plan.options) : 1;
+  const auto whole = checkpoints_in(plan.checkpoint.path);
+  for (auto one = whole.rbegin(); one != whole.rend(); ++one)
+    if (meets > 0 && one->first % meets == 0) return one->second.string();
+  return "";
+}
+
+std::int64_t step_of(const std::string& checkpoint) {
+  return checkpoint.empty() ? 0 : Checkpoint(checkpoint).manifest().step;
+}
+
+std::string words_for_gone(const std::string& agents) {
+  return agents + (agents.find(", ") == std::string::npos ? " is gone" : " are gone");
+}
+
+using RunOnce = std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)>;
+
+/// A run that is made again after failures.
+class SurvivingRun {
+ public:
+  SurvivingRun(const RunPlan& plan, const RunPlaces& places,
+               const std::function<void(const std::string&)>& say,
+               const std::function<void(const Step&)>& on_step)
+      : plan_(plan), places_(places), say_(say), on_step_(on_step), now_(plan) {}
+
+  RunOutcome make(const RunOnce& run_once) {
+    try {
+      begin();
+    } catch (const std::exception& error) {
+      return {failed_row(plan_, error.what())};
+    }
+    for (;;) {
+      newest_ = 0;
+      RunOutcome outcome = run_once(now_, [&](const Step& step) { note(step); });
+      outcome.row.restarts = restarts_;
+      if (outcome.interrupted) return outcome;
+      if (outcome.row.status == "ok") return finished(std::move(outcome));
+      // Processes of an elastic run have been replaced one by one.
+      if (!is_elastic(plan_) && goes_on(outcome)) continue;
+      if (now_.world != plan_.world) outcome.row.plan = plan_;
       return outcome;
     }
-    // Processes of an elastic run have been replaced one by one.
-    if (done == plan.faults.restarts || is_elastic(plan)) return outcome;
-    if (!outcome.gone.empty()) {
-      outcome.row.error += fmt::format(
-          " (not started again: the run needs the slots of {}, which cannot be reached "
-          "any more)",
-          outcome.gone);
-      return outcome;
-    }
-    if (newest <= most) {
-      outcome.row.error += fmt::format(
-          " (not started again: the run failed after step {} for the second time)", newest);
-      return outcome;
-    }
-    most = outcome.faults == now.faults ? newest : -1;  // a fault on purpose may strike at one step
-    failed_at = seconds_now();
-    now.faults = outcome.faults;
-    now.resume = newest_checkpoint(now);
-    const std::int64_t from = now.resume.empty() ? 0 : Checkpoint(now.resume).manifest().step;
-    restarts.push_back({outcome.row.error, from, std::max<std::int64_t>(0, newest - from), 0});
-    say(fmt::format("restart {} of {} from {}: {}\n", done + 1, plan.faults.restarts,
-                    from == 0 ? "the beginning" : fmt::format("step {}", from), outcome.row.error));
   }
+
+ private:
+  /// Agents may be gone since earlier runs.
+  void begin() {
+    const std::string gone = gone_of_now();
+    if (gone.empty()) return;
+    now_ = places_.place_on_left(plan_);
+    if (now_.world == plan_.world) return;
+    const std::int64_t from = step_of(plan_.resume);
+    if (from > 0) add_first_period();
+    periods_.push_back({.from = from, .world = now_.world, .cause = words_for_gone(gone)});
+    say_(fmt::format("world {}: {}\n", now_.world, periods_.back().cause));
+  }
+
+  void note(const Step& step) {
+    last_step_at_ = seconds_now();
+    if (first_step_at_ == 0) first_step_at_ = last_step_at_;
+    if (double* const down_s = std::exchange(down_s_, nullptr)) *down_s = last_step_at_ - down_at_;
+    newest_ = step.steps_done;
+    on_step_(step);
+  }
+
+  RunOutcome finished(RunOutcome outcome) const {
+    RunRecord& row = outcome.row;
+    if (!periods_.empty()) {
+      row.worlds = periods_;
+      row = as_whole_run(std::move(row), plan_);
+      auto& notes = outcome.rank_notes;
+      if (!notes.empty())
+        notes.insert(notes.begin() + now_.world, static_cast<std::size_t>(plan_.world - now_.world),
+                     "");
+      notes.resize(row.ranks.size());
+    }
+    if (is_struck(plan_.faults)) add_cost_of_faults(row, last_step_at_ - first_step_at_);
+    if (!plan_.faults.rate.empty()) add_best_interval(row, 1 / kills_per_s(plan_.faults.rate));
+    return outcome;
+  }
+
+  /// Plans the next attempt after one that failed; returns false if there is none, and then adds to
+  /// the error why.
+  bool goes_on(RunOutcome& outcome) {
+    std::string& error = outcome.row.error;
+    RunPlan next = now_;
+    const std::string gone = gone_of_now();
+    if (!gone.empty()) {
+      try {
+        next = places_.place_on_left(plan_);
+      } catch (const std::exception& cause) {
+        error += fmt::format(" (not started again: {})", cause.what());
+        return false;
+      }
+    } else if (counted_ == plan_.faults.restarts) {
+      return false;
+    } else if (newest_ <= most_) {
+      error += fmt::format(" (not started again: the run failed after step {} for the second time)",
+                           newest_);
+      return false;
+    } else {
+      ++counted_;
+    }
+    const bool struck = !gone.empty() || outcome.faults != now_.faults;
+    most_ = struck ? -1 : newest_;  // a fault on purpose may strike at one step
+    next.faults = outcome.faults;
+    const bool other_world = next.world != now_.world;
+    next.resume = other_world ? newest_for_another_world(next) : newest_checkpoint(next);
+    now_ = std::move(next);
+    if (other_world)
+      note_other_world(words_for_gone(gone));
+    else
+      note_restart(error, gone.empty());
+    return true;
+  }
+
+  void note_other_world(const std::string& cause) {
+    const std::int64_t from = step_of(now_.resume);
+    const double now = seconds_now();
+    if (periods_.empty()) add_first_period();
+    down_at_ = last_step_at_ > 0 ? last_step_at_ : now;
+    periods_.push_back({.from = from,
+                        .world = now_.world,
+                        .cause = cause,
+                        .lost_steps = std::max<std::int64_t>(0, newest_ - from),
+                        .left_s = now - down_at_});
+    down_s_ = &periods_.back().down_s;
+    say_(fmt::format("world {} after step {}: {}\n", now_.world, from, cause));
+  }
+
+  void note_restart(const std::string& error, bool is_counted) {
+    const std::int64_t from = step_of(now_.resume);
+    down_at_ = seconds_now();
+    restarts_.push_back({error, from, std::max<std::int64_t>(0, newest_ - from), 0});
+    down_s_ = &restarts_.back().down_s;
+    const std::string number =
+        is_counted ? fmt::format(" {} of {}", counted_, plan_.faults.restarts) : "";
+    say_(fmt::format("restart{} from {}: {}\n", number,
+                     from == 0 ? "the beginning" : fmt::format("step {}", from), error));
+  }
+
+  void add_first_period() {
+    periods_.push_back({.from = step_of(plan_.resume), .world = plan_.world, .cause = {}});
+  }
+  std::string gone_of_now() const { return places_.place_on_left ? places_.gone(now_) : ""; }
+
+  const RunPlan& plan_;
+  const RunPlaces& places_;
+  const std::function<void(const std::string&)>& say_;
+  const std::function<void(const Step&)>& on_step_;
+  RunPlan now_;  // of the present attempt
+  std::vector<Restart> restarts_;
+  std::vector<WorldPeriod> periods_;  // once the world has changed
+  std::int64_t counted_ = 0;          // restarts by RunPlan::faults.restarts
+  std::int64_t newest_ = 0;           // step of the present attempt
+  std::int64_t most_ = -1;            // steps that were done before the latest failure
+  double first_step_at_ = 0, last_step_at_ = 0, down_at_ = 0;
+  double* down_s_ = nullptr;  // gets the time from `down_at_` until the next step
+};
+
+}  // namespace
+
+RunOutcome run_with_restarts(const RunPlan& plan, const RunPlaces& places,
+                             const std::function<void(const std::string&)>& say,
+                             const std::function<void(const Step&)>& on_step,
+                             const RunOnce& run_once) {
+  return SurvivingRun(plan, places, say, on_step).make(run_once);
 }
 
 void begin_anew(const RunPlan& plan) {

@@ -1,5 +1,6 @@
 #include "experiments/runner/run/replayed_worlds.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -26,11 +27,19 @@ RunPlan definition_at(const RunPlan& run) {
   return plan;
 }
 
+/// Where all hosts of the run see what a replay leaves: beside the run's own checkpoints if it has
+/// several hosts. Its replay may be on any.
+std::filesystem::path folder_of_replays(const RunPlan& run) {
+  if (run.homes.empty() || run.checkpoint.path.empty())
+    return std::filesystem::temp_directory_path();
+  return std::filesystem::path(run.checkpoint.path).parent_path();
+}
+
 }  // namespace
 
 std::optional<Replay> replay_worlds(
     const RunRecord& row, const std::function<std::optional<RunRecord>(const RunPlan&)>& make) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder(folder_of_replays(row.plan));
   const std::vector<WorldPeriod>& worlds = row.worlds;
   std::string resume;
   for (std::size_t i = 0; i < worlds.size(); ++i) {

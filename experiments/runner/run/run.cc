@@ -67,21 +67,15 @@ class StepCollector {
   std::map<std::int64_t, Pending> pending_;
 };
 
-/// The row of a run at the last of its worlds; workers that the largest one has besides are lost.
+/// The row of a run at the last of its worlds.
 RunRecord elastic_row(const RunPlan& plan, const LaunchResult& result) {
   try {
     std::vector<RankRecord> records;
     for (const nlohmann::json& record : result.records)
       records.push_back(read_json<RankRecord>(record));
     RunRecord row = make_row(*result.at_end, std::move(records));
-    row.plan = plan;
     row.worlds = result.worlds;
-    RankRecord absent;
-    absent.role = "lost";
-    while (row.ranks.size() < plan.ranks.size())
-      row.ranks.insert(row.ranks.begin() + result.at_end->world, absent);
-    for (std::size_t r = 0; r < row.ranks.size(); ++r) row.ranks[r].rank = static_cast<int>(r);
-    return row;
+    return as_whole_run(std::move(row), plan);
   } catch (const nlohmann::json::exception& error) {
     return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
   }
@@ -150,6 +144,7 @@ std::vector<std::string> put_on_one_clock(RunRecord& row, const std::vector<Rank
   return notes;
 }
 
+/// The agents of a run's ranks that cannot be reached any more, as text; empty if all can.
 std::string gone_of(const RunPlan& plan, const std::vector<RankHost*>& hosts) {
   std::map<int, std::string> gone;  // by agent
   for (std::size_t r = 0; r < hosts.size(); ++r)
@@ -197,17 +192,14 @@ RunOutcome run_once(const RunPlan& plan, const RankStart& start,
     }
   } catch (const std::exception& error) {
     result.error = error.what();
+    result.faults = plan.faults;
   }
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
   if (result.stopped) return {{}, true, true, {}};
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result, std::move(steps_of)),
-                     false,
-                     false,
-                     result.faults,
-                     collectives_of(result),
-                     gone_of(plan, hosts)};
+  RunOutcome outcome{row_of(plan, result, std::move(steps_of)), false, false, result.faults,
+                     collectives_of(result)};
   if (meter) {
     outcome.row.load = meter->read();
     outcome.row.load->stood_still_s =
@@ -232,7 +224,10 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   } catch (const std::exception& error) {
     return {failed_row(plan, error.what())};
   }
-  return run_with_restarts(plan, start.on_output, on_step,
+  const RunPlaces places{
+      .gone = [&](const RunPlan& now) { return gone_of(now, hosts_of(now, start)); },
+      .place_on_left = start.agents.place_on_left};
+  return run_with_restarts(plan, places, start.on_output, on_step,
                            [&](const RunPlan& now, const std::function<void(const Step&)>& listen) {
                              return run_once(now, start, listen);
                            });

@@ -19,6 +19,9 @@ struct Agents {
   /// Makes the sidecar of a run on its hosts; null: none. May throw Error.
   std::function<std::unique_ptr<RunSidecar>(const RunPlan&)> sidecar =
       [](const RunPlan&) -> std::unique_ptr<RunSidecar> { return nullptr; };
+  /// Places a run of which some agents are gone on those that are left, at a smaller world if need
+  /// be. Throws Error that says why that cannot be. Null: no agent can be gone.
+  std::function<RunPlan(const RunPlan&)> place_on_left{};
 };
 
 /// The settings for starting ranks, and the signal to stop.
@@ -39,9 +42,6 @@ struct RunOutcome {
   /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
   /// else empty.
   std::string collectives{};
-  /// Of a run on several hosts that failed: the agents of its ranks that cannot be reached any
-  /// more, as text; empty if all can.
-  std::string gone{};
   /// Of a run on several hosts: the notes behind the ranks' names in its trace.
   std::vector<std::string> rank_notes{};
 };

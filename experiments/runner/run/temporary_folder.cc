@@ -10,8 +10,8 @@
 
 namespace ringside::runner {
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "ringside-XXXXXX").string();
+TemporaryFolder::TemporaryFolder(const std::filesystem::path& parent) {
+  std::string name = (parent / "ringside-XXXXXX").string();
   if (!mkdtemp(name.data()))
     throw Error("{}: this folder cannot be made: {}; set TMPDIR to one that can be written", name,
                 std::strerror(errno));

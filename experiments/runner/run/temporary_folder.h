@@ -5,11 +5,13 @@
 
 namespace ringside::runner {
 
-/// A new folder among the system's temporary ones, removed at the end with all that is in it.
+/// A new folder, removed at the end with all that is in it.
 class TemporaryFolder {
  public:
-  /// Throws Error with the system's cause.
-  TemporaryFolder();
+  /// Among the system's temporary ones, or in another folder that is there. Throws Error with the
+  /// system's cause.
+  explicit TemporaryFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path());
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -50,9 +50,16 @@ struct Comparison {
   std::optional<runner::ResultsFolder> folder;
   runner::Job* job = nullptr;  // its processes start ranks of real devices; none: this one does
 
+  /// Whether runs go on without hosts that are gone, and the comparison with them.
+  bool goes_on_without_hosts() const {
+    return std::ranges::any_of(runs, [](const RunPlan& run) { return run.faults.least_world > 0; });
+  }
   runner::Agents agents() const {
     if (!job) return {};
-    return {job->hosts(), [job = job](const RunPlan& run) { return job->sidecar(run); }};
+    return {job->hosts(), [job = job](const RunPlan& run) { return job->sidecar(run); },
+            [job = job, moves = goes_on_without_hosts()](const RunPlan& run) {
+              return job->place_on_left(run, moves);
+            }};
   }
 };
 
@@ -198,11 +205,12 @@ Compared make_runs(Comparison& comparison, const runner::RankStart& start, runne
                    const Process& process) {
   runner::Predictor predictor(comparison.machine, start);
   runner::RunMaker maker = runner::run_maker(start, comparison.most_attempts);
-  if (comparison.job) maker.obstacle = [&] { return comparison.job->lost(); };
+  const bool needs_all_hosts = comparison.job && !comparison.goes_on_without_hosts();
+  if (needs_all_hosts) maker.obstacle = [&] { return comparison.job->lost(); };
   const runner::ComparisonOutcome outcome =
       runner::run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data,
                              *comparison.folder, maker, predictor, feed);
-  if (outcome.interrupted && comparison.job && !comparison.job->lost().empty())
+  if (outcome.interrupted && needs_all_hosts && !comparison.job->lost().empty())
     return {run_failed, how_to_go_on_without(comparison.job->lost())};
   if (outcome.interrupted)
     return {was_interrupted,
@@ -288,7 +296,10 @@ Compared run(Comparison& comparison, const Process& process, watch::EventLines* 
   runner::RankStart start = rank_start(process, errors);
   if (runner::Job* job = comparison.job) {
     start.agents = comparison.agents();
-    start.interrupted = [&process, job] { return process.interrupted() || job->lost_idle(); };
+    start.interrupted = [&process, job, moves = comparison.goes_on_without_hosts()] {
+      const bool lost = job->lost_idle();
+      return process.interrupted() || (lost && !moves);
+    };
   }
   start.on_output = [&](const std::string& text) { display.print(text); };
   feed.begin(comparison.name, comparison.most_attempts, comparison.runs, comparison.remaining,
