@@ -7,6 +7,8 @@
 #include "core/plan/worlds.h"
 #include "experiments/runner/plan/one_run.h"
 #include "experiments/runner/run/going_on.h"
+#include "experiments/runner/run/kept_worlds.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside::runner {
 namespace {
@@ -116,6 +118,32 @@ TEST_F(GoneHosts, BeforeTheRunMakeItBeginAtASmallerWorld) {
   ASSERT_EQ(outcome.row.worlds.size(), 1U);
   EXPECT_EQ(outcome.row.worlds[0].cause, "agent 1 on b, agent 2 on c are gone");
   EXPECT_EQ(outcome.row.plan.world, 3);
+}
+
+TEST_F(GoneHosts, AreKeptForAnotherJobThatGoesOn) {
+  const testing::TemporaryFolder folder;
+  plan_.checkpoint.path = folder.path().string();
+  EXPECT_TRUE(kept_worlds(plan_, 40).empty());
+  run({{25, "lost", "agent 1 on b", 2}, {40}});
+  const auto worlds = [](const std::vector<WorldPeriod>& periods) {
+    std::vector<int> out;
+    for (const WorldPeriod& period : periods) out.push_back(period.world);
+    return out;
+  };
+  EXPECT_THAT(worlds(kept_worlds(plan_, 40)), ElementsAre(3, 2));
+  auto kept = kept_worlds(plan_, 40);
+  kept.push_back({.from = 30, .world = 3, .cause = "later"});
+  keep_worlds(plan_, kept);
+  EXPECT_THAT(worlds(kept_worlds(plan_, 20)), ElementsAre(3, 2)) << "a checkpoint before the last";
+  EXPECT_THAT(worlds(kept_worlds(plan_, 30)), ElementsAre(3, 2, 3));
+  RunPlan other = plan_;
+  other.id = "ddp-w3-r1";
+  EXPECT_TRUE(kept_worlds(other, 40).empty()) << "of another repeat";
+  other = plan_;
+  other.worlds.clear();
+  EXPECT_TRUE(kept_worlds(other, 40).empty()) << "it cannot have these worlds";
+  begin_anew(plan_);
+  EXPECT_TRUE(kept_worlds(plan_, 40).empty());
 }
 
 TEST_F(GoneHosts, EndTheRunWhereTooFewSlotsAreLeft) {

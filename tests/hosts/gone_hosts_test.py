@@ -37,6 +37,10 @@ class GoneHosts(unittest.TestCase):
                                for manifest in (self.stage.folder / "kept").glob(f"{run}/step-*/manifest.json")),
                    f"a checkpoint of step {step}")
 
+    def worlds_of_checkpoints(self, run):
+        return [json.loads(manifest.read_text())["run"]["world"]
+                for manifest in (self.stage.folder / "kept" / run).glob("step-*/manifest.json")]
+
     def end(self, alive, status=0, timeout=120):
         """What the leader printed, once it and the agents that are left have ended."""
         printed, statuses = finish([self.processes[agent] for agent in alive], timeout)
@@ -103,10 +107,6 @@ class KilledAgents(GoneHosts):
         self.assertRegex(printed, rf"\| ddp .*{PROVEN}")
         self.check_worlds(self.row("ddp", 4), [4, 3, 2], "^agent 1 on host1 is gone$")
 
-    def worlds_of_checkpoints(self, run):
-        return [json.loads(manifest.read_text())["run"]["world"]
-                for manifest in (self.stage.folder / "kept" / run).glob("step-*/manifest.json")]
-
     def test_later_runs_have_what_is_left(self):
         """The second repeat begins at world 2."""
         self.begin("ddp", "compare.repeats=2", steps=100)
@@ -132,6 +132,26 @@ class KilledAgents(GoneHosts):
         self.assertEqual(row.get("worlds", []), [])
         self.assertEqual(len(row["restarts"]), 1, row["restarts"])
         self.assertEqual([home["host"] for home in row["homes"]], ["host0", "host2"])
+
+
+class AnotherJob(GoneHosts):
+    def test_goes_on_with_a_run_that_had_lost_a_host(self):
+        """It has all hosts again, and knows which steps were made at which world."""
+        self.begin("ddp", steps=3000)
+        self.wait_for_checkpoint(40)
+        self.processes[1].kill()
+        wait_until(lambda: 2 in self.worlds_of_checkpoints("ddp-w3"), "a checkpoint at world 2")
+        self.processes[0].send_signal(signal.SIGINT)
+        self.end((0, 2), status=130)
+        self.more += ["--resume"]
+        self.processes = [self.comparison.start_agent(agent, *self.more) for agent in range(3)]
+        printed = self.end((0, 1, 2))
+        self.assertRegex(printed, rf"\| ddp .*{PROVEN}")
+        row = self.row("ddp")
+        self.assertEqual([period["world"] for period in row["worlds"]], [3, 2, 3], row["worlds"])
+        self.assertEqual(row["worlds"][2]["cause"], "it goes on in another job")
+        self.assertEqual(row["parameter_hashes"], row["replay"]["parameter_hashes"])
+        self.assertEqual(row["loss"], row["replay"]["loss"])
 
 
 class AgentsWithoutRanks(GoneHosts):
@@ -172,6 +192,19 @@ class Links(GoneHosts):
         printed = self.end((0, 2, 1))
         self.assertRegex(printed, rf"\| ddp .*{PROVEN}")
         self.check_worlds(self.row("ddp"), [3, 2], "^agent 1 on host1 is gone$")
+
+    def test_an_agent_that_stands_still(self):
+        """It ends once it goes on, and its ranks with it."""
+        self.begin("zero2", steps=400)
+        self.wait_for_checkpoint(40)
+        self.processes[1].send_signal(signal.SIGSTOP)
+        printed, statuses = finish([self.processes[0], self.processes[2]], 120)
+        self.processes[1].send_signal(signal.SIGCONT)
+        finish(self.processes[1:2], 10)
+        self.assertEqual(statuses, [0, 0], "\n".join(printed))
+        self.assertEqual(left_on(self.stage), [])
+        self.assertRegex(printed[0], rf"\| zero2 .*{PROVEN}")
+        self.check_worlds(self.row("zero2"), [3, 2], "^agent 1 on host1 is gone$")
 
     def test_a_lost_host(self):
         self.begin("fsdp", steps=400)

@@ -17,6 +17,7 @@
 #include "core/plan/worlds.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/cost_of_checkpoints.h"
+#include "experiments/runner/run/kept_worlds.h"
 
 namespace ringside::runner {
 namespace {
@@ -163,16 +164,20 @@ class SurvivingRun {
   }
 
  private:
-  /// Agents may be gone since earlier runs.
+  /// Agents may be gone since earlier runs, and an earlier job may have lost some.
   void begin() {
-    const std::string gone = gone_of_now();
-    if (gone.empty()) return;
-    now_ = places_.place_on_left(plan_);
-    if (now_.world == plan_.world) return;
     const std::int64_t from = step_of(plan_.resume);
-    if (from > 0) add_first_period();
-    periods_.push_back({.from = from, .world = now_.world, .cause = words_for_gone(gone)});
-    say_(fmt::format("world {}: {}\n", now_.world, periods_.back().cause));
+    if (from > 0 && !is_elastic(plan_)) periods_ = kept_worlds(plan_, from);
+    std::string cause = "it goes on in another job";
+    if (const std::string gone = gone_of_now(); !gone.empty()) {
+      now_ = places_.place_on_left(plan_);
+      cause = words_for_gone(gone);
+    }
+    if (now_.world == (periods_.empty() ? plan_.world : periods_.back().world)) return;
+    if (periods_.empty() && from > 0) periods_.push_back(first_period());
+    periods_.push_back({.from = from, .world = now_.world, .cause = cause});
+    say_(fmt::format("world {}: {}\n", now_.world, cause));
+    keep();
   }
 
   void note(const Step& step) {
@@ -237,7 +242,7 @@ class SurvivingRun {
   void note_other_world(const std::string& cause) {
     const std::int64_t from = step_of(now_.resume);
     const double now = seconds_now();
-    if (periods_.empty()) add_first_period();
+    if (periods_.empty()) periods_.push_back(first_period());
     down_at_ = last_step_at_ > 0 ? last_step_at_ : now;
     periods_.push_back({.from = from,
                         .world = now_.world,
@@ -246,6 +251,7 @@ class SurvivingRun {
                         .left_s = now - down_at_});
     down_s_ = &periods_.back().down_s;
     say_(fmt::format("world {} after step {}: {}\n", now_.world, from, cause));
+    keep();
   }
 
   void note_restart(const std::string& error, bool is_counted) {
@@ -259,8 +265,14 @@ class SurvivingRun {
                      from == 0 ? "the beginning" : fmt::format("step {}", from), error));
   }
 
-  void add_first_period() {
-    periods_.push_back({.from = step_of(plan_.resume), .world = plan_.world, .cause = {}});
+  WorldPeriod first_period() const { return {.from = 0, .world = plan_.world, .cause = {}}; }
+  /// For a job that goes on with this run.
+  void keep() {
+    try {
+      keep_worlds(plan_, periods_);
+    } catch (const std::exception& error) {
+      say_(fmt::format("{}\n", error.what()));
+    }
   }
   std::string gone_of_now() const { return places_.place_on_left ? places_.gone(now_) : ""; }
 
@@ -293,6 +305,7 @@ void begin_anew(const RunPlan& plan) {
   std::filesystem::create_directories(plan.checkpoint.path, error);
   if (error) throw Error("checkpoint.path = '{}': {}", plan.checkpoint.path, error.message());
   remove_old_checkpoints(OpenFolder(plan.checkpoint.path), 0);
+  forget_worlds(plan);
 }
 
 }  // namespace ringside::runner
