@@ -87,11 +87,12 @@ void ElasticRun::note_progress(int rank, std::int64_t steps, double now) {
   }
 }
 
-void ElasticRun::remove(int worker, const std::string& why, double now) {
+bool ElasticRun::remove(int worker, const std::string& why, double now) {
+  if (worker >= members_.world() || !members_.remove(members_.seat_of(worker))) return false;
   struck_at_ = now;
   cause_ = fmt::format("worker {} {}", worker, why);
-  if (worker < members_.world()) members_.remove(members_.seat_of(worker));
   act(now);
+  return true;
 }
 
 void ElasticRun::add(double now) {

@@ -60,10 +60,11 @@ class ElasticRun {
   void finished(int seat, double now);
   /// A rank has done a step.
   void note_progress(int rank, std::int64_t steps, double now);
-  /// The worker should leave, for what it does, or one more should come; a fault on purpose strikes
-  /// now.
-  void remove(int worker, const std::string& why, double now);
+  /// The worker should leave, for what it does. Returns false if it stays (Membership::remove).
+  bool remove(int worker, const std::string& why, double now);
+  /// One more worker should come.
   void add(double now);
+  /// A fault on purpose strikes now.
   void note_fault(double now) { struck_at_ = now; }
   /// Ends processes that do not leave in time; to be called several times a second.
   void attend(double now);

@@ -252,11 +252,11 @@ class Launch : private RankEvents {
     result_.slow[rank] =
         fmt::format("{} computes {:.1f} times as long as the median of the others{}", name(r),
                     slow->times, last_step_[r]);
-    const bool leaves = elastic_ && plan_.faults.remove_slow;
+    const bool leaves = elastic_ && plan_.faults.remove_slow &&
+                        elastic_->remove(elastic_->rank_of(rank), "is slow", seconds_now());
     listener_.on_output(
         "slow: " + result_.slow[rank] +
         (leaves ? "; it leaves (faults.remove_slow)\n" : "; the run goes on with it\n"));
-    if (leaves) elastic_->remove(elastic_->rank_of(rank), "is slow", seconds_now());
   }
 
   void note_beat(int rank, const nlohmann::json& beat) {

@@ -90,13 +90,15 @@ void Membership::finished(int seat) {
   form_if_possible();
 }
 
-void Membership::remove(int seat) {
-  if (phase_ == Phase::over || !is_member(seat) || serves(seat) || leaving_.contains(seat)) return;
+bool Membership::remove(int seat) {
+  if (phase_ == Phase::over || !is_member(seat) || serves(seat)) return false;
+  if (leaving_.contains(seat)) return true;
   const int left =
       count(Place::member, false) + count(Place::ready, false) - static_cast<int>(leaving_.size());
-  if (left <= rules_.worlds.front()) return;
+  if (left <= rules_.worlds.front()) return false;
   leaving_.insert(seat);
   change();
+  return true;
 }
 
 void Membership::add() {

@@ -62,8 +62,9 @@ class Membership {
   void left(int seat);
   /// The member has done all steps of the run; or it serves, and all workers have left.
   void finished(int seat);
-  /// The worker at this seat should leave for good after its step, unless too few would be left.
-  void remove(int seat);
+  /// The worker at this seat should leave for good after its step. Returns false if it stays: too
+  /// few would be left.
+  bool remove(int seat);
   /// One more worker should come, if the world may be as large.
   void add();
 

@@ -308,7 +308,7 @@ class SimulatedRun {
       processes_.erase(seat);
       return members_.ended(seat, "killed");
     }
-    if (what == 2) return members_.remove(seat);
+    if (what == 2) return static_cast<void>(members_.remove(seat));
     if (what == 3) return members_.add();
     if (one.starting) {
       one.starting = false;

@@ -144,7 +144,7 @@ TEST_F(Elastic, LocalStepsChangeTheirWorldAfterAnAveraging) {
 }
 
 TEST_F(Elastic, ASlowWorkerLeavesWhereThatIsAsked) {
-  small_gpt(64, 64, "steps = 500\nwarmup = 1\nglobal_batch = 12\n");
+  small_gpt(128, 64, "steps = 200\nwarmup = 1\nglobal_batch = 12\n");
   const Ended ended =
       compared("ddp", "2:3",
                {"faults.plan=[\"slow worker 1 by 4 from step 20\"]", "faults.remove_slow=true"});
