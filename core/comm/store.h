@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -13,8 +14,15 @@ namespace ringside {
 /// The prefix of keys whose values are for the user: launch() returns them with the run's result.
 inline constexpr std::string_view kept_key = "kept/";
 
-/// The key that the launcher sets when the process of a worker has ended (RunPlan::expendable).
-inline std::string lost_key(int worker) { return "lost/worker-" + std::to_string(worker); }
+/// The key that the launcher sets when the process of a worker has ended and the run goes on
+/// (RunPlan::expendable). `process` is the number of the process in this worker's seat.
+inline std::string lost_key(int worker, std::int64_t process = 0) {
+  return "lost/worker-" + std::to_string(worker) + "/" + std::to_string(process);
+}
+/// The key that the launcher sets when this process should leave its seat after a step.
+inline std::string leave_key(int worker, std::int64_t process) {
+  return "leave/worker-" + std::to_string(worker) + "/" + std::to_string(process);
+}
 
 /// The key that the launcher sets when the run should write a checkpoint and end.
 inline constexpr const char* stop_key = "stop";

@@ -13,6 +13,7 @@
 #include "core/base/seconds_now.h"
 #include "core/launch/elastic_run.h"
 #include "core/launch/fault_striker.h"
+#include "core/launch/seats.h"
 #include "core/launch/standstill_watch.h"
 #include "core/launch/store_server.h"
 #include "core/launch/straggler_watch.h"
@@ -53,13 +54,14 @@ class Launch : private RankEvents {
       end_all();
       throw;
     }
-    if (!is_elastic(plan)) return;
-    elastic_.emplace(plan, processes());
+    if (is_elastic(plan)) elastic_.emplace(plan, processes());
     striker_.change_world_by([this](const Fault& fault) {
-      if (fault.kind == Fault::Kind::add)
+      if (fault.kind == Fault::Kind::remove)
+        remove(fault.number, "leaves");
+      else if (elastic_)
         elastic_->add(seconds_now());
       else
-        elastic_->remove(fault.number, "leaves", seconds_now());
+        seats_.add(seconds_now());
     });
   }
   ~Launch() { end_all(); }  // if something was thrown
@@ -85,6 +87,8 @@ class Launch : private RankEvents {
       result_.worlds = elastic_->periods();
       result_.records.resize(elastic_->plan().ranks.size());
     }
+    if (!elastic_) result_.worlds = seats_.worlds();
+    result_.lost = seats_.away();
     result_.faults = striker_.faults();
     if (!complaints_.empty()) fail(complaints_.begin()->second);
     result_.stopped = asked_ && result_.error.empty();
@@ -153,6 +157,12 @@ class Launch : private RankEvents {
     }
     for (const auto& [rank, end] : std::exchange(ends_, {})) {
       running_[rank] = false;
+      if (!elastic_ && plan_.ranks[rank].worker < 0) seats_.end();
+      if (seats_.has_left(static_cast<int>(rank)) && !ending_) {
+        last_step_[rank].clear();
+        seats_.leave(static_cast<int>(rank));
+        continue;
+      }
       const bool has_reported =
           elastic_ ? !elastic_->knows(static_cast<int>(rank)) || elastic_->is_over()
                    : !result_.records[rank].is_null();
@@ -175,10 +185,13 @@ class Launch : private RankEvents {
       elastic_->ended(static_cast<int>(rank), why, seconds_now());
       return;
     }
-    if ((end.killed_but_by(SIGTERM) || end.lost) && can_go_on_without(rank)) {
-      const int worker = plan_.ranks[rank].worker;
-      result_.lost[worker] = why;
-      store_.set(lost_key(worker), why);
+    const bool can_go_on =
+        seats_.begins(static_cast<int>(rank)) ||
+        ((end.killed_but_by(SIGTERM) || end.lost) && seats_.can_lose(static_cast<int>(rank)));
+    if (!ending_ && can_go_on) {
+      result_.records[rank] = nullptr;
+      last_step_[rank].clear();
+      seats_.lose(static_cast<int>(rank), why, seconds_now());
       return;
     }
     if (!killed && !complaints_.empty()) return;  // the rank has complained, or another one has
@@ -192,14 +205,6 @@ class Launch : private RankEvents {
       explained_ = true;
       result_.error = why;
     }
-  }
-
-  /// Whether a rank whose process was killed is a worker that the run can do without.
-  bool can_go_on_without(std::size_t rank) const {
-    // Worker 0 reports the parameters at the end.
-    const bool only_works = plan_.ranks[rank].worker > 0 && plan_.ranks[rank].server < 0;
-    return !ending_ && !plan_.cluster && only_works &&
-           static_cast<int>(result_.lost.size()) < plan_.expendable;
   }
 
   /// In an elastic run `process` is the process's seat, and so are the places of the lists below.
@@ -218,6 +223,7 @@ class Launch : private RankEvents {
         const auto done = step->get<std::int64_t>();
         last_step_[r] = fmt::format(" after step {}", done);
         if (elastic_) elastic_->note_progress(rank, done, seconds_now());
+        if (!elastic_) seats_.note_progress(rank, done, seconds_now());
         striker_.note_progress(rank, done, seconds_now());
         note_speed(process, value["progress"].value("compute_s", 0.0));
         if (standstill_.note_step(process, value["progress"].value("seconds", 0.0)))
@@ -226,12 +232,16 @@ class Launch : private RankEvents {
       listener_.on_progress(rank, value["progress"]);
     } else if (value.contains("beat")) {
       note_beat(process, value["beat"]);
+    } else if (value.contains(seat_left)) {
+      seats_.say_left(rank);
     } else if (value.contains("record")) {
       if (in_one_process(plan_))
         result_.records = value["record"].get<std::vector<nlohmann::json>>();
       else
         result_.records[static_cast<std::size_t>(rank)] = value["record"];
       if (elastic_) elastic_->finished(process, seconds_now());
+    } else if (value.contains("error") && seats_.begins(rank)) {
+      listener_.on_output(fmt::format("{}: {}\n", name(r), value["error"].get<std::string>()));
     } else if (value.contains("error")) {
       // Clocks of several hosts tell nothing of each other: there what is heard first counts.
       const double time = distinct_.size() == 1 ? value.value("time", 0.0) : seconds_now();
@@ -244,6 +254,11 @@ class Launch : private RankEvents {
     ends_.emplace_back(static_cast<std::size_t>(rank), end);
   }
 
+  /// Tells a worker to leave, for what it does. Returns false if it stays.
+  bool remove(int worker, const std::string& why) {
+    return elastic_ ? elastic_->remove(worker, why, seconds_now()) : seats_.remove(worker);
+  }
+
   void note_speed(int rank, double compute_s) {
     if (plan_.cluster || compute_s <= 0) return;
     const auto slow = stragglers_.note(rank, compute_s);
@@ -252,8 +267,8 @@ class Launch : private RankEvents {
     result_.slow[rank] =
         fmt::format("{} computes {:.1f} times as long as the median of the others{}", name(r),
                     slow->times, last_step_[r]);
-    const bool leaves = elastic_ && plan_.faults.remove_slow &&
-                        elastic_->remove(elastic_->rank_of(rank), "is slow", seconds_now());
+    const int worker = elastic_ ? elastic_->rank_of(rank) : rank;
+    const bool leaves = plan_.faults.remove_slow && remove(worker, "is slow");
     listener_.on_output(
         "slow: " + result_.slow[rank] +
         (leaves ? "; it leaves (faults.remove_slow)\n" : "; the run goes on with it\n"));
@@ -322,6 +337,19 @@ class Launch : private RankEvents {
             }};
   }
 
+  Seats::Processes seat_processes() {
+    return {
+        .start =
+            [this](int rank, const RunPlan& plan) {
+              hosts_[static_cast<std::size_t>(rank)]->start(plan, rank);
+              running_[static_cast<std::size_t>(rank)] = true;
+            },
+        .set = [this](const std::string& key, const std::string& text) { store_.set(key, text); },
+        .kill = [this](int rank) { hosts_[static_cast<std::size_t>(rank)]->signal(rank, SIGKILL); },
+        .say = [this](const std::string& text) { listener_.on_output(text); },
+        .begin_world = [this] { stragglers_ = {}, standstill_ = {}; }};
+  }
+
   /// The process of a rank of the plan; -1: an elastic run has no such rank now.
   int process_of(int rank) const {
     if (!elastic_) return rank;
@@ -365,6 +393,7 @@ class Launch : private RankEvents {
       }};
   StragglerWatch stragglers_;
   StandstillWatch standstill_;
+  Seats seats_{plan_, seat_processes()};           // of any other
   std::optional<ElasticRun> elastic_;              // of an elastic run
   std::map<int, double> stopped_at_;               // by rank, while it stands
   std::multimap<double, std::string> complaints_;  // by the time of the failure

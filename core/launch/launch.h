@@ -20,6 +20,9 @@ namespace ringside {
 
 class RankLink;
 
+/// The word of a worker that leaves its seat.
+inline constexpr const char* seat_left = "left seat";
+
 /// The outcome of a run of processes.
 struct LaunchResult {
   /// The record of each rank, by rank; null for a rank that did not finish.
@@ -29,7 +32,8 @@ struct LaunchResult {
   std::string error;
   /// The values that ranks have left in the store for the user (kept_key), by the rest of the key.
   std::map<std::string, std::string> kept;
-  /// Workers whose processes ended although the run went on (RunPlan::expendable): how, by worker.
+  /// Workers that are away at the end of a run that went on (RunPlan::expendable): how they left,
+  /// by worker.
   std::map<int, std::string> lost;
   /// Workers that computed slower than the others (core/launch/straggler_watch.h): how slow, by
   /// rank.
@@ -37,8 +41,9 @@ struct LaunchResult {
   /// The time during which this process did not run, in seconds: it asks to be woken ten times a
   /// second, and was not, because all processes were stopped or the machine was paused.
   double stood_still_s = 0;
-  /// Of an elastic run: its plan at the last of its worlds, of which `records` are, and all worlds.
+  /// Of an elastic run: its plan at the last of its worlds, of which `records` are.
   std::optional<RunPlan> at_end{};
+  /// The worlds of a run whose workers come and go.
   std::vector<WorldPeriod> worlds{};
   FaultsConfig faults{};  // of the plan, with what has struck
   bool interrupted = false;
@@ -70,11 +75,14 @@ struct LaunchListener {
 ///
 /// When a rank fails, the other ranks are ended within 5 seconds, unless the rank is an expendable
 /// worker whose process has ended by a signal: then the other ranks are told (lost_key()) and go
-/// on. When `interrupted`, which is called ten times a second, returns true, all ranks are ended
-/// within 5 seconds; those of a run with checkpoints are told to write one (stop_key), and have
-/// train.timeout_s to do so. The workers of an elastic run (is_elastic()) may end, and others come
-/// (core/launch/elastic_run.h); it needs all ranks on this host. Ranks die with the launcher.
-/// Leaves no process, file or shared memory behind. `sidecar` (may be null) works beside the ranks.
+/// on, and a new process may take its seat (core/launch/seats.h). A worker that leaves its seat
+/// says
+/// {"left seat": true} in place of its record. When `interrupted`, which is called ten times a
+/// second, returns true, all ranks are ended within 5 seconds; those of a run with checkpoints are
+/// told to write one (stop_key), and have train.timeout_s to do so. The workers of an elastic run
+/// (is_elastic()) may end, and others come (core/launch/elastic_run.h); it needs all ranks on this
+/// host. Ranks die with the launcher. Leaves no process, file or shared memory behind. `sidecar`
+/// (may be null) works beside the ranks.
 LaunchResult launch(const RunPlan& plan, const std::vector<RankHost*>& hosts,
                     const LaunchListener& listener, const std::function<bool()>& interrupted,
                     RunSidecar* sidecar = nullptr);

@@ -16,12 +16,28 @@ std::size_t micro_batches(const RunPlan& plan) {
   return static_cast<std::size_t>(plan.train.accumulation) * static_cast<std::size_t>(plan.world);
 }
 
-/// Whether a micro-batch of a replay is that of a worker whose losses the run does not have.
-bool is_lost(const RunPlan& plan, std::int64_t micro_batch) {
-  if (plan.lost.empty()) return false;
-  const std::int64_t worker = micro_batch * plan.defines / plan.train.accumulation;
-  return std::find(plan.lost.begin(), plan.lost.end(), worker) != plan.lost.end();
-}
+/// The losses that a run does not have, of all that its replay computes: those of workers that it
+/// lost, and those of earlier processes in a worker's seat.
+class UnknownLosses {
+ public:
+  explicit UnknownLosses(const RunPlan& plan) : plan_(plan) {
+    if (plan.history.empty()) return;
+    for (EventReader events(plan.history[0]); const auto event = events.peek(); events.skip())
+      if (event->kind == RangeEvent::Kind::came) known_from_[event->worker] = event->steps;
+  }
+  /// Whether they have those of this micro-batch of the step.
+  bool have(std::int64_t step, std::int64_t micro_batch) const {
+    if (plan_.lost.empty() && known_from_.empty()) return false;
+    const std::int64_t worker = micro_batch * plan_.defines / plan_.train.accumulation;
+    if (std::find(plan_.lost.begin(), plan_.lost.end(), worker) != plan_.lost.end()) return true;
+    const auto known = known_from_.find(worker);
+    return known != known_from_.end() && step < known->second;
+  }
+
+ private:
+  const RunPlan& plan_;
+  std::map<std::int64_t, std::int64_t> known_from_;  // step, by worker
+};
 
 /// The factor that makes up for shares that are missing.
 double make_up(std::size_t all, std::size_t there) {
@@ -83,6 +99,7 @@ double training_s(const RankRecord& rank, std::int64_t step) {
 std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankRecord>& ranks) {
   const auto each = static_cast<std::size_t>(plan.train.accumulation);
   const std::size_t all = micro_batches(plan);
+  const UnknownLosses unknown(plan);
   std::vector<double> sums;
   std::vector<std::size_t> counts;
   for (const RankRecord& rank : ranks) {
@@ -94,8 +111,9 @@ std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankR
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
     for (const std::size_t i : order) {
-      if (is_lost(plan, static_cast<std::int64_t>(place(i) % each))) continue;
       const std::size_t step = place(i) / each;
+      if (unknown.have(static_cast<std::int64_t>(step), static_cast<std::int64_t>(place(i) % each)))
+        continue;
       if (sums.size() <= step) {
         sums.resize(step + 1);
         counts.resize(step + 1);
@@ -111,6 +129,7 @@ std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankR
 
 std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<RankRecord>& ranks) {
   const std::size_t all = micro_batches(plan);
+  const UnknownLosses unknown(plan);
   std::map<std::int64_t, std::pair<Evaluation, std::size_t>> by_step;
   for (const RankRecord& rank : ranks) {
     std::vector<const RankRecord::Evaluation*> order;
@@ -118,7 +137,7 @@ std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<Ra
     std::stable_sort(order.begin(), order.end(),
                      [](const auto* a, const auto* b) { return a->first < b->first; });
     for (const RankRecord::Evaluation* from : order) {
-      if (is_lost(plan, from->first)) continue;
+      if (unknown.have(from->step - 1, from->first)) continue;
       auto& [sum, count] = by_step[from->step];
       sum.step = from->step;
       add(sum, from->shares);

@@ -87,9 +87,10 @@ struct RankRecord {
   /// The number of steps that changed nothing because gradients were not finite.
   std::int64_t skipped_steps = 0;
   /// The number of steps that a worker had done when its process was killed, the only figure of
-  /// such a worker.
+  /// such a worker; or that all processes in its seat have done.
   std::int64_t lost_after = 0;
-  /// The world changed: the rank has left its generation, and has nothing to report yet.
+  /// The world changed, and the rank has left its generation, or the worker its seat: it has
+  /// nothing to report.
   bool left = false;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;

@@ -25,7 +25,7 @@ Fields fields_of(FaultsConfig& config) {
   return {
       {"restarts", &config.restarts,
        "how often a run whose rank fails starts again, from its newest checkpoint if it has "
-       "one",
+       "one; where workers come and go, how many that were killed are replaced",
        Range::not_negative},
       {"plan", &config.plan,
        "faults on purpose: 'kill worker 1 at step 10', 'stop server 0 at step 20 for 5 s', "

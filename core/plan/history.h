@@ -19,11 +19,13 @@ struct RangeEvent {
     read = 'r',      // the worker got the values (easgd, for a push: the difference)
     taken = 't',     // the worker's push is part of the merge that comes next
     merged = 'm',    // an update was made of the pushes that were taken; no worker's (0)
-    gone = 'g'       // the worker has left: later updates do not wait for it
+    gone = 'g',      // the worker has left: later updates do not wait for it
+    came = 'c'       // a new process has taken the worker's seat, and pushes from `steps` on
   };
   Kind kind = Kind::accepted;
   int worker = 0;
-  /// Of a push after local steps, whose number workers choose: how many there were.
+  /// Of a push after local steps, whose number workers choose: how many there were. Of a process
+  /// that came: the number of its first push.
   std::int64_t steps = 1;
   bool operator==(const RangeEvent&) const = default;
 };
@@ -32,7 +34,8 @@ struct RangeEvent {
 /// arrived, or, where updates also wait for a time, when the history says so (merged). So the order
 /// of events decides every bit. `events` is a text without separators. Each event is the kind's
 /// letter, then the worker's decimal number, then, for other steps than one, "x" and their number;
-/// "p2" stands for "a2r2", and "p2x8" for "a2x8r2".
+/// "p2" stands for "a2r2", and "p2x8" for "a2x8r2". A process that came may do so in two events, of
+/// which the second raises its number.
 struct ChunkHistory {
   std::int64_t begin = 0, count = 0;  // elements of the model's flat parameters
   std::string events;

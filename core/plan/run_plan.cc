@@ -35,9 +35,9 @@ Fields fields_of(Published& published) {
 }
 
 /// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `checkpoint`,
-/// `resume`, `faults`, FaultsConfig::struck, those of elastic runs, `until`, `save`, `history`,
-/// `lost`, RunListing::quick and SumTree::unknown_order, which are written only for the few runs
-/// that have them. The options are those of the plan's scheme.
+/// `resume`, `faults`, FaultsConfig::struck, those of elastic runs and seats, `until`, `save`,
+/// `history`, `lost`, RunListing::quick and SumTree::unknown_order, which are written only for the
+/// few runs that have them. The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -137,6 +137,8 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   if (plan.most_world > 0)
     out["elastic"] = {
         {"least", plan.least_world}, {"most", plan.most_world}, {"generation", plan.generation}};
+  else if (plan.generation > 0)
+    out["process"] = plan.generation;
   for (const HostMemoryFile& file : plan.host_copies)
     out["host_copies"].push_back(to_json(fields_to_read(file)));
   if (!plan.save.empty()) out["save"] = plan.save;
@@ -169,6 +171,7 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
     read_json(*faults, fields_of(plan.faults), absent);
   plan.faults.struck = in.value("struck", plan.faults.struck);
   plan.until = in.value("until", std::int64_t{0});
+  plan.generation = in.value("process", std::int64_t{0});
   if (const auto elastic = in.find("elastic"); elastic != in.end()) {
     plan.least_world = elastic->at("least").get<int>();
     plan.most_world = elastic->at("most").get<int>();

@@ -80,8 +80,9 @@ struct RunPlan {
   /// of its own: one rank that stands for this many workers. 0: the run is no such definition.
   int defines = 0;
   int servers = 0;
-  /// How many workers may be killed without ending the run. Worker 0, which reports the parameters
-  /// at the end, and workers with a server in their process are not expendable.
+  /// How many workers may be away at a time without ending the run: killed, or gone on purpose.
+  /// Worker 0, which reports the parameters at the end, and workers with a server in their process
+  /// are not expendable.
   int expendable = 0;
   int repeat = 0;
   ModelConfig model;
@@ -106,7 +107,8 @@ struct RunPlan {
   /// The run ends after so many steps, with a checkpoint; 0: after train.steps.
   std::int64_t until = 0;
   /// Of a run whose workers may come and go: the smallest and the largest number of workers, and
-  /// how often the world has changed. 0: `world` is that of the whole run.
+  /// how often the world has changed. 0: `world` is that of the whole run. Where seats are taken
+  /// again (core/plan/worlds.h), `generation` is the number of this process in its worker's seat.
   int least_world = 0, most_world = 0;
   std::int64_t generation = 0;
   /// The plans of the run at the worlds that it can have, ascending; at_world() reads them. Its

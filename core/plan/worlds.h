@@ -5,8 +5,16 @@
 
 namespace ringside {
 
-/// Whether the run's workers may come and go.
+/// Whether all ranks form the run's worlds anew when workers come and go.
 inline bool is_elastic(const RunPlan& plan) { return plan.most_world > 0; }
+
+/// Whether workers come and go while nobody else waits or starts again: of workers that do not wait
+/// for each other, one that goes leaves its seat (its number, and its share of every batch), which
+/// a new process may take (core/launch/seats.h).
+inline bool seats_are_taken_again(const RunPlan& plan) {
+  return plan.promise == Promise::replayed && plan.defines == 0 && !plan.cluster &&
+         plan.expendable > 0 && plan.faults.least_world > 0 && plan.faults.least_world < plan.world;
+}
 
 /// The present plan of an elastic run at one of RunPlan::worlds: what depends on the world is that
 /// of the plan there, and all else stays. Throws Error for another world.

@@ -68,6 +68,12 @@ Tensor LocalReplicas::values(int replica) const {
   return at(replica).replica.parameters();
 }
 
+void LocalReplicas::begin_moments_anew(int replica) {
+  for (const OptimizerState& state : at(replica).optimizer->state())
+    if (state.name != master_values)
+      context().device.kernels().fill({.out = state.values, .value = 0});
+}
+
 void LocalReplicas::round_parameters(int replica) const {
   round_parameters(replica, 0, at(replica).replica.parameters().count());
 }

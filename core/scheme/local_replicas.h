@@ -52,6 +52,8 @@ class LocalReplicas : public SyncScheme {
   Model& model() const { return *model_; }
   /// The worker of one of this rank's replicas: a replica's number among those of all ranks.
   int worker_of(int replica) const { return context().self().worker * replicas_ + replica; }
+  /// Sets the state of the replica's optimizer, but for master values, to 0.
+  void begin_moments_anew(int replica);
   const Optimizer& optimizer(int replica) const { return *at(replica).optimizer; }
 
  private:

@@ -113,6 +113,9 @@ struct SchemeInfo {
   std::function<std::int64_t(const Options&)> meets_every;
   /// The number of workers that a run can lose and still go on.
   std::function<int(const Options&, int world)> expendable;
+  /// Whether a new process may take the seat of a worker that has gone (core/plan/worlds.h). Null:
+  /// none may.
+  std::function<bool(const Options&)> seats_are_taken_again;
   /// Runs a server rank; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.

@@ -198,7 +198,8 @@ void CheckpointPart::finish(RankRecord& record) {
   if (writes_checkpoints(context_.plan) || cost_.resumed_after > 0) record.checkpoints = cost_;
 }
 
-json written_part(const RankContext& context, RankPart part, int number, std::int64_t done) {
+json written_part(const RankContext& context, RankPart part, int number, std::int64_t done,
+                  std::int64_t process) {
   const double longest = context.plan.train.timeout_s + longest_write_s;
   const bool may_be_lost = part == RankPart::worker && context.plan.expendable > 0;
   json entry;
@@ -208,7 +209,7 @@ json written_part(const RankContext& context, RankPart part, int number, std::in
           context.store.get(entry_key(part, number, done), may_be_lost ? look_s : longest));
     } catch (const Error&) {
       if (!may_be_lost || waited >= longest) throw;
-      if (context.store.try_get(lost_key(number)))
+      if (context.store.try_get(lost_key(number, process)))
         throw Error("{} was lost before it had written its part", name_of_part(part, number));
     }
   }

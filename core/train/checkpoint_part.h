@@ -88,9 +88,10 @@ class CheckpointPart {
 
 /// The entry of a part after `done` steps, whose member "file" is for checkpoint_file_from_json();
 /// it has none if the part has no ranges. Blocks until the part is on the disk. Throws Error that
-/// names the part if it could not be written, or is not there after train.timeout_s and 10 minutes.
+/// names the part if it could not be written, or is not there after train.timeout_s and 10 minutes,
+/// or if this process of the worker is lost (lost_key).
 nlohmann::json written_part(const RankContext& context, RankPart part, int number,
-                            std::int64_t done);
+                            std::int64_t done, std::int64_t process = 0);
 
 /// A server says whether it keeps values, and so has a part in every checkpoint. has_server_part()
 /// blocks until it has said so.

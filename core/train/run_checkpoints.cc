@@ -56,10 +56,20 @@ RunCheckpoints::RunCheckpoints(const RankContext& context, const Model& model, S
       scheme_(scheme),
       statistics_(statistics),
       part_(context, RankPart::worker, [this] { scheme_.keep_in_touch(); }) {
+  if (seats_are_taken_again(context.plan) && context.self().worker == 0) {
+    processes_.resize(static_cast<std::size_t>(context.plan.world));
+    note_processes();
+  }
   if (is_elastic(context.plan) && context.self().worker == 0)
     part_.copies_say({{"run", to_json(context.plan)},
                       {"parameters", model.parameter_count()},
                       {"program", context.program}});
+}
+
+/// The store tells without delay what it was asked for before.
+void RunCheckpoints::note_processes() {
+  for (std::size_t w = 0; w < processes_.size(); ++w)
+    while (context_.store.try_get(lost_key(static_cast<int>(w), processes_[w]))) ++processes_[w];
 }
 
 bool RunCheckpoints::saves_after(std::int64_t step) const {
@@ -69,6 +79,10 @@ bool RunCheckpoints::saves_after(std::int64_t step) const {
 
 RunCheckpoints::Asked RunCheckpoints::asked(std::int64_t step) {
   const RunPlan& plan = context_.plan;
+  if (seats_are_taken_again(plan) && scheme_.says_when_to_save())
+    return context_.store.try_get(leave_key(context_.self().worker, plan.generation))
+               ? Asked::leave
+               : Asked::nothing;
   const bool is_asked = !plan.checkpoint.path.empty() || is_elastic(plan);
   if (!is_asked || scheme_.says_when_to_save()) return Asked::nothing;
   double asked[] = {context_.store.try_get(stop_key) ? 1.0 : 0.0,
@@ -100,10 +114,11 @@ void RunCheckpoints::save_part(std::int64_t done, std::int64_t own, bool on_disk
   scheme_.visit_state([&](const StateRange& range) { part_.take(range); });
   statistics_.take(part_);
   std::function<void(const OpenFolder&)> then;
-  if (worker == 0)
-    then = [this, done, scale = loss_scale.state()](const OpenFolder& folder) {
-      write_manifest_of(done, scale, folder);
-    };
+  if (worker == 0) {
+    note_processes();
+    then = [this, done, scale = loss_scale.state(), processes = processes_](
+               const OpenFolder& folder) { write_manifest_of(done, scale, processes, folder); };
+  }
   const auto assignments = scheme_.says_when_to_save() ? std::optional(own) : std::nullopt;
   ordered_json entry = {{"losses", saved_losses(record, worker, assignments)}};
   if (worker == 0) entry["loss_scale"] = json_of(loss_scale.state());
@@ -112,6 +127,7 @@ void RunCheckpoints::save_part(std::int64_t done, std::int64_t own, bool on_disk
 
 /// Runs beside training.
 void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
+                                       const std::vector<std::int64_t>& processes,
                                        const OpenFolder& folder) const {
   const RunPlan& plan = context_.plan;
   Manifest manifest;
@@ -124,7 +140,8 @@ void RunCheckpoints::write_manifest_of(std::int64_t done, const LossScale::State
     if (part.contains("file")) manifest.files.push_back(checkpoint_file_from_json(part.at("file")));
   };
   for (int w = 0; w < plan.world; ++w) {
-    const json part = written_part(context_, RankPart::worker, w, done);
+    const json part = written_part(context_, RankPart::worker, w, done,
+                                   processes.empty() ? 0 : processes[static_cast<std::size_t>(w)]);
     list(part);
     manifest.scalars["losses"].emplace_back(part.at("losses"));
   }

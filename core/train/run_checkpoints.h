@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/models/model.h"
 #include "core/scheme/scheme.h"
@@ -36,8 +37,8 @@ class RunCheckpoints {
   /// Whether the run should end after this step (counted from 0), because its launcher was told so
   /// (stop_key), or the world should change after it (change_key). Collective: all workers call it
   /// after every step, and all get the same answer. Blocks. A run without checkpoints is never
-  /// asked.
-  enum class Asked : std::uint8_t { nothing, stop, change };
+  /// asked. Of workers that do not wait for each other, one may be told to leave (leave_key).
+  enum class Asked : std::uint8_t { nothing, stop, change, leave };
   Asked asked(std::int64_t step);
   /// Saves the state after a step; the scheme has drained. Waits for the checkpoint before if that
   /// is still being written.
@@ -53,13 +54,17 @@ class RunCheckpoints {
   void save_part(std::int64_t done, std::int64_t own, bool on_disk, const LossScale& loss_scale,
                  const RankRecord& record);
   void write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
+                         const std::vector<std::int64_t>& processes,
                          const OpenFolder& folder) const;
+  void note_processes();
 
   const RankContext& context_;
   const Model& model_;
   SyncScheme& scheme_;
   RunningStatistics& statistics_;
   CheckpointPart part_;
+  /// On worker 0, where seats are taken again: the number of the process in each worker's seat.
+  std::vector<std::int64_t> processes_;
 };
 
 }  // namespace ringside

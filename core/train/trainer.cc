@@ -88,15 +88,16 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (!done) continue;
     const bool saves = checkpoints_.saves_after(assignment->step);
     const auto asked = checkpoints_.asked(assignment->step);
-    const bool stops = asked != RunCheckpoints::Asked::nothing;
-    if (stops && !saves) scheme_.drain();
+    const bool leaves = asked == RunCheckpoints::Asked::leave;
+    const bool stops = asked != RunCheckpoints::Asked::nothing && !leaves;
+    if ((stops || leaves) && !saves) scheme_.drain();
     if (comparison_.due_after(assignment->step, saves || stops)) {
       comparison_.compare(assignment->step + 1);
       counted = scheme_.traffic();
     }
     if (saves || stops) checkpoints_.save(assignment->step, loss_scale_, record, asked);
     progress(*done);
-    record.left = asked == RunCheckpoints::Asked::change;
+    record.left = leaves || asked == RunCheckpoints::Asked::change;
     if (record.left) return record;
     if (stops) break;
   }

@@ -12,7 +12,7 @@
 namespace ringside::ps {
 
 /// The version of the format, to be raised with every change of a header or of its meaning.
-inline constexpr std::uint16_t protocol_version = 5;
+inline constexpr std::uint16_t protocol_version = 6;
 
 /// The longest header that decode() reads, in bytes. encode() cuts a header's text if it is long.
 inline constexpr std::size_t max_header_bytes = 4096;

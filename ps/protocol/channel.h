@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "core/base/traffic.h"
@@ -86,6 +87,13 @@ class Channel {
   /// From now on receive() passes each message of another process to `check`. A message that
   /// `check` refuses is answered with an error and dropped.
   virtual void check_with(Check check) { check_ = std::move(check); }
+
+  /// On a server: the process of this worker has ended, and what it has sent and this end has not
+  /// received is dropped. From now on the worker's process number `process` may connect; returns
+  /// the address that it needs. Throws Error if this transport cannot do that.
+  virtual std::string admit_again(int peer, std::int64_t process) {
+    throw Error("process {} of worker {} cannot connect over this transport", process, peer);
+  }
 
   /// The bytes that the connection to a peer has moved so far, in parts of messages too; grows
   /// while bytes flow. 0: not known, as where nothing slows a message down.

@@ -94,6 +94,11 @@ FollowedValues::FollowedValues(ChunkCodes codes, const Tensor& values, Device& d
   device.kernels().cast({.in = values, .out = values_});
 }
 
+void FollowedValues::begin_with(const Tensor& values) {
+  device_.kernels().cast({.in = values, .out = values_});
+  codes_.set_steps(0);
+}
+
 Tensor FollowedValues::follow(const Tensor& values) {
   const Tensor step = device_.tensor(values.shape(), MemoryKind::workspace);
   device_.kernels().cast({.in = values, .out = step});

@@ -58,6 +58,8 @@ class FollowedValues {
   /// Begins with `values`, which may have 16 bits; what it keeps is fp32.
   FollowedValues(ChunkCodes codes, const Tensor& values, Device& device);
 
+  /// Begins anew with these values, as a new object would.
+  void begin_with(const Tensor& values);
   /// Returns the code of the step from the reader's values to these, which they take.
   Tensor follow(const Tensor& values);
   const Tensor& values() const { return values_; }

@@ -67,7 +67,7 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
   if (all_workers() && !merges) {
     while (turn_ < world_) {
       std::optional<Gradient> gradient = take(turn_);
-      if (!gradient && clocks_.is_there(turn_)) return {};
+      if (!gradient && clocks_.is_there(turn_) && clocks_.next(turn_) <= version_) return {};
       if (gradient) gradient->first = taken_++ == 0;
       turn_ += chunk_.group;
       complete_ = taken_ > 0 && turn_ >= world_;
@@ -225,6 +225,17 @@ void ChunkState::restore_course(const nlohmann::json& course, double now) {
   dropped_ = course.at("dropped").get<std::int64_t>();
   history_.events = course.at("events").get<std::string>();
   history_.cut = course.at("cut").get<bool>();
+}
+
+std::int64_t ChunkState::first_push(int worker) const {
+  const std::int64_t next = clocks_.next(worker);
+  return policy_.shares_steps() ? next : std::max(next, version_ + (taken_ > 0 ? 1 : 0));
+}
+
+void ChunkState::come(int worker, std::int64_t first) {
+  if (!chunk_.is_of(worker) || (clocks_.is_there(worker) && clocks_.next(worker) == first)) return;
+  clocks_.come(worker, first);
+  if (history_bytes_ > 0) history_.add({Event::came, worker, first}, history_bytes_);
 }
 
 void ChunkState::leave(int worker) {

@@ -106,6 +106,12 @@ class ChunkState {
   void rest(int worker, bool rests) { resting_[static_cast<std::size_t>(worker)] = rests; }
   /// The worker pushes no more, so no update waits for it.
   void leave(int worker);
+  /// The first push that a new process of the worker can make: none that was made before, and of no
+  /// update that is over or under way.
+  std::int64_t first_push(int worker) const;
+  /// A new process of the worker is there, and pushes from number `first` on, which is not smaller
+  /// than first_push(). Updates before that do not wait for it.
+  void come(int worker, std::int64_t first);
 
   const ChunkHistory& history() const { return history_; }
   std::int64_t dropped() const { return dropped_; }

@@ -25,6 +25,7 @@ Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, con
     Message hello;
     hello.header.kind = Kind::hello;
     hello.header.text = config_.greeting;
+    hello.header.step = config_.process;
     tell(server, std::move(hello));
   }
 }
@@ -125,6 +126,27 @@ void Client::finish() {
     ask(server, std::move(request), "finish", [](const Message&) {});
   }
   drain();
+}
+
+std::optional<std::int64_t> Client::join() {
+  std::int64_t first = 0;
+  bool over = false;
+  const auto ask_all = [this](std::int64_t number, const OnReply& on_reply) {
+    for (int server = 0; server < config_.servers; ++server) {
+      Message request;
+      request.header.kind = Kind::join;
+      request.header.step = number;
+      ask(server, std::move(request), "join", on_reply);
+    }
+    drain();
+  };
+  ask_all(0, [&](const Message& reply) {
+    first = std::max(first, reply.header.version);
+    over = over || reply.header.scalar > 0;
+  });
+  ask_all(first, [](const Message&) {});
+  if (over) return {};
+  return first;
 }
 
 Tensor Client::sum(const Tensor& values) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,8 @@ struct ClientConfig {
   int servers = 1;
   std::uint64_t token = 0;
   double timeout_s = 60;
-  std::string greeting{};  // of this worker (ps/protocol/greeting.h)
+  std::string greeting{};    // of this worker (ps/protocol/greeting.h)
+  std::int64_t process = 0;  // the number of this process in the worker's seat
   /// Whether servers keep parts of different sizes. The messages of all servers share the worker's
   /// link evenly; without pacing those of small parts end early, and the rest of the link is idle
   /// while the largest part is on its way. So a paced client sends the most urgent requests first,
@@ -75,6 +77,11 @@ class Client {
   /// flush() blocks until every request has been sent, drain() until every reply has come.
   void flush();
   void drain();
+
+  /// Takes the worker's seat, whose process before has gone: returns the number of the first push,
+  /// or none if the run is over. Blocks. Meanwhile updates of all workers wait on servers that
+  /// expect this one.
+  std::optional<std::int64_t> join();
 
   /// Tells all servers that this worker has made its last push, and blocks until all workers have,
   /// without a deadline.

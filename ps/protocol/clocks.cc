@@ -36,6 +36,11 @@ void Clocks::restored(std::int64_t number) { std::ranges::fill(next_, number); }
 
 void Clocks::leave(int worker) { gone_[static_cast<std::size_t>(worker)] = true; }
 
+void Clocks::come(int worker, std::int64_t number) {
+  gone_[static_cast<std::size_t>(worker)] = false;
+  next_[static_cast<std::size_t>(worker)] = number;
+}
+
 std::int64_t Clocks::complete() const {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::size_t w = 0; w < next_.size(); ++w)

@@ -27,6 +27,8 @@ class Clocks {
   void restored(std::vector<std::int64_t> next) { next_ = std::move(next); }
   /// Stops waiting for the worker.
   void leave(int worker);
+  /// Waits for the worker again, from its push `number` on.
+  void come(int worker, std::int64_t number);
 
   /// The number of the worker's next push.
   const std::vector<std::int64_t>& next() const { return next_; }

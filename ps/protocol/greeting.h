@@ -25,6 +25,8 @@ class Greetings {
   /// for every message after it. Throws Error with both values if the worker was started with
   /// another program, model or plan: the run cannot go on without this worker.
   std::string refusal(int worker, const Header& header);
+  /// Another process may greet as this worker.
+  void forget(int worker) { greeted_[static_cast<std::size_t>(worker)] = false; }
 
  private:
   int server_;

@@ -28,9 +28,10 @@ bool Meetings::is_over(std::int64_t done) const {
   return planned_ && (cancelled_ ? done : held_) >= last_;
 }
 
-void Meetings::come(int worker, const Header& request) {
+bool Meetings::come(int worker, const Header& request) {
   if (!planned_) throw Error("the run writes no checkpoints, so its workers do not meet");
   if (has_come(worker)) throw Error("the worker has come to this meeting already");
+  if (request.step <= left_out_) return false;
   if (const std::vector<int> others = waiting(); !others.empty() && request.step != step_)
     throw Error("the worker comes to a meeting after {} steps, but worker {} to one after {}",
                 request.step, others[0], step_);
@@ -39,6 +40,7 @@ void Meetings::come(int worker, const Header& request) {
                 request.step, held_);
   step_ = request.step;
   requests_[static_cast<std::size_t>(worker)] = request;
+  return true;
 }
 
 std::vector<int> Meetings::waiting() const {
@@ -50,11 +52,12 @@ std::vector<int> Meetings::waiting() const {
 
 std::vector<Header> Meetings::end() {
   if (!cancelled_) held_ = step_;
+  if (away_ > 0) left_out_ = step_;
   std::vector<Header> out;
   for (std::optional<Header>& request : requests_) {
     if (!request) continue;
     out.push_back(reply_to(*request));
-    out.back().version = cancelled_ ? 0 : step_;
+    out.back().version = are_left_out() ? 0 : step_;
     request.reset();
   }
   return out;

@@ -19,7 +19,8 @@ namespace ringside::ps {
 /// answers after it has copied that. A meeting takes time, but it changes no value and no order: a
 /// worker goes on from the values that it had.
 ///
-/// If a worker is lost, there are no more meetings: its state would be missing. For one thread.
+/// If a worker is lost, there are no more meetings: its state would be missing. Where its seat may
+/// be taken again, those that are due meanwhile are left out instead. For one thread.
 class Meetings {
  public:
   explicit Meetings(int workers) : requests_(static_cast<std::size_t>(workers)) {}
@@ -33,9 +34,15 @@ class Meetings {
   /// The run ends with the first meeting after at least so many steps, which workers have begun.
   void end_after(std::int64_t begun);
   void cancel() { cancelled_ = true; }
+  /// The worker waits no more.
+  void leave(int worker) { requests_[static_cast<std::size_t>(worker)].reset(); }
+  /// So many workers are away: meetings are left out until all are back.
+  void set_away(int workers) { away_ = workers; }
 
   bool are_planned() const { return planned_; }
   bool are_cancelled() const { return cancelled_; }
+  /// Whether the meeting for which workers wait is not held, and they go on at once.
+  bool are_left_out() const { return cancelled_ || away_ > 0; }
   /// The number of steps after which the next meeting is; none if there is none.
   std::optional<std::int64_t> due() const;
   /// The most steps that may be done before the next meeting, or before the end.
@@ -43,9 +50,9 @@ class Meetings {
   /// Whether a worker that has done so many steps is at the end of the run.
   bool is_over(std::int64_t done) const;
 
-  /// Takes the worker's request to meet. Throws Error for a second one, or for another meeting than
-  /// that of the others.
-  void come(int worker, const Header& request);
+  /// Takes the worker's request to meet. Returns false, and takes nothing, if the meeting was left
+  /// out. Throws Error for a second request, or for another meeting than that of the others.
+  bool come(int worker, const Header& request);
   /// The workers that wait.
   std::vector<int> waiting() const;
   bool has_come(int worker) const {
@@ -54,7 +61,7 @@ class Meetings {
   /// The meeting for which workers wait: its number of steps.
   std::int64_t step() const { return step_; }
   /// Ends the meeting. Returns the replies: `version` has its number of steps, or 0 if it was
-  /// cancelled.
+  /// cancelled or left out.
   std::vector<Header> end();
 
  private:
@@ -66,6 +73,8 @@ class Meetings {
   bool planned_ = false, cancelled_ = false;
   std::int64_t every_ = 0, last_ = no_end, period_ = 1;
   std::int64_t held_ = 0, step_ = 0;  // the meeting before, and the one for which workers wait
+  std::int64_t left_out_ = 0;         // the latest that was
+  int away_ = 0;                      // workers
   std::vector<std::optional<Header>> requests_;  // by worker
 };
 

@@ -42,6 +42,9 @@ enum class Kind : std::uint8_t {
           // (ps/protocol/meetings.h)
   meet,   // the worker stands at the meeting after `step` steps, and awaits no reply -> once all
           // do; in version, that number, or 0 if the meeting is cancelled
+  join,   // a new process takes the seat of a worker that has gone: in a first message to every
+          // server -> in version, the first push that this server can take, and in scalar 1 if the
+          // run is over; in a second one, with the largest of these numbers in `step` -> empty
   own,    // a request that only a scheme's own server understands
   alive,  // a heartbeat; no reply
   done,   // the worker's last message; no reply
@@ -49,8 +52,9 @@ enum class Kind : std::uint8_t {
   error    // a reply: the reason, in text
 };
 inline constexpr std::string_view kind_names[] = {
-    "hello",  "push",  "push_pull", "pull", "peek", "measure", "settle", "sum",  "inputs", "loss",
-    "ticket", "merge", "finish",    "go",   "meet", "own",     "alive",  "done", "failed", "error"};
+    "hello", "push",   "push_pull", "pull",   "peek",  "measure", "settle",
+    "sum",   "inputs", "loss",      "ticket", "merge", "finish",  "go",
+    "meet",  "join",   "own",       "alive",  "done",  "failed",  "error"};
 constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 

@@ -345,6 +345,8 @@ Tensor ParameterServer::values_of(std::size_t index) {
 Tensor ParameterServer::values_for(std::size_t index, const ChunkState::Reader& reader) {
   if (!codes_.of_pulls() || reader.reply.kind == Kind::peek) return values_of(index);
   const ChunkState& state = chunks_[index];
+  if (codes_.takes_values(index, reader.worker, parameters_of(state).parameters))
+    return values_of(index);
   return codes_.pulled(index, reader.worker, parameters_of(state).parameters, state.version());
 }
 

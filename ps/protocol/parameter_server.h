@@ -73,6 +73,8 @@ class ParameterServer : public Server {
   std::int64_t begun() const override;
   Replies rest(int worker) override;
   void go_on() override;
+  Joining expect(int worker) override;
+  Replies begin_at(int worker, std::int64_t first) override;
   void check_request(const Header& header, std::span<const FrameShape> frames) const override;
   const ServerConfig& config() const { return config_; }
 
@@ -131,6 +133,7 @@ class ParameterServer : public Server {
   Replies merge(const Header& header);
   Replies finish(int worker, const Header& header);
   Replies answer_finishers();
+  void count_given(int worker, std::int64_t steps);
   /// Stops waiting for the worker in all updates. Returns the replies that this causes.
   Replies leave(int worker);
   // parameter_server_rounds.cc

@@ -85,6 +85,8 @@ Replies ParameterServer::finish(int worker, const Header& header) {
   // With backup workers an update that lacks the gradients of lost workers must not wait for
   // workers that are done either.
   if (policy_->may_skip() && !is_elastic()) replies = leave(worker);
+  // A process that has joined after that pushes nothing.
+  if (all_finished_) replies.push_back({worker, {reply_to(header), {}}});
   append(replies, answer_finishers());
   return replies;
 }
@@ -134,6 +136,36 @@ Replies ParameterServer::wake() {
   return replies;
 }
 
+/// All steps of the worker's seat that count as given out are `steps`.
+void ParameterServer::count_given(int worker, std::int64_t steps) {
+  std::int64_t& given = given_[static_cast<std::size_t>(worker)];
+  steps_left_ += given - steps;
+  given = steps;
+}
+
+/// As long as the worker is expected, no update of all workers gets beyond its first push here.
+Server::Joining ParameterServer::expect(int worker) {
+  std::int64_t first = 0;
+  for (const ChunkState& state : chunks_) first = std::max(first, state.first_push(worker));
+  for (ChunkState& state : chunks_) state.come(worker, first);
+  finishers_[static_cast<std::size_t>(worker)].reset();
+  return {first, all_finished_};
+}
+
+Replies ParameterServer::begin_at(int worker, std::int64_t first) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;  // no sum overflows
+  for (const ChunkState& state : chunks_)
+    if (first < state.clocks().next(worker) || first > most)
+      throw Error("the worker wants to begin with push {}, but {} is the first it can make here",
+                  first, state.clocks().next(worker));
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    chunks_[index].come(worker, first);
+    codes_.begin_anew(index, worker);
+  }
+  if (policy_->shares_steps()) count_given(worker, first);
+  return advance_all();
+}
+
 Replies ParameterServer::lose(int worker) {
   int left = -1;  // workers that stay
   for (int w = 0; w < workers(); ++w) left += is_lost(w) ? 0 : 1;
@@ -142,8 +174,7 @@ Replies ParameterServer::lose(int worker) {
   if (waits_for_all || !enough) return Server::lose(worker);
   // Steps for which the lost worker had a ticket but whose gradients never arrived are given to
   // other workers. Its speed counts no more.
-  if (!chunks_.empty())
-    steps_left_ += given_[static_cast<std::size_t>(worker)] - chunks_[0].clocks().next(worker);
+  if (!chunks_.empty()) count_given(worker, chunks_[0].clocks().next(worker));
   speeds_[static_cast<std::size_t>(worker)] = 0;
   Replies replies = count_as_lost(worker);
   append(replies, leave(worker));

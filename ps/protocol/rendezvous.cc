@@ -9,6 +9,11 @@ namespace ringside::ps {
 
 std::string endpoint_key(int server) { return fmt::format("ps.server.{}", server); }
 
+std::string endpoint_key(int server, int worker, std::int64_t process) {
+  if (process == 0) return endpoint_key(server);
+  return fmt::format("ps.server.{}/worker.{}/{}", server, worker, process);
+}
+
 std::string draw_token() {
   std::random_device random;
   return fmt::format("{:016x}", (std::uint64_t{random()} << 32) | random());

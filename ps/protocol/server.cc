@@ -15,6 +15,8 @@ Server::Server(Device& device, int server, int workers, std::uint64_t token)
       token_(token),
       done_(static_cast<std::size_t>(workers)),
       lost_(static_cast<std::size_t>(workers)),
+      sums_nothing_(static_cast<std::size_t>(workers)),
+      joins_(static_cast<std::size_t>(workers)),
       meetings_(workers),
       summands_(static_cast<std::size_t>(workers)) {}
 
@@ -28,8 +30,9 @@ Replies Server::handle(int worker, Message message) {
       case Kind::go:
         return go(worker, header);
       case Kind::meet:
-        meetings_.come(worker, header);
-        return rest(worker);
+        return meet(worker, header);
+      case Kind::join:
+        return join(worker, header);
       case Kind::alive:
         return {};
       case Kind::done:
@@ -60,6 +63,12 @@ Replies Server::lose(int worker) {
   throw Error("worker {} has ended before its work was done", worker);
 }
 
+Server::Joining Server::expect(int) { throw Error("no process can join this server's workers"); }
+
+Replies Server::begin_at(int, std::int64_t) {
+  throw Error("no process can join this server's workers");
+}
+
 void Server::visit_state(const StateVisitor&) {
   throw Error("this server does not show its state");
 }
@@ -74,7 +83,7 @@ void Server::restore_course(const nlohmann::json&) {}
 
 bool Server::has_meeting() const {
   if (meetings_.waiting().empty()) return false;
-  if (meetings_.are_cancelled()) return true;
+  if (meetings_.are_left_out()) return true;
   for (int worker = 0; worker < workers(); ++worker)
     if (!is_done(worker) && !meetings_.has_come(worker)) return false;
   return true;
@@ -103,6 +112,35 @@ Replies Server::go(int worker, const Header& header) {
   return replies;
 }
 
+Replies Server::meet(int worker, const Header& header) {
+  if (meetings_.come(worker, header)) return rest(worker);
+  Replies replies;
+  replies.push_back({worker, {reply_to(header), {}}});
+  return replies;
+}
+
+Replies Server::join(int worker, const Header& header) {
+  const auto w = static_cast<std::size_t>(worker);
+  if (!lost_[w] && !joins_[w]) throw Error("the seat of the worker is not empty");
+  Message reply{reply_to(header), {}};
+  Replies replies;
+  if (lost_[w]) {
+    const Joining joining = expect(worker);
+    reply.header.version = joining.first;
+    reply.header.scalar = joining.over ? 1 : 0;
+    done_[w] = lost_[w] = false;
+    joins_[w] = true;
+    note_away();
+  } else {
+    replies = begin_at(worker, header.step);
+    joins_[w] = false;
+  }
+  replies.push_back({worker, std::move(reply)});
+  return replies;
+}
+
+void Server::note_away() { meetings_.set_away(static_cast<int>(std::ranges::count(lost_, true))); }
+
 Replies Server::answer(int, Message) {
   throw Error("this server does not answer messages of this kind");
 }
@@ -113,7 +151,8 @@ void Server::check_sender(int worker, const Header& header) const {
     throw Error("the sender is no worker of this run; workers are 0 to {}", workers() - 1);
   if (header.worker != worker) throw Error("the message was signed by worker {}", header.worker);
   if (header.reply) throw Error("the message is a reply, not a request");
-  if (done_[static_cast<std::size_t>(worker)])
+  if (const auto w = static_cast<std::size_t>(worker);
+      done_[w] && !(lost_[w] && seats_are_taken_again_ && header.kind == Kind::join))
     throw Error("the worker has already said that it is done, and may send nothing more");
 }
 
@@ -148,7 +187,7 @@ Replies Server::end_sum() {
   for (std::size_t w = 0; w < summands_.size(); ++w)
     if (summands_[w])
       total.resize(summands_[w]->size());
-    else if (!lost_[w])
+    else if (!sums_nothing_[w])
       return {};
   for (auto& summand : summands_) {
     if (!summand) continue;
@@ -163,7 +202,7 @@ Replies Server::end_sum() {
   }
   Replies replies;
   for (int to = 0; to < workers(); ++to) {
-    if (lost_[static_cast<std::size_t>(to)]) continue;
+    if (sums_nothing_[static_cast<std::size_t>(to)]) continue;
     Header header;
     header.token = token_;
     header.kind = Kind::sum;
@@ -178,9 +217,14 @@ Replies Server::end_sum() {
 
 Replies Server::count_as_lost(int worker) {
   const auto w = static_cast<std::size_t>(worker);
-  done_[w] = lost_[w] = true;
+  done_[w] = lost_[w] = sums_nothing_[w] = true;
+  joins_[w] = false;
   summands_[w].reset();
-  meetings_.cancel();
+  meetings_.leave(worker);
+  if (seats_are_taken_again_)
+    note_away();
+  else
+    meetings_.cancel();
   const bool under_way = std::any_of(summands_.begin(), summands_.end(),
                                      [](const auto& summand) { return summand.has_value(); });
   return under_way ? end_sum() : Replies{};

@@ -59,6 +59,8 @@ class Server {
   void check_frames(int worker, const Header& header, std::span<const FrameShape> frames) const;
 
   bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
+  /// Whether the worker is lost, and nobody has taken its seat.
+  bool is_lost(int worker) const { return lost_[static_cast<std::size_t>(worker)]; }
   /// Whether every worker has said that it is done, or is lost.
   bool finished() const;
   /// The first worker that failed, and its reason; empty while none has failed.
@@ -69,6 +71,8 @@ class Server {
   /// Handles the end of a worker's process before the worker was done. Returns the replies that
   /// this causes. Throws Error that names the worker if the run cannot go on without it.
   virtual Replies lose(int worker);
+  /// From now on new processes may take the seats of workers that are lost (Kind::join).
+  void let_seats_be_taken_again() { seats_are_taken_again_ = true; }
   /// The workers that wait until the others have finished training. They need a heartbeat of the
   /// server.
   virtual std::vector<int> patient() const { return {}; }
@@ -114,6 +118,15 @@ class Server {
   virtual void go_on() {}
   /// The most steps of the run that a worker may have begun.
   virtual std::int64_t begun() const { return begun_; }
+  /// The first push that a new process of a worker, which is lost, can make, and holds back what
+  /// would pass it; then the process begins with push `first`, which is not smaller. The defaults
+  /// throw Error.
+  struct Joining {
+    std::int64_t first = 0;
+    bool over = false;  // no worker of the run pushes any more
+  };
+  virtual Joining expect(int worker);
+  virtual Replies begin_at(int worker, std::int64_t first);
   /// Answers a message of a kind that this class does not know. Throws Error to refuse a message,
   /// which must then have changed nothing.
   virtual Replies answer(int worker, Message message);
@@ -131,23 +144,28 @@ class Server {
   }
   int server() const { return server_; }
   int workers() const { return static_cast<int>(done_.size()); }
-  bool is_lost(int worker) const { return lost_[static_cast<std::size_t>(worker)]; }
   /// Stops waiting for this worker in sums. Returns the replies of a sum that waited for this
   /// worker alone.
   Replies count_as_lost(int worker);
 
  private:
   Replies go(int worker, const Header& header);
+  Replies meet(int worker, const Header& header);
+  Replies join(int worker, const Header& header);
   void check_sender(int worker, const Header& header) const;
   Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);
   /// Ends the sum under way if all remaining workers have given their values.
   Replies end_sum();
+  void note_away();
 
   Device& device_;
   Timeline timeline_;
   int server_;
   std::uint64_t token_;
   std::vector<bool> done_, lost_;
+  std::vector<bool> sums_nothing_;  // whether a process of the worker's seat was lost
+  std::vector<bool> joins_;         // whether a process is about to take it
+  bool seats_are_taken_again_ = false;
   std::string failure_;
   Meetings meetings_;
   std::int64_t begun_ = 0;

@@ -76,9 +76,10 @@ void ServerCheckpoints::save(std::int64_t steps) {
 Replies ServerCheckpoints::hold_meeting() {
   if (!server_.has_meeting()) return {};
   const Meetings& meetings = server_.meetings();
-  if (!meetings.are_cancelled()) save(meetings.step());
+  const bool held = !meetings.are_left_out();
+  if (held) save(meetings.step());
   Replies replies = server_.end_meeting();
-  if (meetings.is_over(saved_)) last_ = saved_;
+  if (held && meetings.is_over(saved_)) last_ = saved_;
   return replies;
 }
 
@@ -97,7 +98,7 @@ Replies ServerCheckpoints::look() {
 }
 
 void ServerCheckpoints::finish(RankRecord& record) {
-  if (is_asked_for() && server_.meetings().are_cancelled())
+  if (is_asked_for() && server_.meetings().are_left_out())
     part_.give_up("a worker is lost, and checkpoints would lack its state");
   part_.finish(record);
 }

@@ -1,5 +1,7 @@
 #include "ps/protocol/server_codes.h"
 
+#include <utility>
+
 #include "core/device/convert.h"
 
 namespace ringside::ps {
@@ -37,6 +39,18 @@ Tensor ServerCodes::pulled(std::size_t index, int worker, const Tensor& values,
     pulls.version = version;
   }
   return pulls.code;
+}
+
+void ServerCodes::begin_anew(std::size_t index, int worker) {
+  if (of_pulls() && !alike_) chunks_[index].pulls[static_cast<std::size_t>(worker)].anew = true;
+}
+
+bool ServerCodes::takes_values(std::size_t index, int worker, const Tensor& values) {
+  if (alike_) return false;
+  Pulls& pulls = chunks_[index].pulls[static_cast<std::size_t>(worker)];
+  if (!std::exchange(pulls.anew, false)) return false;
+  pulls.followed.begin_with(values);
+  return true;
 }
 
 void ServerCodes::visit_state(std::size_t index, std::int64_t begin, const StateVisitor& visit) {

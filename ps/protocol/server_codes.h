@@ -29,6 +29,12 @@ class ServerCodes {
   /// The code by which the worker gets these values of version `version`.
   Tensor pulled(std::size_t index, int worker, const Tensor& values, std::int64_t version);
 
+  /// What the worker reads next of the chunk is the values themselves, and codes follow them from
+  /// then on, as from the beginning.
+  void begin_anew(std::size_t index, int worker);
+  /// Whether that is so; then these are the values.
+  bool takes_values(std::size_t index, int worker, const Tensor& values);
+
   /// Visits the values that workers have of the chunk, which those have too ("worker_values").
   void visit_state(std::size_t index, std::int64_t begin, const StateVisitor& visit);
   /// The numbers of codes of pulls so far, by chunk, and in each by worker or for all.
@@ -42,6 +48,7 @@ class ServerCodes {
     FollowedValues followed;
     Tensor code;  // of the latest version
     std::int64_t version = 0;
+    bool anew = false;
   };
   struct Of {
     std::optional<ChunkCodes> pushes;

@@ -20,6 +20,8 @@ namespace {
 
 /// No sleep between two checks for silent workers is longer than this, whatever the timeout is.
 constexpr double patience_s = 1;
+/// How often a server looks whether a worker that the run can do without is lost.
+constexpr double loss_look_s = 0.05;
 /// The time for which a server that fails waits for workers to which it could not yet send the
 /// cause.
 constexpr double last_moment_s = 2;
@@ -268,7 +270,9 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
   if (context.beat) beats.emplace(server.timeline(), Beats::Of::server, context.beat);
   Timeline& timeline = server.timeline();
   const Clock& clock = context.device.clock();
-  WorkerFailures losses(context, channel, server);
+  WorkerFailures losses(context, channel, server, greetings);
+  const double nap_s =
+      context.plan.expendable > 0 ? std::min(loss_look_s, attendance.nap_s()) : attendance.nap_s();
   const auto send = [&](Replies replies) {
     for (Reply& reply : replies) {
       const Header header = reply.message.header;
@@ -287,8 +291,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
     send(checkpoints.look());
     const double due = server.due().value_or(std::numeric_limits<double>::infinity());
     if (due <= clock.now()) send(server.wake());
-    std::optional<Received> received =
-        losses.receive(std::clamp(due - clock.now(), 0.0, attendance.nap_s()));
+    std::optional<Received> received = losses.receive(std::clamp(due - clock.now(), 0.0, nap_s));
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
@@ -305,7 +308,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
           note_of(received->message));
       send(server.handle(received->peer, std::move(received->message)));
     }
-    losses.look(attendance.nap_s());
+    losses.look(nap_s);
     if (!server.failure().empty()) throw Error("{}", server.failure());
     if (attendance.check(server)) reassure(channel, server, attendance, attendance.parts_came());
   }

@@ -55,7 +55,17 @@ void CentredWorker::attach(Model& model) {
   chunks_ = make_chunks(model);
   missing_.resize(model.units.size());
   client_ = connect(context(), *transport_, options_);
+  if (context().plan.generation > 0) return join();
   client_->sum({});  // workers begin together
+}
+
+void CentredWorker::join() {
+  begun_ = client_->join();
+  if (!begun_) return;
+  for (const Chunk& chunk : chunks_)
+    ask(chunk, about(Kind::pull, chunk, 0), {},
+        [this](const Chunk& of, const Tensor& values) { set_values(0, of.begin, values); });
+  client_->drain();
 }
 
 void CentredWorker::before_forward(std::size_t unit, const Pass& pass) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/scheme/local_replicas.h"
@@ -73,11 +74,15 @@ class CentredWorker : public Centred {
   /// What was read for an evaluation before is old.
   void forget_centre() { centre_is_new_ = false; }
   Client& client() const { return *client_; }
+  /// Of a process that has taken a worker's seat: the number of steps before its first one; none if
+  /// it came when the run was over.
+  std::optional<std::int64_t> begun() const { return begun_; }
   const std::vector<Chunk>& chunks() const { return chunks_; }
 
  private:
   void synchronise(const StepInfo& info) final;
   void wait_for(std::size_t unit);
+  void join();
 
   TransportOptions options_;
   std::unique_ptr<Transport> transport_;
@@ -87,6 +92,7 @@ class CentredWorker : public Centred {
   Tensor centre_;               // as it was read last; empty before
   bool centre_is_new_ = false;  // it was read after the latest step
   bool finished_ = false;
+  std::optional<std::int64_t> begun_ = 0;
 };
 
 /// A worker that pushes the difference from the values that it read last to its own, and goes on

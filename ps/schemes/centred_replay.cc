@@ -20,14 +20,29 @@ void CentredReplay::attach(Model& model) {
     Worker& worker = workers_[w];
     worker.centre = parameters_like_replicas(MemoryKind::workspace);
     worker.awaits.resize(ranges());
-    for (std::int64_t push = 0; push < walk_.pushes(w); ++push) {
-      const std::int64_t steps = walk_.steps(w, push);
-      const bool last = push + 1 == walk_.pushes(w);
-      if (steps > period_ || (steps < period_ && !may_be_fewer_ && !last))
-        throw Error("the record of the run says that worker {} took {} steps for a push, not {}", w,
-                    steps, period_);
-    }
+    worker.begins.resize(ranges());
+    check_pushes(w);
   }
+}
+
+void CentredReplay::check_pushes(std::size_t worker) const {
+  for (std::int64_t push = 0; push < walk_.pushes(worker); ++push) {
+    const std::int64_t steps = walk_.steps(worker, push);
+    const bool last = push + 1 == walk_.pushes(worker);
+    if (steps > period_ || (steps < period_ && !may_be_fewer_ && !last))
+      throw Error("the record of the run says that worker {} took {} steps for a push, not {}",
+                  worker, steps, period_);
+  }
+}
+
+/// A new process begins with moments of 0, and with the centre that it will have read.
+void CentredReplay::take_seat(std::size_t w, std::int64_t first) {
+  check_pushes(w);
+  Worker& worker = workers_[w];
+  worker.steps = first;
+  worker.pushes = worker.local = 0;
+  worker.evaluates = false;
+  begin_moments_anew(static_cast<int>(w));
 }
 
 std::optional<StepAssignment> CentredReplay::next_assignment(std::int64_t) {
@@ -35,6 +50,7 @@ std::optional<StepAssignment> CentredReplay::next_assignment(std::int64_t) {
   walk_.go_on([this](std::size_t range, const RangeEvent& event) { repeat(range, event); });
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     Worker& worker = workers_[w];
+    if (const auto number = walk_.came(w)) take_seat(w, *number);
     if (!walk_.has_read(w)) continue;
     const std::int64_t first = static_cast<std::int64_t>(w) * each;
     if (std::exchange(worker.evaluates, false))
@@ -90,7 +106,15 @@ void CentredReplay::repeat(std::size_t range, const RangeEvent& event) {
       return take(range, event.worker);
     case RangeEvent::Kind::merged:
       return merge(range);
+    case RangeEvent::Kind::came:
+      worker.awaits[range] = false;
+      worker.begins[range] = true;
+      return;
     case RangeEvent::Kind::read:
+      if (worker.begins[range]) {
+        worker.begins[range] = false;
+        return set_values(event.worker, first_of(range), centre(range));
+      }
       if (worker.awaits[range]) {
         worker.awaits[range] = false;
         return reply(range, event.worker);

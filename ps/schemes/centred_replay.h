@@ -53,8 +53,11 @@ class CentredReplay : public Centred {
     bool evaluates = false;      // after its latest step, once it has read the centre
     Tensor centre{};             // as the worker read it last to evaluate it
     std::vector<bool> awaits{};  // by range: whether the reply to a push has not come yet
+    std::vector<bool> begins{};  // by range: whether a process reads what it begins with
   };
   void repeat(std::size_t range, const RangeEvent& event);
+  void check_pushes(std::size_t worker) const;
+  void take_seat(std::size_t worker, std::int64_t first);
 
   std::int64_t period_;
   bool may_be_fewer_;

@@ -51,6 +51,7 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
                             .token = connection.token,
                             .timeout_s = options.timeout_s,
                             .greeting = greeting_of(context.plan, context.program),
+                            .process = context.plan.generation,
                             .paced = has_servers_of_both_kinds(context.plan, group)};
   return std::make_unique<Client>(std::move(connection.channel), config, context.device.clock(),
                                   context.timeline);

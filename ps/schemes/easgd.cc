@@ -21,17 +21,20 @@ class Easgd final : public CentredWorker {
 
   void attach(Model& model) override {
     CentredWorker::attach(model);
-    course_.emplace(context(), client(), options_.equal_steps, options_.communication_period);
+    if (begun())
+      course_.emplace(context(), client(), options_.equal_steps, options_.communication_period);
   }
 
   /// Every ticket is for the steps up to the next exchange, with which a worker ends.
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
-    if (done % options_.communication_period == 0) {
-      auto [steps, saves] = course_->next(done);
+    if (!begun()) return {};
+    const std::int64_t step = *begun() + done;
+    if (step % options_.communication_period == 0) {
+      auto [steps, saves] = course_->next(step);
       if (saves) return saves;
       if (steps == 0) return {};
     }
-    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
+    return StepAssignment{.step = step, .micro_batches = context().plan.train.accumulation};
   }
 
  private:

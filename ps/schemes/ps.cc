@@ -198,19 +198,24 @@ class FreePs : public Ps {
  public:
   using Ps::Ps;
 
-  /// Workers begin together: one that starts sooner should not train alone for a while.
+  /// Workers begin together: one that starts sooner should not train alone for a while. A process
+  /// that takes a seat later reads all values, and begins with the steps that come next there.
   void attach(Model& model) override {
     Ps::attach(model);
-    client().sum({});
-    course_.emplace(context(), client(), !shares_steps(), 1);
+    if (context().plan.generation == 0)
+      client().sum({});
+    else
+      join();
+    if (!over_) course_.emplace(context(), client(), !shares_steps(), 1);
   }
 
   bool says_when_to_save() const override { return true; }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
-    auto [steps, saves] = course_->next(done);
+    if (over_) return {};
+    auto [steps, saves] = course_->next(begun_ + done);
     if (saves) return saves;
     if (steps == 0) return {};
-    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
+    return assignment(done);
   }
 
   std::int64_t gradient_batch() const override {
@@ -229,6 +234,11 @@ class FreePs : public Ps {
   }
 
  protected:
+  /// The next assignment of a process that has done so many.
+  StepAssignment assignment(std::int64_t done) const {
+    return {.step = begun_ + done, .micro_batches = context().plan.train.accumulation};
+  }
+  bool is_over() const { return over_; }
   /// Between two steps a worker may have older values than servers, which may hold these too.
   ReplicaLink::OwnValues own_values() const override {
     return {true, false, Ps::own_values().shown || options().delay_compensation > 0};
@@ -240,7 +250,18 @@ class FreePs : public Ps {
     return options().consistency == Consistency::asp && !options().equal_steps;
   }
 
+  void join() {
+    const std::optional<std::int64_t> first = client().join();
+    over_ = !first;
+    begun_ = first.value_or(0);
+    if (over_) return;
+    link().read_anew(begun_);
+    client().drain();
+  }
+
   std::optional<WorkerCourse> course_;
+  std::int64_t begun_ = 0;  // the first step of this process
+  bool over_ = false;       // the process came when the run was over
   bool finished_ = false;
 };
 
@@ -254,11 +275,13 @@ class BackupPs final : public FreePs {
     meetings_.emplace(context(), client());
   }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
+    if (is_over()) return {};
     number_ = link().newest_version();
-    if (auto saves = meetings_->before_step(number_, done)) return saves;
+    const StepAssignment next = assignment(done);
+    if (auto saves = meetings_->before_step(number_, next.step)) return saves;
     if (meetings_->is_over()) return {};
     if (number_ >= context().plan.train.steps) return {};
-    return StepAssignment{.step = done, .micro_batches = context().plan.train.accumulation};
+    return next;
   }
   /// Waits within the step for all values, of which the newest one decides what comes next.
   bool step(const StepInfo& info) override {
@@ -338,6 +361,9 @@ SchemeInfo ps_info() {
   r.promise = [](const Options& options) { return promise_of(options.as<Own>()); };
   r.resumes = [](const Options&) { return true; };
   r.expendable = with_own<Own>(expendable_workers);
+  r.seats_are_taken_again = [](const Options& options) {
+    return !is_synchronous(options.as<Own>());
+  };
   r.order = with_own<Own>(ps_order);
   r.define = with_own<Own>(define_ps);
   const std::string all = "scheme.ps.ratio=1";

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/device/convert.h"
@@ -39,8 +40,10 @@ class ReplayedServers {
             bool accepted);
   /// Copies the range, as the worker reads it, into `out`.
   void read(std::size_t range, int worker, const Tensor& out);
-  /// Notes that the worker has made its last push.
+  /// Notes that the worker has made its last push, and that a new process pushes as this worker
+  /// from number `first` on.
   void leave(std::size_t range, int worker);
+  void come(std::size_t range, int worker, std::int64_t first);
 
   /// The newest version that the worker has read of any range.
   std::int64_t newest(int worker) const;
@@ -134,6 +137,13 @@ void ReplayedServers::leave(std::size_t index, int worker) {
   go_on(ranges_[index]);
 }
 
+void ReplayedServers::come(std::size_t index, int worker, std::int64_t first) {
+  Worker& newcomer = worker_of(ranges_[index], worker);
+  newcomer.gone = false;
+  newcomer.next = first;
+  go_on(ranges_[index]);
+}
+
 std::int64_t ReplayedServers::newest(int worker) const {
   std::int64_t newest = 0;
   for (const Range& range : ranges_)
@@ -196,8 +206,12 @@ Tensor ReplayedServers::copy_of(const Tensor& values) const {
 /// The codes of a range: of each worker's pushes, and of what each worker reads. Empty: not
 /// compressed.
 struct RangeCodes {
-  std::vector<ChunkCodes> pushes;
-  std::vector<FollowedValues> pulls;
+  struct OfWorker {
+    std::optional<ChunkCodes> pushes;
+    std::optional<FollowedValues> pulls;
+    bool anew = false;  // a process reads values next
+  };
+  std::vector<std::unique_ptr<OfWorker>> workers;
 };
 
 /// Replicas of all workers side by side, and the servers. A worker computes its next step once it
@@ -214,22 +228,25 @@ class ReplayDefinition final : public SyncScheme {
     model_ = &model;
     for (Worker& worker : workers_) worker.replica.emplace(model, context());
     servers_.emplace(context(), options_, model);
-    for (const ChunkHistory& range : context().plan.history) add_codes(range);
+    for (const ChunkHistory& range : context().plan.history) {
+      RangeCodes& codes = codes_.emplace_back();
+      for (int w = 0; w < own_replicas(); ++w) codes.workers.push_back(codes_of(range, w));
+    }
   }
 
   std::optional<StepAssignment> next_assignment(std::int64_t) override {
     walk_.go_on([this](std::size_t range, const RangeEvent& event) { repeat(range, event); });
     const std::int64_t each = context().plan.train.accumulation / own_replicas();
     for (std::size_t w = 0; w < workers_.size(); ++w) {
-      if (!walk_.has_read(w)) continue;
       Worker& worker = workers_[w];
+      if (const auto first = walk_.came(w)) worker.steps = worker.evaluated = *first;
+      if (!walk_.has_read(w)) continue;
       const std::int64_t first = static_cast<std::int64_t>(w) * each;
       // A worker evaluates with the values with which it begins its next step.
       if (worker.evaluated < worker.steps)
         return StepAssignment{worker.evaluated++, first, each, false, true};
       computing_ = w;
-      if (worker.steps < walk_.pushes(w))
-        return StepAssignment{worker.steps, first, each, true, false};
+      if (walk_.computes(w)) return StepAssignment{worker.steps, first, each, true, false};
     }
     walk_.check_end();
     return {};
@@ -292,6 +309,10 @@ class ReplayDefinition final : public SyncScheme {
         return read(range, event.worker, worker.replica->parameters().range(of.begin, of.count));
       case RangeEvent::Kind::gone:
         return servers_->leave(range, event.worker);
+      case RangeEvent::Kind::came:
+        of_worker(range, event.worker) = codes_of(of, event.worker);
+        of_worker(range, event.worker)->anew = true;
+        return servers_->come(range, event.worker, event.steps);
       default:
         servers_->push(
             range, event.worker, worker.number,
@@ -300,35 +321,38 @@ class ReplayDefinition final : public SyncScheme {
     }
   }
 
-  void add_codes(const ChunkHistory& range) {
+  std::unique_ptr<RangeCodes::OfWorker>& of_worker(std::size_t range, int worker) {
+    return codes_[range].workers[static_cast<std::size_t>(worker)];
+  }
+  /// New codes.
+  std::unique_ptr<RangeCodes::OfWorker> codes_of(const ChunkHistory& range, int worker) {
     const ChunkCompression compression = compression_of(options_, context().plan);
-    RangeCodes& codes = codes_.emplace_back();
+    auto codes = std::make_unique<RangeCodes::OfWorker>();
     Device& device = context().device;
-    const Tensor initial = workers_[0].replica->parameters().range(range.begin, range.count);
-    for (int w = 0; w < own_replicas(); ++w) {
-      if (compresses(compression.pushes))
-        codes.pushes.push_back(
-            codes_of_pushes(compression, *model_, range.begin, range.count, device, w));
-      if (compresses(compression.pulls))
-        codes.pulls.emplace_back(
-            codes_of_pulls(compression, *model_, range.begin, range.count, device, w), initial,
-            device);
-    }
+    if (compresses(compression.pushes))
+      codes->pushes.emplace(
+          codes_of_pushes(compression, *model_, range.begin, range.count, device, worker));
+    if (compresses(compression.pulls))
+      codes->pulls.emplace(
+          codes_of_pulls(compression, *model_, range.begin, range.count, device, worker),
+          workers_[0].replica->parameters().range(range.begin, range.count), device);
+    return codes;
   }
   /// What the servers make of a worker's gradient.
   Tensor pushed(std::size_t range, int worker, const Tensor& gradient) {
-    if (codes_[range].pushes.empty()) return gradient;
-    ChunkCodes& codes = codes_[range].pushes[static_cast<std::size_t>(worker)];
+    RangeCodes::OfWorker& of = *of_worker(range, worker);
+    if (!of.pushes) return gradient;
     const Tensor decoded = context().device.tensor({gradient.count()}, MemoryKind::workspace);
-    codes.decode(codes.encode(gradient), decoded);
+    of.pushes->decode(of.pushes->encode(gradient), decoded);
     return converted(context().device, decoded, gradient.dtype());
   }
   void read(std::size_t range, int worker, const Tensor& out) {
     servers_->read(range, worker, out);
-    if (codes_[range].pulls.empty()) return;
-    FollowedValues& followed = codes_[range].pulls[static_cast<std::size_t>(worker)];
-    followed.follow(out);
-    context().device.kernels().cast({.in = followed.values(), .out = out});
+    RangeCodes::OfWorker& of = *of_worker(range, worker);
+    if (!of.pulls) return;
+    if (std::exchange(of.anew, false)) return of.pulls->begin_with(out);
+    of.pulls->follow(out);
+    context().device.kernels().cast({.in = of.pulls->values(), .out = out});
   }
 
   PsOptions options_;

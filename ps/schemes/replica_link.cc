@@ -119,6 +119,22 @@ void ReplicaLink::pull(std::int64_t steps) {
   for (const Chunk& chunk : chunks_) ask_values(Kind::pull, chunk, steps);
 }
 
+void ReplicaLink::read_anew(std::int64_t steps) {
+  for (const Chunk& chunk : chunks_) {
+    ++missing_[chunk.unit];
+    client_.ask(
+        chunk.server, request(Kind::pull, chunk, steps, 0), "first values",
+        [this, chunk](const Message& reply) {
+          take_values(chunk, reply);
+          const auto has = has_.find(chunk.begin);
+          if (has != has_.end())
+            device_.kernels().cast(
+                {.in = replica_.parameters().range(chunk.begin, chunk.count), .out = has->second});
+        },
+        chunk.begin);
+  }
+}
+
 void ReplicaLink::peek() {
   for (const Chunk& chunk : chunks_) ask_values(Kind::peek, chunk, 0);
 }
@@ -205,18 +221,27 @@ void ReplicaLink::ask_values(Kind kind, const Chunk& chunk, std::int64_t step) {
 }
 
 void ReplicaLink::take(const Chunk& chunk, const Message& reply) {
+  if (!pulls_codes(reply.header.kind)) return take_values(chunk, reply);
+  check_frame(chunk, reply, pulls_.at(chunk.begin).form());
+  take_code(chunk, reply.frames[0], replica_.parameters().range(chunk.begin, chunk.count));
+  note_taken(chunk, reply);
+}
+
+void ReplicaLink::take_values(const Chunk& chunk, const Message& reply) {
   const Tensor values = replica_.parameters().range(chunk.begin, chunk.count);
-  const bool coded = pulls_codes(reply.header.kind);
-  const FrameShape frame =
-      coded ? pulls_.at(chunk.begin).form() : FrameShape{values.dtype(), values.shape()};
+  check_frame(chunk, reply, {values.dtype(), values.shape()});
+  device_.kernels().copy({.in = reply.frames[0], .out = values});
+  note_taken(chunk, reply);
+}
+
+void ReplicaLink::check_frame(const Chunk& chunk, const Message& reply, const FrameShape& frame) {
   if (reply.frames.size() != 1 || reply.frames[0].dtype() != frame.dtype ||
       reply.frames[0].count() != frame.shape.count())
     throw Error("server {} sent no {} values of the {} elements from {} on", chunk.server,
                 name_of(frame.dtype), chunk.count, chunk.begin);
-  if (coded)
-    take_code(chunk, reply.frames[0], values);
-  else
-    device_.kernels().copy({.in = reply.frames[0], .out = values});
+}
+
+void ReplicaLink::note_taken(const Chunk& chunk, const Message& reply) {
   --missing_[chunk.unit];
   newest_version_ = std::max(newest_version_, reply.header.version);
 }

@@ -39,6 +39,9 @@ class ReplicaLink {
   /// Asks for the values after `steps` updates, all units in order; they are written to the replica
   /// when they arrive.
   void pull(std::int64_t steps);
+  /// Asks for the values themselves with which a process begins that has taken a worker's seat,
+  /// once a worker that has done `steps` steps may read them. Codes of what it reads follow them.
+  void read_anew(std::int64_t steps);
   /// Asks for the newest values themselves, whatever is compressed: no part of a step.
   void peek();
 
@@ -76,6 +79,9 @@ class ReplicaLink {
   void take_code(const Chunk& chunk, const Tensor& code, const Tensor& values);
   void visit_values(const Chunk& chunk, StateRange like, const StateVisitor& visit);
   bool pulls_codes(Kind kind) const { return !pulls_.empty() && kind != Kind::peek; }
+  void take_values(const Chunk& chunk, const Message& reply);
+  static void check_frame(const Chunk& chunk, const Message& reply, const FrameShape& frame);
+  void note_taken(const Chunk& chunk, const Message& reply);
 
   const Model& model_;
   Replica& replica_;

@@ -21,12 +21,13 @@ std::optional<StepAssignment> WorkerMeetings::before_step(std::int64_t done, std
 std::optional<StepAssignment> WorkerMeetings::meet(std::int64_t steps, std::int64_t own) {
   client_.drain();
   bool held = true;
-  for (int server = 0; server < servers_; ++server) {
+  for (int server = 0; server < servers_ && held; ++server) {
     Message request;
     request.header.kind = Kind::meet;
     request.header.step = steps;
     client_.ask(server, std::move(request), "meeting of all workers",
                 [&held](const Message& reply) { held = held && reply.header.version > 0; });
+    if (server == 0 && asks_first_) client_.drain();
   }
   client_.drain();
   if (!held) return {};

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/plan/saved_steps.h"
+#include "core/plan/worlds.h"
 #include "core/scheme/rank_context.h"
 #include "core/scheme/scheme.h"
 #include "ps/protocol/client.h"
@@ -20,7 +21,10 @@ class WorkerMeetings {
  public:
   /// Both arguments outlive this object.
   WorkerMeetings(const RankContext& context, Client& client)
-      : client_(client), servers_(context.plan.servers), meets_(writes_checkpoints(context.plan)) {}
+      : client_(client),
+        servers_(context.plan.servers),
+        meets_(writes_checkpoints(context.plan)),
+        asks_first_(seats_are_taken_again(context.plan)) {}
 
   /// Before a worker goes on that has done `done` steps of the run: the assignment to save, if
   /// workers meet at this moment. `own` is what the worker has done by its own count. Waits for
@@ -36,6 +40,7 @@ class WorkerMeetings {
   Client& client_;
   int servers_;
   bool meets_;
+  bool asks_first_;  // server 0 says whether a meeting is held, as workers come and go
   bool over_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/base/interruption.h"
@@ -34,6 +35,9 @@ class InterruptedChannel : public Channel {
       timeout_s -= nap_s;
       if (timeout_s <= 0) return {};
     }
+  }
+  std::string admit_again(int peer, std::int64_t process) override {
+    return channel_->admit_again(peer, process);
   }
   void check_with(Check check) override { channel_->check_with(std::move(check)); }
   Traffic traffic() const override { return channel_->traffic(); }

@@ -18,11 +18,14 @@ std::string obstacle(const RunPlan& plan, const SchemeInfo& row) {
   if (!device_traits(plan.device.kind).on_processor)
     return "workers on GPUs stay as long as the run";
   if (plan.program) return "ranks of another program stay as long as the run";
-  if (plan.promise == Promise::replayed)
-    return fmt::format(
-        "workers of scheme {} do not wait for each other; their run goes on without "
-        "those that end anyway",
-        plan.scheme);
+  if (plan.promise == Promise::replayed) {
+    if (!row.seats_are_taken_again || !row.seats_are_taken_again(plan.options))
+      return fmt::format(
+          "workers of scheme {} do not wait for each other; their run goes on without those that "
+          "end, but nobody takes their place",
+          plan.scheme);
+    return {};
+  }
   if (!row.resumes || !row.resumes(plan.options))
     return fmt::format("ranks of scheme {} do not show all of their state", plan.scheme);
   if (row.own_replicas && (!row.meets_every || row.meets_every(plan.options) == 0))
@@ -72,6 +75,27 @@ std::optional<RunPlan> plan_at(ExperimentConfig config, const SchemeInfo& row, i
   }
 }
 
+/// Of a run whose seats are taken again (core/plan/worlds.h): as many workers may be away as the
+/// smallest world allows.
+void plan_seats(RunPlan& plan, int least, const std::string& given) {
+  const auto may_leave = std::ranges::count_if(
+      plan.ranks, [&](const RankPlan& rank) { return rank.worker > 0 && rank.server < 0; });
+  plan.expendable = std::min({plan.expendable, plan.world - least, static_cast<int>(may_leave)});
+  if (plan.expendable == 0)
+    throw Error(
+        "{}: no worker of the run can leave: worker 0, which reports the parameters, and workers "
+        "with a server in their process stay; set scheme.ps.placement = \"dedicated\"",
+        given);
+  for (const std::string& text : plan.faults.plan) {
+    const Fault fault = fault_from(text);
+    if (fault.kind == Fault::Kind::remove && !may_be_lost(plan, struck_rank(plan, fault)))
+      throw Error(
+          "faults.plan: '{}': worker 0, which reports the parameters, and workers with a server in "
+          "their process do not leave",
+          text);
+  }
+}
+
 std::int64_t micro_batches_of_step(const RunPlan& plan) {
   return plan.world * plan.train.accumulation;
 }
@@ -86,6 +110,7 @@ void plan_worlds(RunPlan& plan, const ExperimentConfig& config, const SchemeInfo
   if (const std::string why = obstacle(plan, row); !why.empty())
     throw Error("{}: {}; leave it out, or compare without this scheme", given, why);
   if (config.in_job) check_in_job(plan, row, given);
+  if (plan.promise == Promise::replayed) return plan_seats(plan, least, given);
   if (config.train.batch_per_rank > 0)
     throw Error(
         "{}: the global batch of the run stays the same; set train.global_batch in place of "

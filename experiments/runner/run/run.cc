@@ -67,7 +67,7 @@ class StepCollector {
   std::map<std::int64_t, Pending> pending_;
 };
 
-/// The row of a run at the last of its worlds.
+/// The row of an elastic run at the last of its worlds.
 RunRecord elastic_row(const RunPlan& plan, const LaunchResult& result) {
   try {
     std::vector<RankRecord> records;
@@ -91,6 +91,9 @@ RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
     for (std::size_t r = 0; r < result.records.size(); ++r) {
       if (!result.lost.contains(plan.ranks[r].worker)) {
         records.push_back(read_json<RankRecord>(result.records[r]));
+        // Of a worker whose seat several processes had the record is that of the last one.
+        if (!result.worlds.empty() && plan.ranks[r].worker >= 0)
+          records.back().lost_after = steps_of[static_cast<int>(r)];
         continue;
       }
       RankRecord& lost = records.emplace_back();
@@ -99,6 +102,7 @@ RunRecord row_of(const RunPlan& plan, const LaunchResult& result,
       lost.lost_after = steps_of[lost.rank];
     }
     RunRecord row = make_row(plan, std::move(records));
+    row.worlds = result.worlds;
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
     if (plan.cluster)
       for (const auto& [worker, after] : lost_on_purpose(plan))

@@ -61,7 +61,10 @@ int run_as_rank(int socket, const Process& process) {
            link->link().send({{"beat", to_json(beat)}});
          }});
     runner::leave_mpi(link->plan());
-    link->finish(to_json(record));
+    if (record.left)
+      link->link().send({{seat_left, true}});
+    else
+      link->finish(to_json(record));
     return ok;
   } catch (const std::exception& error) {
     link->fail(error_text(error));

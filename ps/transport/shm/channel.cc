@@ -23,15 +23,19 @@ constexpr std::size_t most_held = Ring::releases - high_water_mark;
 /// Sets a release word when the last view of a message's frames is gone.
 class Release {
  public:
-  Release(std::shared_ptr<SharedRegion> region, std::atomic<std::uint32_t>& word)
-      : region_(std::move(region)), word_(word) {}
-  ~Release() { word_.store(1, std::memory_order_release); }
+  Release(std::shared_ptr<SharedRegion> region, std::atomic<std::uint32_t>& word,
+          std::weak_ptr<void> sender)
+      : region_(std::move(region)), word_(word), sender_(std::move(sender)) {}
+  ~Release() {
+    if (!sender_.expired()) word_.store(1, std::memory_order_release);
+  }
   Release(const Release&) = delete;
   Release& operator=(const Release&) = delete;
 
  private:
   std::shared_ptr<SharedRegion> region_;  // keeps the word mapped
   std::atomic<std::uint32_t>& word_;
+  std::weak_ptr<void> sender_;  // the process to which the word belongs
 };
 
 }  // namespace
@@ -43,6 +47,7 @@ ShmChannel::ShmChannel(Device& device, std::shared_ptr<SharedRegion> region, Sha
       own_(own),
       inside_(std::move(inside)),
       options_(options) {
+  own_.gone.store(0);  // a process before may have left this end
   own_.process.store(getpid(), std::memory_order_release);
 }
 
@@ -68,10 +73,26 @@ Peer& ShmChannel::add_peer(SharedRegion::End& end, Ring& in, Ring& out) {
   peer.end = &end;
   peer.in = &in;
   peer.out = &out;
-  peer.held.resize(Ring::releases);
+  set_free(peer);
+  return peer;
+}
+
+/// The peer reads no frame of this end.
+void ShmChannel::set_free(Peer& peer) {
+  peer.held.assign(Ring::releases, {});
+  peer.in_use.clear();
   peer.free.resize(Ring::releases);
   std::iota(peer.free.rbegin(), peer.free.rend(), 0U);
-  return peer;
+  peer.process_lives = std::make_shared<char>();
+}
+
+void ShmChannel::begin_anew(Peer& peer) {
+  peer.in->clear();
+  peer.out->clear();
+  set_free(peer);
+  peer.watch.begin_anew();
+  peer.process = 0;
+  peer.came = peer.broken = false;
 }
 
 Peer& ShmChannel::add_inside_peer(SharedRegion::End& end, InProcessQueue& in, InProcessQueue& out) {
@@ -197,7 +218,8 @@ std::optional<Message> ShmChannel::take(Peer& peer) {
 Message ShmChannel::open(Peer& peer, Record record) {
   std::shared_ptr<void> release;
   if (!record.frames.empty())
-    release = std::make_shared<Release>(region_, peer.in->released(record.release));
+    release =
+        std::make_shared<Release>(region_, peer.in->released(record.release), peer.process_lives);
   const Decoded decoded = decode(record.header);
   traffic_.received += static_cast<std::int64_t>(record.header.size());
   if (decoded.frames.size() != record.frames.size())

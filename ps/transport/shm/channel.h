@@ -36,6 +36,9 @@ struct Peer {
   /// Frames that the peer may still read, by the number of the message's release word.
   std::vector<std::vector<Tensor>> held{};
   std::vector<std::uint32_t> in_use{}, free{};  // release words
+  /// Of the other end's present process. What it sent may outlive it, but not set release words for
+  /// the process that comes next.
+  std::shared_ptr<void> process_lives{};
 };
 
 /// Frames in the symmetric heap are read where they lie; other frames are copied there first. The
@@ -62,6 +65,9 @@ class ShmChannel : public Channel {
   const TransportOptions& options() const { return options_; }
   InProcessQueues& inside() const { return *inside_; }
 
+  /// The peer's process has ended; another one may begin, and finds empty rings.
+  static void begin_anew(Peer& peer);
+  static void set_free(Peer& peer);
   static Outbound pack(const Peer& peer, Message message);
   /// Hands the message to the peer. Returns false if the peer takes none now.
   bool offer(Peer& peer, Outbound& outbound);

@@ -54,6 +54,12 @@ bool Ring::put(const Record& record) {
   return true;
 }
 
+void Ring::clear() {
+  for (auto* position : {&put_, &taken_}) position->store(0);
+  for (auto* count : {&messages_put_, &messages_taken_, &sender_waits_}) count->store(0);
+  for (auto& word : released_) word.store(0);
+}
+
 bool Ring::empty() const {
   return put_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed);
 }

@@ -52,6 +52,10 @@ class Ring {
 
   std::atomic<std::uint32_t>& released(std::uint32_t release) { return released_.at(release); }
 
+  /// Makes the ring empty, as a new one is. To be called by one side while the other has no
+  /// process.
+  void clear();
+
  private:
   static constexpr std::size_t capacity = std::size_t{1} << 15;
   struct Sizes {

@@ -1,3 +1,4 @@
+#include <string>
 #include <utility>
 
 #include "core/base/error.h"
@@ -39,6 +40,13 @@ class ServerChannel : public ShmChannel {
           "server {}: worker {} did not accept the reply to its {} within {} s; raise "
           "train.timeout_s if the worker really computes for that long",
           server_, worker, name_of(kind), options().timeout_s);
+  }
+
+  std::string admit_again(int worker, std::int64_t process) override {
+    Peer& seat = peer(worker);
+    if (!seat.in) return ShmChannel::admit_again(worker, process);  // it is this process
+    begin_anew(seat);
+    return "shm";
   }
 
   bool try_send(int worker, Message message) override {

@@ -58,6 +58,13 @@ EndWatch::~EndWatch() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
+void EndWatch::begin_anew() {
+  if (descriptor_ >= 0) close(descriptor_);
+  process_ = 0;
+  descriptor_ = -1;
+  ended_ = false;
+}
+
 bool EndWatch::gone(const SharedRegion::End& end) {
   if (ended_ || end.gone.load(std::memory_order_acquire) != 0) return true;
   if (process_ == 0) {

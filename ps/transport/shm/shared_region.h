@@ -66,6 +66,8 @@ class EndWatch {
   /// Whether the end has closed or its process has ended, killed or not. False for an end that has
   /// not joined yet. Does not block.
   bool gone(const SharedRegion::End& end);
+  /// From now on watches the next process that joins as this end.
+  void begin_anew();
 
  private:
   std::int32_t process_ = 0;  // that is watched

@@ -53,7 +53,8 @@ class ShmTransport : public Transport {
     auto region = SharedRegion::join(context.store.get(board_key, options.timeout_s),
                                      context.plan.world, context.plan.servers);
     for (int server = 0; server < context.plan.servers; ++server)
-      context.store.get(endpoint_key(server), options.timeout_s);
+      context.store.get(endpoint_key(server, self.worker, context.plan.generation),
+                        options.timeout_s);
     return {connect_worker(context.device, std::move(region), self.worker, colocated,
                            inside_of(context), options, context.timeline),
             token};

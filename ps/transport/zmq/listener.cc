@@ -157,6 +157,19 @@ void Listener::close() {
   if (tcp_) drop_newcomers(true);
 }
 
+/// ZeroMQ keeps the closed local socket, which nobody can find.
+void Listener::reopen(zmq::socket_t& router) {
+  if (!tcp_) {
+    socket_ = Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (socket_.get() < 0) throw failed("a server", "cannot make a socket");
+    listen_locally();
+    accept_for(router);
+  } else {
+    drop_newcomers(false);
+  }
+  open_ = true;
+}
+
 void Listener::spare_descriptors() {
   if (!open_) return;
   rlimit limit{};

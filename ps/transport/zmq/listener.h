@@ -64,6 +64,9 @@ class Listener {
   bool open() const { return open_; }
   /// Stops accepting connections.
   void close();
+  /// Accepts connections for the router again after close(). The address of ipc is another one, as
+  /// nobody may keep the old one; that of tcp stays.
+  void reopen(zmq::socket_t& router);
   /// Pauses accepting while the process has used up half of its limit of file descriptors. To be
   /// called often while open(). (On tcp, strangers hold theirs no longer than the time limit of a
   /// handshake. On ipc they are processes of this user: there the call throws Error.)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "core/base/error.h"
@@ -72,6 +73,15 @@ class ServerChannel : public ZmqChannel {
     const bool sent =
         reach(worker, kind, [&] { return send_on(socket, peer->second.id, std::move(message)); });
     if (!sent) throw refused(worker, kind);
+  }
+
+  /// What a former process has sent, and ZeroMQ has still to pass on, is told by its number.
+  std::string admit_again(int worker, std::int64_t process) override {
+    expected_[worker] = process;
+    gone_.erase(worker);
+    drop(worker);
+    if (peers_.erase(worker) > 0 && missing_++ == 0) open_again();
+    return endpoint();
   }
 
   bool try_send(int worker, Message message) override {
@@ -168,6 +178,7 @@ class ServerChannel : public ZmqChannel {
         if (known == peers_.end()) newcomer = worker;
         if (newcomer && unproven_ && !socket.inside) unproven_->proved(parts[1]);
         Message message = open(socket, worker, std::span(parts).subspan(1));
+        if (newcomer && is_of_former_process(worker, message.header)) continue;
         if (newcomer) {
           if (!socket.inside) note_file(worker, zmq_msg_get(parts[1].handle(), ZMQ_SRCFD));
           meet(worker, {index, id});
@@ -194,6 +205,21 @@ class ServerChannel : public ZmqChannel {
     return worker;
   }
 
+  bool is_of_former_process(int worker, const Header& first) const {
+    const auto process = expected_.find(worker);
+    return process != expected_.end() &&
+           (first.kind != Kind::hello || first.step != process->second);
+  }
+
+  /// Workers come again, and strangers may, too.
+  void open_again() {
+    zmq::socket_t& outside = sockets().back().zmq;
+    if (options().transport == TransportKind::tcp)
+      unproven_.emplace(zmq_context().context(), outside, *listener_);
+    listener_->reopen(outside);
+    watch({{nullptr, listener_->file(), ZMQ_POLLIN, 0}});
+  }
+
   void meet(int worker, Peer peer) {
     if (!sockets()[peer.socket].inside && --missing_ == 0) {
       listener_->close();
@@ -217,7 +243,8 @@ class ServerChannel : public ZmqChannel {
   std::optional<Listener> listener_;
   std::optional<UnprovenConnections> unproven_;  // until all workers have come
   bool accepts_ = false;
-  std::map<int, Peer> peers_;     // by worker
+  std::map<int, std::int64_t> expected_;  // by worker: the number of the process that may come
+  std::map<int, Peer> peers_;             // by worker
   std::map<int, PeerGone> gone_;  // by worker, who did not get what was staged; nobody knows yet
   Inbox inbox_;
 };

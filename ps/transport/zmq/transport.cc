@@ -79,7 +79,9 @@ class ZmqTransport : public Transport {
     for (int server = 0; server < context.plan.servers; ++server) {
       const bool colocated = context.shared && context.self().server == server;
       endpoints.push_back(colocated ? local_endpoint(server)
-                                    : context.store.get(endpoint_key(server), options.timeout_s));
+                                    : context.store.get(endpoint_key(server, context.self().worker,
+                                                                     context.plan.generation),
+                                                        options.timeout_s));
     }
     return {connect_worker(context.device, zmq_context_of(context, options), run,
                            context.self().worker, endpoints, options, context.timeline),

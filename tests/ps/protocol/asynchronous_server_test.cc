@@ -146,6 +146,117 @@ TEST_F(AsynchronousServerTest, NoReadIsBetweenUpdatesThatOneLossAllows) {
   EXPECT_EQ(reply_to(0, server.lose(1)).header.version, 2);
 }
 
+/// Workers whose seats are taken again.
+class SeatsOfWorkers : public AsynchronousServerTest {
+ protected:
+  Message join(int worker, std::int64_t step) const {
+    return testing::message_of(token, Kind::join, worker, step);
+  }
+  /// Joins, and returns the first push.
+  std::int64_t joined(ParameterServer& server, int worker) {
+    const std::int64_t first =
+        reply_to(worker, server.handle(worker, join(worker, 0))).header.version;
+    server.handle(worker, join(worker, first));
+    return first;
+  }
+  static std::string history(ParameterServer& server, std::size_t chunk) {
+    RankRecord record;
+    server.report(record);
+    return record.history.at(chunk).events;
+  }
+};
+
+TEST_F(SeatsOfWorkers, AProcessGoesOnWithThePushesThatNoChunkHas) {
+  ParameterServer server(model_, chunks_, *device_, plain(2, {.consistency = Consistency::asp}));
+  server.let_seats_be_taken_again();
+  for (std::size_t chunk = 0; chunk < 3; ++chunk) server.handle(1, push_of(1, chunk, 0, 1));
+  server.handle(1, push_of(1, 1, 1, 1));
+  EXPECT_NE(refusal(server, 1, join(1, 0)).find("not empty"), std::string::npos);
+  server.lose(1);
+  EXPECT_TRUE(server.is_lost(1));
+  EXPECT_NE(refusal(server, 1, push_of(1, 0, 1, 1)).find("done"), std::string::npos);
+  EXPECT_EQ(joined(server, 1), 2);
+  EXPECT_FALSE(server.is_lost(1));
+  EXPECT_NE(refusal(server, 1, join(1, 2)).find("not empty"), std::string::npos);
+  EXPECT_NE(refusal(server, 1, push_of(1, 0, 1, 1)).find("already been pushed"), std::string::npos);
+  EXPECT_EQ(reply_to(1, server.handle(1, pull(1, 0, 2))).header.version, 1);
+  EXPECT_EQ(reply_to(1, server.handle(1, push_of(1, 0, 2, 1))).header.version, 2);
+  EXPECT_EQ(history(server, 0), "p1g1c1x2r1p1");
+  EXPECT_EQ(history(server, 1), "p1p1g1c1x2");
+}
+
+TEST_F(SeatsOfWorkers, ADelayIsCorrectedFromTheValuesReadAnew) {
+  ServerConfig own = plain(2, {.consistency = Consistency::asp});
+  own.delay_compensation = 0.5;
+  ParameterServer server(model_, chunks_, *device_, own);
+  server.let_seats_be_taken_again();
+  const std::vector<float> initial = read(server, 0);
+  server.handle(1, push_of(1, 0, 0, 1));
+  server.handle(0, push_of(0, 0, 0, 1));
+  server.lose(1);
+  joined(server, 1);
+  server.handle(1, pull(1, 0, 1));
+  const float before = values_of(reply_to(0, server.handle(0, pull(0, 0, 1))).frames.at(0)).at(0);
+  const Replies replies = server.handle(1, push_of(1, 0, 1, 2));
+  EXPECT_NEAR(values_of(reply_to(1, replies).frames.at(0)).at(0), before - 0.2F, 1e-6)
+      << "nothing has changed since";
+}
+
+/// With bound 1 a worker may be one update ahead.
+TEST_F(SeatsOfWorkers, UpdatesOfAllWaitForAProcessFromItsFirstPushOn) {
+  ParameterServer server(model_, chunks_, *device_,
+                         plain(3, {.consistency = Consistency::ssp, .staleness_bound = 1}));
+  server.let_seats_be_taken_again();
+  const std::vector<float> initial = read(server, 0);
+  for (int worker = 0; worker < 3; ++worker) server.handle(worker, push_of(worker, 0, 0, 1));
+  server.lose(2);
+  server.handle(0, push_of(0, 0, 1, 1));  // the update under way
+  EXPECT_EQ(reply_to(2, server.handle(2, join(2, 0))).header.version, 2);
+  server.handle(1, push_of(1, 0, 1, 1));
+  EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.6f)))
+      << "the mean of two stands for three";
+  for (int worker = 0; worker < 2; ++worker) server.handle(worker, push_of(worker, 0, 2, 1));
+  EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.6f))) << "it is expected";
+  // Another server has had a push of the process before.
+  server.handle(2, join(2, 3));
+  EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.9f)))
+      << "but not to this update";
+  EXPECT_EQ(reply_to(2, server.handle(2, pull(2, 0, 3))).header.version, 3);
+  for (int worker = 0; worker < 2; ++worker) server.handle(worker, push_of(worker, 0, 3, 1));
+  EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.9f)));
+  server.handle(2, push_of(2, 0, 3, 1));
+  EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -1.2f)));
+}
+
+TEST_F(SeatsOfWorkers, AProcessIsToldThatTheRunIsOver) {
+  ParameterServer server(model_, chunks_, *device_, plain(2, {.consistency = Consistency::asp}));
+  server.let_seats_be_taken_again();
+  server.lose(1);
+  const Replies over = server.handle(0, testing::message_of(token, Kind::finish, 0, 0));
+  EXPECT_EQ(reply_to(0, over).header.kind, Kind::finish);
+  EXPECT_EQ(reply_to(1, server.handle(1, join(1, 0))).header.scalar, 1);
+  server.handle(1, join(1, 0));
+  const Replies late = server.handle(1, testing::message_of(token, Kind::finish, 1, 0));
+  EXPECT_EQ(reply_to(1, late).header.kind, Kind::finish);
+}
+
+TEST_F(SeatsOfWorkers, NobodyTakesASeatWhereTheRunDoesNotSaySo) {
+  ParameterServer server(model_, chunks_, *device_, plain(2, {.consistency = Consistency::asp}));
+  server.lose(1);
+  EXPECT_NE(refusal(server, 1, join(1, 0)).find("done"), std::string::npos);
+}
+
+TEST_F(SeatsOfWorkers, AProcessIsNotMissedInSumsThatBeganWithoutIt) {
+  ParameterServer server(model_, chunks_, *device_, plain(3, {.consistency = Consistency::asp}));
+  server.let_seats_be_taken_again();
+  server.handle(0, summand(0, 0, {1}));
+  server.lose(1);
+  joined(server, 1);
+  const Replies replies = server.handle(2, summand(2, 0, {2}));
+  EXPECT_THAT(doubles_of(reply_to(0, replies)), ::testing::ElementsAre(3));
+  EXPECT_EQ(replies.size(), 2U);
+}
+
 /// Worker 1 dies after it has pushed chunk 0 alone, and worker 2 is late. Then chunk 0 is one
 /// update ahead of chunk 1, for which worker 0 alone has pushed.
 class BackupWorkers : public AsynchronousServerTest {

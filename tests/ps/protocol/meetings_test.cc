@@ -48,6 +48,20 @@ TEST(Meetings, MayBeFarAway) {
   }
 }
 
+TEST(Meetings, AreLeftOutWhileASeatIsEmpty) {
+  Meetings meetings(2);
+  meetings.plan(5, 20);
+  hold(meetings, 5);
+  meetings.set_away(1);
+  EXPECT_TRUE(meetings.come(0, request_of(0, 10)));
+  EXPECT_TRUE(meetings.are_left_out());
+  EXPECT_EQ(meetings.end().at(0).version, 0);
+  meetings.set_away(0);
+  EXPECT_FALSE(meetings.come(1, request_of(1, 10))) << "it was left out";
+  EXPECT_EQ(meetings.due(), 15);
+  hold(meetings, 15);
+}
+
 TEST(Meetings, EndARunThatIsToldToStop) {
   Meetings meetings(2);
   meetings.plan(10, 100);

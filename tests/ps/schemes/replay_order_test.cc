@@ -82,6 +82,54 @@ TEST(ReplayOrder, AMergeComesWhenAllBeforeItHasCome) {
   EXPECT_THAT(coming(walk), ElementsAre("0:a1", "0:m0"));
 }
 
+/// The old process has made two pushes, of which range 1 has only the first.
+TEST(ReplayOrder, AnotherProcessComesOnceAllPushesOfTheOneBeforeAreComputed) {
+  const std::vector<ChunkHistory> record = {range("p1p1g1c1x2r1p1"), range("p1g1c1c1x2r1p1")};
+  ReplayOrder walk(record, 2);
+  EXPECT_EQ(walk.pushes(1), 2);
+  walk.offer(1);
+  walk.ask(1);
+  EXPECT_THAT(coming(walk), ElementsAre("0:a1", "0:r1", "1:a1", "1:r1", "1:g1"));
+  EXPECT_TRUE(walk.has_read(1));
+  EXPECT_FALSE(walk.came(1));
+  walk.offer(1);
+  walk.ask(1);
+  EXPECT_THAT(coming(walk),
+              ElementsAre("0:a1", "0:r1", "0:g1", "0:c1", "0:r1", "1:c1", "1:c1", "1:r1"));
+  EXPECT_EQ(walk.came(1), 2);
+  EXPECT_FALSE(walk.came(1));
+  EXPECT_TRUE(walk.has_read(1));
+  EXPECT_TRUE(walk.computes(1));
+  EXPECT_EQ(walk.pushes(1), 1);
+  walk.offer(1);
+  walk.ask(1);
+  EXPECT_THAT(coming(walk), ElementsAre("0:a1", "0:r1", "1:a1", "1:r1"));
+  EXPECT_FALSE(walk.computes(1));
+  walk.check_end();
+}
+
+TEST(ReplayOrder, AProcessMayEndBeforeItPushes) {
+  const std::vector<ChunkHistory> record = {range("g1c1x0r1g1c1x3r1d1"), range("g1c1x3r1a1")};
+  ReplayOrder walk(record, 2);
+  EXPECT_THROW(walk.check_end(), Error);
+  const std::vector<ChunkHistory> other = {range("g1c1x0r1g1c1x3r1d1"), range("g1c1x0g1c1x3r1a1")};
+  ReplayOrder both(other, 2);
+  EXPECT_THAT(coming(both), ElementsAre("0:g1", "0:c1", "0:r1", "0:g1", "0:c1", "0:r1", "1:g1",
+                                        "1:c1", "1:g1", "1:c1", "1:r1"));
+  EXPECT_EQ(both.came(1), 3);
+  EXPECT_TRUE(both.has_read(1));
+}
+
+/// In local steps that it never pushed.
+TEST(ReplayOrder, ALostWorkerMayHaveReadAfterItsLastPush) {
+  const std::vector<ChunkHistory> record = {range("p1r1g1a0")};
+  ReplayOrder walk(record, 2);
+  walk.offer(1);
+  walk.ask(1);
+  walk.offer(0);
+  EXPECT_THAT(coming(walk), ElementsAre("0:a1", "0:r1", "0:r1", "0:g1", "0:a0"));
+}
+
 /// The events that a history gives back.
 std::vector<RangeEvent> read_back(const ChunkHistory& history) {
   std::vector<RangeEvent> events;
@@ -97,16 +145,17 @@ TEST(RangeHistory, GivesBackWhatWasAdded) {
       {Kind::read, 12},         {Kind::accepted, 2, 7}, {Kind::accepted, 1, 100},
       {Kind::taken, 1},         {Kind::merged, 0},      {Kind::read, 1},
       {Kind::dropped, 3},       {Kind::read, 3},        {Kind::accepted, 11},
-      {Kind::read, 1},          {Kind::gone, 11},       {Kind::accepted, 0, 2},
-      {Kind::read, 0}};
+      {Kind::read, 1},          {Kind::gone, 11},       {Kind::came, 11, 17},
+      {Kind::read, 11},         {Kind::came, 2, 0},     {Kind::came, 3, 1},
+      {Kind::accepted, 0, 2},   {Kind::read, 0}};
   ChunkHistory history = range("");
   for (const RangeEvent& event : added) history.add(event, 1000);
-  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100t1m0r1d3r3a11r1g11p0x2");
+  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100t1m0r1d3r3a11r1g11c11x17r11c2x0c3p0x2");
   EXPECT_EQ(read_back(history), added);
 }
 
 TEST(ReplayOrder, RefusesWhatIsNoRecordOfTheRun) {
-  for (const char* wrong : {"a0x0", "a0x", "a0x-1", "r0x2", "m0x2", "g0x2"})
+  for (const char* wrong : {"a0x0", "a0x", "a0x-1", "r0x2", "m0x2", "g0x2", "c0x-1", "c0x"})
     EXPECT_THROW(read_back(range(wrong)), Error) << wrong;
   EXPECT_THROW(ReplayOrder({}, 2), Error);
   EXPECT_THROW(ReplayOrder({range("a2")}, 2), Error);
