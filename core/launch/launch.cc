@@ -13,10 +13,9 @@
 #include "core/base/seconds_now.h"
 #include "core/launch/elastic_run.h"
 #include "core/launch/fault_striker.h"
+#include "core/launch/rank_watch.h"
 #include "core/launch/seats.h"
-#include "core/launch/standstill_watch.h"
 #include "core/launch/store_server.h"
-#include "core/launch/straggler_watch.h"
 #include "core/plan/worlds.h"
 
 namespace ringside {
@@ -40,7 +39,6 @@ class Launch : private RankEvents {
          RunSidecar* sidecar)
       : plan_(plan), hosts_(hosts), listener_(listener), sidecar_(sidecar) {
     result_.records.resize(plan.ranks.size());
-    last_step_.resize(plan.ranks.size());
     running_.resize(in_one_process(plan) ? 1 : plan.ranks.size());
     for (RankHost* host : hosts_)
       if (std::find(distinct_.begin(), distinct_.end(), host) == distinct_.end())
@@ -89,6 +87,7 @@ class Launch : private RankEvents {
     }
     if (!elastic_) result_.worlds = seats_.worlds();
     result_.lost = seats_.away();
+    result_.slow = watch_.slow();
     result_.faults = striker_.faults();
     if (!complaints_.empty()) fail(complaints_.begin()->second);
     result_.stopped = asked_ && result_.error.empty();
@@ -159,7 +158,7 @@ class Launch : private RankEvents {
       running_[rank] = false;
       if (!elastic_ && plan_.ranks[rank].worker < 0) seats_.end();
       if (seats_.has_left(static_cast<int>(rank)) && !ending_) {
-        last_step_[rank].clear();
+        watch_.forget(static_cast<int>(rank));
         seats_.leave(static_cast<int>(rank));
         continue;
       }
@@ -177,11 +176,12 @@ class Launch : private RankEvents {
   /// failures first. So if something other than this launcher killed the rank, or its host is lost,
   /// the run's error names that and not those failures.
   void judge(std::size_t rank, const RankEnd& end) {
-    const std::string why = fmt::format("{} {}", name(rank), end.text(last_step_[rank]));
+    const std::string why =
+        fmt::format("{} {}", name(rank), end.text(watch_.last_step(static_cast<int>(rank))));
     const bool killed = end.killed_but_by(SIGTERM) || !end.cause.empty();
     if (elastic_ && !ending_ && end.killed_but_by(SIGTERM)) {
       result_.records[rank] = nullptr;
-      last_step_[rank].clear();
+      watch_.forget(static_cast<int>(rank));
       elastic_->ended(static_cast<int>(rank), why, seconds_now());
       return;
     }
@@ -190,7 +190,7 @@ class Launch : private RankEvents {
         ((end.killed_but_by(SIGTERM) || end.lost) && seats_.can_lose(static_cast<int>(rank)));
     if (!ending_ && can_go_on) {
       result_.records[rank] = nullptr;
-      last_step_[rank].clear();
+      watch_.forget(static_cast<int>(rank));
       seats_.lose(static_cast<int>(rank), why, seconds_now());
       return;
     }
@@ -221,17 +221,15 @@ class Launch : private RankEvents {
     } else if (value.contains("progress")) {
       if (auto step = value["progress"].find("step"); step != value["progress"].end()) {
         const auto done = step->get<std::int64_t>();
-        last_step_[r] = fmt::format(" after step {}", done);
         if (elastic_) elastic_->note_progress(rank, done, seconds_now());
         if (!elastic_) seats_.note_progress(rank, done, seconds_now());
         striker_.note_progress(rank, done, seconds_now());
-        note_speed(process, value["progress"].value("compute_s", 0.0));
-        if (standstill_.note_step(process, value["progress"].value("seconds", 0.0)))
-          listener_.on_output(fmt::format("{} makes progress again\n", name(r)));
+        watch_.note_step(process, done, value["progress"].value("seconds", 0.0),
+                         value["progress"].value("compute_s", 0.0));
       }
       listener_.on_progress(rank, value["progress"]);
     } else if (value.contains("beat")) {
-      note_beat(process, value["beat"]);
+      if (!ending_) watch_.note_beat(process, read_json<Beat>(value["beat"]));
     } else if (value.contains(seat_left)) {
       seats_.say_left(rank);
     } else if (value.contains("record")) {
@@ -259,46 +257,9 @@ class Launch : private RankEvents {
     return elastic_ ? elastic_->remove(worker, why, seconds_now()) : seats_.remove(worker);
   }
 
-  void note_speed(int rank, double compute_s) {
-    if (plan_.cluster || compute_s <= 0) return;
-    const auto slow = stragglers_.note(rank, compute_s);
-    if (!slow) return;
-    const auto r = static_cast<std::size_t>(rank);
-    result_.slow[rank] =
-        fmt::format("{} computes {:.1f} times as long as the median of the others{}", name(r),
-                    slow->times, last_step_[r]);
-    const int worker = elastic_ ? elastic_->rank_of(rank) : rank;
-    const bool leaves = plan_.faults.remove_slow && remove(worker, "is slow");
-    listener_.on_output(
-        "slow: " + result_.slow[rank] +
-        (leaves ? "; it leaves (faults.remove_slow)\n" : "; the run goes on with it\n"));
-  }
-
-  void note_beat(int rank, const nlohmann::json& beat) {
-    const auto said = read_json<Beat>(beat);
-    if (!standstill_.note_beat(rank, said) || ending_) return;
-    const auto r = static_cast<std::size_t>(rank);
-    listener_.on_output(
-        fmt::format("{} stands still for {:.1f} s{}, and others wait for it, at most "
-                    "train.timeout_s = {:g} s\n",
-                    name(r), said.quiet_s, last_step_[r], plan_.train.timeout_s));
-  }
-
-  /// A stopped process says nothing itself, and the others wait for it.
   void stood(int rank, bool stands) override {
-    const auto r = static_cast<std::size_t>(rank);
-    if (!running_.at(r) || ending_) return;
-    const double now = seconds_now();
-    if (stands) {
-      stopped_at_[rank] = now;
-      listener_.on_output(
-          fmt::format("{} was stopped by a signal{}; others wait for it, at most "
-                      "train.timeout_s = {:g} s\n",
-                      name(r), last_step_[r], plan_.train.timeout_s));
-    } else if (const auto since = stopped_at_.extract(rank)) {
-      listener_.on_output(
-          fmt::format("{} goes on after {:.1f} s\n", name(r), now - since.mapped()));
-    }
+    if (running_.at(static_cast<std::size_t>(rank)) && !ending_)
+      watch_.note_stop(rank, stands, seconds_now());
   }
 
   void told(const nlohmann::json& value) override {
@@ -331,8 +292,7 @@ class Launch : private RankEvents {
         .say = [this](const std::string& text) { listener_.on_output(text); },
         .begin_world =
             [this](int world, std::int64_t done) {
-              stragglers_ = {};
-              standstill_ = {};
+              watch_.begin_world();
               listener_.on_world(world, done);
             }};
   }
@@ -347,7 +307,7 @@ class Launch : private RankEvents {
         .set = [this](const std::string& key, const std::string& text) { store_.set(key, text); },
         .kill = [this](int rank) { hosts_[static_cast<std::size_t>(rank)]->signal(rank, SIGKILL); },
         .say = [this](const std::string& text) { listener_.on_output(text); },
-        .begin_world = [this] { stragglers_ = {}, standstill_ = {}; }};
+        .begin_world = [this] { watch_.begin_world(); }};
   }
 
   /// The process of a rank of the plan; -1: an elastic run has no such rank now.
@@ -374,7 +334,6 @@ class Launch : private RankEvents {
   const LaunchListener& listener_;
   RunSidecar* sidecar_;
   std::vector<bool> running_;
-  std::vector<std::string> last_step_;
   StoreServer store_{[this](int rank, const nlohmann::json& value) {
     hosts_[static_cast<std::size_t>(rank)]->send(rank, value);
   }};
@@ -391,11 +350,15 @@ class Launch : private RankEvents {
         const std::string key = fault_key(server);
         store_.set(elastic_ ? elastic::key_in(elastic_->plan().generation, key) : key, fault);
       }};
-  StragglerWatch stragglers_;
-  StandstillWatch standstill_;
+  RankWatch watch_{plan_,
+                   {.name = [this](int process) { return name(static_cast<std::size_t>(process)); },
+                    .say = [this](const std::string& text) { listener_.on_output(text); },
+                    .remove =
+                        [this](int process) {
+                          return remove(elastic_ ? elastic_->rank_of(process) : process, "is slow");
+                        }}};
   Seats seats_{plan_, seat_processes()};           // of any other
   std::optional<ElasticRun> elastic_;              // of an elastic run
-  std::map<int, double> stopped_at_;               // by rank, while it stands
   std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> complained_, ending_, asked_;
   std::vector<std::pair<std::size_t, RankEnd>> ends_;

@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/base/waiting_time.h"
 #include "core/observe/beats.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/faults.h"
+#include "ps/protocol/attendance.h"
 #include "ps/protocol/greeting.h"
 #include "ps/protocol/server_checkpoints.h"
 #include "ps/protocol/worker_failures.h"
@@ -18,87 +18,11 @@
 namespace ringside::ps {
 namespace {
 
-/// No sleep between two checks for silent workers is longer than this, whatever the timeout is.
-constexpr double patience_s = 1;
 /// How often a server looks whether a worker that the run can do without is lost.
 constexpr double loss_look_s = 0.05;
 /// The time for which a server that fails waits for workers to which it could not yet send the
 /// cause.
 constexpr double last_moment_s = 2;
-
-/// The time of the last message of each worker.
-class Attendance {
- public:
-  Attendance(int workers, const Channel& channel, const Clock& clock, double timeout_s)
-      : channel_(channel),
-        clock_(clock),
-        timeout_s_(timeout_s),
-        waited_(clock.now(), nap_s()),
-        workers_(static_cast<std::size_t>(workers)) {}
-
-  /// Longest sleep between two checks with this timeout.
-  double nap_s() const { return std::min(patience_s, timeout_s_ / 16); }
-
-  void heard(int worker) {
-    if (worker < 0 || static_cast<std::size_t>(worker) >= workers_.size()) return;
-    Worker& one = workers_[static_cast<std::size_t>(worker)];
-    one.last = waited_.seconds(clock_.now());
-    one.came = one.whole = true;
-  }
-
-  /// Throws Error for a worker that has been silent for too long, while no part of a message came
-  /// either. Returns whether a heartbeat to the workers is due.
-  bool check(const Server& server) {
-    const double now = waited_.seconds(clock_.now());
-    for (std::size_t w = 0; w < workers_.size(); ++w) {
-      if (now - workers_[w].last > timeout_s_ / 8) look_for_parts(w, now);
-      if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
-      if (!workers_[w].came)
-        throw Error(
-            "worker {} did not connect within {} s; raise train.timeout_s if its start really "
-            "takes so long",
-            w, timeout_s_);
-      throw Error(
-          "worker {} has been silent for {} s; the server waits for the worker's part of step {}; "
-          "raise train.timeout_s if the worker really computes for that long",
-          w, timeout_s_, server.steps());
-    }
-    if (now - reassured_ < timeout_s_ / 4) return false;
-    reassured_ = now;
-    return true;
-  }
-  /// Whether parts of a long message have come since the last call: workers that wait for its
-  /// sender have to be told that it is alive.
-  bool parts_came() { return std::exchange(parts_came_, false); }
-
-  bool came(std::size_t worker) const { return workers_[worker].came; }
-  std::size_t size() const { return workers_.size(); }
-
- private:
-  struct Worker {
-    double last = 0;
-    bool came = false;
-    bool whole = false;  // a message has come since the link was looked at
-    SlowLink link{};
-  };
-
-  void look_for_parts(std::size_t w, double now) {
-    Worker& one = workers_[w];
-    const std::int64_t moved = channel_.moved(static_cast<int>(w));
-    if (std::exchange(one.whole, false)) return one.link.begin(moved);
-    if (!one.link.flows(moved)) return;
-    one.last = now;
-    parts_came_ = true;
-  }
-
-  const Channel& channel_;
-  const Clock& clock_;
-  double timeout_s_;
-  WaitingTime waited_;
-  double reassured_ = 0;
-  bool parts_came_ = false;
-  std::vector<Worker> workers_;
-};
 
 /// Adds up the bytes of the messages about measured steps, and the processor time of the process
 /// for them: for each message, the time since the message before it. Workers may send messages
