@@ -465,6 +465,22 @@ TEST_F(Results, ResumingWithAnotherFirstPointKeepsTheReferencesOfAll) {
   }
 }
 
+/// Definitions are never slowed.
+TEST_F(Results, ResumingKeepsTheDefinitionsOfSlowWorkers) {
+  Experiment asked(made_up_experiment());
+  asked.common.compare.repeats = 1;
+  asked.common.compare.schemes = {"local_sgd"};
+  asked.common.compare.worlds = {2};
+  asked.common.device.slow = {1, 3};
+  const auto runs = plan_comparison(asked);
+  auto rows = rows_of(runs);
+  EXPECT_EQ(rows.size(), 2U) << "the definition, and the run";
+  EXPECT_NO_THROW(check_same_experiment(rows, runs));
+  asked.common.device.slow = {1, 2};
+  EXPECT_THAT(complaint([&] { check_same_experiment(rows, plan_comparison(asked)); }),
+              HasSubstr("device.slow"));
+}
+
 TEST_F(Results, ResumingCountsEverySeedOnce) {
   Experiment asked(made_up_experiment());
   asked.common.compare.repeats = 1;

@@ -55,7 +55,8 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
 /// reference, which has the values of the first of them: it decides about time and memory alone.
 void erase_unshared(nlohmann::json& plan_json) {
   for (const char* own : {"warmup", "recompute", "timeout_s"}) plan_json["train"].erase(own);
-  for (const char* own : {"threads", "cluster", "efficiency", "unfused", "peak_tflops"})
+  for (const char* own :
+       {"threads", "cluster", "efficiency", "unfused", "peak_tflops", "slow", "jitter"})
     plan_json["device"].erase(own);
   for (const char* own :
        {"message_ranks", "traced_ranks", "network_gbit_s", "queue_kb", "drops", "jitter", "spread",
