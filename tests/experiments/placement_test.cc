@@ -241,8 +241,9 @@ TEST(PlacementTest, SimulatedRunsStayWhereTheyArePlanned) {
   EXPECT_EQ(homes_of(run, agents_on({0, 1})), "");
 }
 
-/// A run of ddp that can have the worlds from 1 to `world` with 12 samples a step.
-RunPlan run_that_shrinks(int world, int least, bool spread = false) {
+/// A run that can have the worlds from `least` to `world` with 12 samples a step.
+RunPlan run_that_shrinks(int world, int least, bool spread = false,
+                         const std::string& scheme = "ddp") {
   ExperimentConfig config;
   config.name = "trial";
   config.data.kind = "synthetic";
@@ -252,7 +253,7 @@ RunPlan run_that_shrinks(int world, int least, bool spread = false) {
   config.faults.least_world = least;
   config.hosts.workers = spread ? WorkerPlacement::spread : WorkerPlacement::fill;
   config.in_job = true;
-  return plan_run(config, find_scheme("ddp"), world, 0);
+  return plan_run(config, find_scheme(scheme), world, 0);
 }
 
 /// Where the ranks of a run are once these agents are gone: "3: a0 b1 b2", or the error.
@@ -310,6 +311,16 @@ TEST(PlacementOnWhatIsLeft, TakesTheLargestWorldThatHasSlots) {
     EXPECT_EQ(left_homes_of(run_that_shrinks(row.world, row.least, row.spread),
                             agents_on(row.hosts), row.gone),
               row.homes);
+}
+
+/// Two dedicated servers, which follow the rules of the start.
+TEST(PlacementOnWhatIsLeft, ServersKeepTheirRules) {
+  RunPlan run = run_that_shrinks(3, 1, false, "ps");
+  EXPECT_EQ(left_homes_of(run, agents_on({0, 1, 2}), {1}), "2: a0 c2 a0 c2");
+  run.hosts.servers = ServerHosts::apart;
+  EXPECT_EQ(left_homes_of(run, agents_on({0, 1, 2, 3}), {}), "3: a0 b1 c2 d3 d3");
+  EXPECT_EQ(left_homes_of(run, agents_on({0, 1, 2, 3}), {1}), "2: a0 c2 d3 d3")
+      << "a third worker would leave no host to the servers";
 }
 
 TEST(PlacementOnWhatIsLeft, KeepsTheNamesOfHosts) {

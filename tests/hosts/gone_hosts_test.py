@@ -135,23 +135,31 @@ class KilledAgents(GoneHosts):
 
 
 class AnotherJob(GoneHosts):
-    def test_goes_on_with_a_run_that_had_lost_a_host(self):
-        """It has all hosts again, and knows which steps were made at which world."""
-        self.begin("ddp", steps=3000)
+    """It has all hosts again, and knows which steps were made at which world."""
+
+    def goes_on(self, scheme, *settings):
+        self.begin(scheme, *settings, steps=3000)
         self.wait_for_checkpoint(40)
         self.processes[1].kill()
-        wait_until(lambda: 2 in self.worlds_of_checkpoints("ddp-w3"), "a checkpoint at world 2")
+        wait_until(lambda: 2 in self.worlds_of_checkpoints(f"{scheme}-w3"), "a checkpoint at world 2")
         self.processes[0].send_signal(signal.SIGINT)
         self.end((0, 2), status=130)
         self.more += ["--resume"]
         self.processes = [self.comparison.start_agent(agent, *self.more) for agent in range(3)]
         printed = self.end((0, 1, 2))
-        self.assertRegex(printed, rf"\| ddp .*{PROVEN}")
-        row = self.row("ddp")
+        self.assertRegex(printed, rf"\| {scheme} .*{PROVEN}")
+        row = self.row(scheme)
         self.assertEqual([period["world"] for period in row["worlds"]], [3, 2, 3], row["worlds"])
         self.assertEqual(row["worlds"][2]["cause"], "it goes on in another job")
         self.assertEqual(row["parameter_hashes"], row["replay"]["parameter_hashes"])
         self.assertEqual(row["loss"], row["replay"]["loss"])
+
+    def test_ddp(self):
+        self.goes_on("ddp")
+
+    def test_local_sgd(self):
+        """Told to stop it writes a checkpoint at any step, and changes its world where replicas are equal."""
+        self.goes_on("local_sgd", "scheme.local_sgd.sync_every=4")
 
 
 class AgentsWithoutRanks(GoneHosts):

@@ -166,17 +166,19 @@ class SurvivingRun {
  private:
   /// Agents may be gone since earlier runs, and an earlier job may have lost some.
   void begin() {
-    const std::int64_t from = step_of(plan_.resume);
-    if (from > 0 && !is_elastic(plan_)) periods_ = kept_worlds(plan_, from);
     std::string cause = "it goes on in another job";
     if (const std::string gone = gone_of_now(); !gone.empty()) {
       now_ = places_.place_on_left(plan_);
       cause = words_for_gone(gone);
     }
+    if (!is_elastic(plan_)) periods_ = kept_worlds(plan_, step_of(plan_.resume));
     if (now_.world == (periods_.empty() ? plan_.world : periods_.back().world)) return;
+    if (!now_.resume.empty()) now_.resume = newest_for_another_world(now_);
+    const std::int64_t from = step_of(now_.resume);
+    periods_ = kept_worlds(plan_, from);
     if (periods_.empty() && from > 0) periods_.push_back(first_period());
     periods_.push_back({.from = from, .world = now_.world, .cause = cause});
-    say_(fmt::format("world {}: {}\n", now_.world, cause));
+    say_(fmt::format("world {} after step {}: {}\n", now_.world, from, cause));
     keep();
   }
 
@@ -218,6 +220,10 @@ class SurvivingRun {
         return false;
       }
     } else if (counted_ == plan_.faults.restarts) {
+      if (places_.place_on_left && plan_.faults.least_world > 0)
+        error += fmt::format(
+            " (not started again: no host is gone, and faults.restarts = {} allows no more)",
+            counted_);
       return false;
     } else if (newest_ <= most_) {
       error += fmt::format(" (not started again: the run failed after step {} for the second time)",

@@ -27,7 +27,7 @@ void keep_worlds(const RunPlan& plan, const std::vector<WorldPeriod>& worlds) {
 }
 
 std::vector<WorldPeriod> kept_worlds(const RunPlan& plan, std::int64_t step) {
-  if (plan.checkpoint.path.empty()) return {};
+  if (plan.checkpoint.path.empty() || step == 0) return {};
   std::ifstream in(path_of_worlds(plan));
   const nlohmann::json kept = nlohmann::json::parse(in, nullptr, false);
   std::vector<WorldPeriod> out;

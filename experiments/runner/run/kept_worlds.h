@@ -12,8 +12,8 @@ namespace ringside::runner {
 void keep_worlds(const RunPlan& plan, const std::vector<WorldPeriod>& worlds);
 
 /// What keep_worlds() wrote of this very run (RunPlan::id), but for worlds that began after `step`.
-/// Empty if there is nothing of the kind, or if the run cannot have one of these worlds, as after a
-/// change of faults.least_world: then it cannot be replayed at them.
+/// Empty if there is nothing of the kind, at step 0, or if the run cannot have one of these worlds,
+/// as after a change of faults.least_world: then it cannot be replayed at them.
 std::vector<WorldPeriod> kept_worlds(const RunPlan& plan, std::int64_t step);
 
 /// Removes what keep_worlds() wrote.
