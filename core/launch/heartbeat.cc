@@ -30,9 +30,10 @@ void Silence::end(double now) {
 }
 
 double Silence::seconds(double now) {
-  constexpr double look_every_s = 0.25;
+  // No look is needed while heartbeats come as they should.
+  constexpr double look_after_s = 1.5 * beat_every_s, look_every_s = 0.25;
   const double waited = waited_.seconds(now);
-  if (waited > beat_every_s && (!segments_ || now - looked_at_ >= look_every_s)) look(now, waited);
+  if (waited > look_after_s && (!segments_ || now - looked_at_ >= look_every_s)) look(now, waited);
   return waited - excused_;
 }
 

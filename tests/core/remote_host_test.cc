@@ -277,8 +277,17 @@ TEST(Silence, DoesNotCountWhileDataComeOverALinkThatIsFull) {
 
 TEST(Silence, EndsWithWhatIsHeard) {
   double now = 0;
-  Silence silence(0, [&] { return LinkFacts{1, static_cast<std::uint64_t>(now)}; });
-  for (; now < 10; now += 0.1) silence.seconds(now);
+  int looks = 0;
+  Silence silence(0, [&] {
+    ++looks;
+    return LinkFacts{1, static_cast<std::uint64_t>(now)};
+  });
+  for (; now < 10; now += 0.1) {
+    silence.end(now);
+    for (const double end = now + 1.3; now < end; now += 0.1) silence.seconds(now);
+  }
+  EXPECT_EQ(looks, 0) << "heartbeats come in time";
+  for (const double end = now + 10; now < end; now += 0.1) silence.seconds(now);
   EXPECT_LT(silence.seconds(now), 1.5);
   silence.end(now);
   EXPECT_EQ(silence.seconds(now), 0);
