@@ -66,7 +66,8 @@ RunCheckpoints::RunCheckpoints(const RankContext& context, const Model& model, S
                       {"program", context.program}});
 }
 
-/// The store tells without delay what it was asked for before.
+/// The store tells without delay what it was asked for before. Once workers have met, one may be
+/// lost at any moment.
 void RunCheckpoints::note_processes() {
   for (std::size_t w = 0; w < processes_.size(); ++w)
     while (context_.store.try_get(lost_key(static_cast<int>(w), processes_[w]))) ++processes_[w];
@@ -115,7 +116,6 @@ void RunCheckpoints::save_part(std::int64_t done, std::int64_t own, bool on_disk
   statistics_.take(part_);
   std::function<void(const OpenFolder&)> then;
   if (worker == 0) {
-    note_processes();
     then = [this, done, scale = loss_scale.state(), processes = processes_](
                const OpenFolder& folder) { write_manifest_of(done, scale, processes, folder); };
   }

@@ -32,6 +32,9 @@ class RunCheckpoints {
   /// done: 0 if the run begins anew. Blocks; throws Error for a checkpoint that is damaged or lacks
   /// something.
   std::int64_t restore(LossScale& loss_scale, RankRecord& record);
+  /// To be called before an assignment is asked for, with which workers may meet for a checkpoint:
+  /// notes whose parts it then has, on worker 0 and where seats are taken again.
+  void note_processes();
   /// Whether the state after this step (counted from 0) is saved.
   bool saves_after(std::int64_t step) const;
   /// Whether the run should end after this step (counted from 0), because its launcher was told so
@@ -56,7 +59,6 @@ class RunCheckpoints {
   void write_manifest_of(std::int64_t done, const LossScale::State& loss_scale,
                          const std::vector<std::int64_t>& processes,
                          const OpenFolder& folder) const;
-  void note_processes();
 
   const RankContext& context_;
   const Model& model_;

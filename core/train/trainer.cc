@@ -47,7 +47,11 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   double host_before = 0;
   Traffic measured, counted = scheme_.traffic();
   std::int64_t trained = 0;  // steps of this rank
-  while (const std::optional<StepAssignment> assignment = scheme_.next_assignment(assignments)) {
+  const auto next = [&] {
+    checkpoints_.note_processes();
+    return scheme_.next_assignment(assignments);
+  };
+  while (const std::optional<StepAssignment> assignment = next()) {
     if (assignment->saves_after > 0) {
       checkpoints_.save_at(*assignment, loss_scale_, record);
       continue;

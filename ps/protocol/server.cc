@@ -37,6 +37,7 @@ Replies Server::handle(int worker, Message message) {
         return {};
       case Kind::done:
         done_[static_cast<std::size_t>(worker)] = true;
+        if (seats_are_taken_again_) note_away();
         return {};
       case Kind::failed:
         if (failure_.empty()) failure_ = fmt::format("worker {} gave up: {}", worker, header.text);
@@ -139,7 +140,8 @@ Replies Server::join(int worker, const Header& header) {
   return replies;
 }
 
-void Server::note_away() { meetings_.set_away(static_cast<int>(std::ranges::count(lost_, true))); }
+/// At the end of a run workers are done after its last meeting.
+void Server::note_away() { meetings_.set_away(static_cast<int>(std::ranges::count(done_, true))); }
 
 Replies Server::answer(int, Message) {
   throw Error("this server does not answer messages of this kind");

@@ -228,6 +228,26 @@ TEST_F(SeatsOfWorkers, UpdatesOfAllWaitForAProcessFromItsFirstPushOn) {
   EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -1.2f)));
 }
 
+/// It is done before the launcher says that its seat is empty.
+TEST_F(SeatsOfWorkers, NoMeetingIsHeldWithoutAWorkerThatLeaves) {
+  ParameterServer server(model_, chunks_, *device_, plain(2, {.consistency = Consistency::asp}));
+  server.let_seats_be_taken_again();
+  server.meetings().plan(2, 10);
+  server.handle(0, testing::message_of(token, Kind::meet, 0, 2));
+  EXPECT_FALSE(server.has_meeting());
+  server.handle(1, testing::message_of(token, Kind::done, 1, 0));
+  ASSERT_TRUE(server.has_meeting());
+  EXPECT_EQ(reply_to(0, server.end_meeting()).header.version, 0) << "it was left out";
+  server.lose(1);
+  joined(server, 1);
+  for (const int worker : {0, 1}) {
+    EXPECT_FALSE(server.has_meeting());
+    server.handle(worker, testing::message_of(token, Kind::meet, worker, 4));
+  }
+  ASSERT_TRUE(server.has_meeting());
+  EXPECT_EQ(reply_to(1, server.end_meeting()).header.version, 4);
+}
+
 TEST_F(SeatsOfWorkers, AProcessIsToldThatTheRunIsOver) {
   ParameterServer server(model_, chunks_, *device_, plain(2, {.consistency = Consistency::asp}));
   server.let_seats_be_taken_again();
