@@ -12,6 +12,11 @@ bool is_push(const RangeEvent& event) {
   return event.kind == RangeEvent::Kind::accepted || event.kind == RangeEvent::Kind::dropped;
 }
 
+bool may_be_left(const RangeEvent& event) {
+  return event == RangeEvent{RangeEvent::Kind::read, 0} || event.kind == RangeEvent::Kind::gone ||
+         event.kind == RangeEvent::Kind::came;
+}
+
 }  // namespace
 
 ReplayOrder::ReplayOrder(const std::vector<ChunkHistory>& record, int workers)
@@ -114,10 +119,7 @@ void ReplayOrder::go_on(const Visit& visit) {
 void ReplayOrder::check_end() const {
   for (const Range& range : ranges_) {
     EventReader left = range.events;
-    for (auto event = left.peek(); event == RangeEvent{RangeEvent::Kind::read, 0} ||
-                                   (event && event->kind == RangeEvent::Kind::gone);
-         event = left.peek())
-      left.skip();
+    for (auto event = left.peek(); event && may_be_left(*event); event = left.peek()) left.skip();
     if (left.peek())
       throw Error(
           "the record of the run does not fit: nothing can follow what has happened to the {} "

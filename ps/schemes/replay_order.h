@@ -52,7 +52,7 @@ class ReplayOrder {
   /// Visits, range by range, all events whose workers are ready.
   void go_on(const Visit& visit);
   /// Throws Error if events are left, except those at the end of a run: worker 0 reads once more,
-  /// and workers leave.
+  /// and workers leave or come too late.
   void check_end() const;
 
  private:

@@ -58,6 +58,8 @@ TEST(ReplayOrder, WorkersLeaveAndWorkerZeroReadsAtTheEnd) {
   ReplayOrder walk(record, 2);
   EXPECT_THAT(coming(walk), ElementsAre("0:g1"));
   walk.check_end();
+  const std::vector<ChunkHistory> late = {range("g1r0c1x3g1")};
+  ReplayOrder(late, 2).check_end();
   const std::vector<ChunkHistory> wrong = {range("r1")};
   EXPECT_THROW(ReplayOrder(wrong, 2).check_end(), Error);
 }
