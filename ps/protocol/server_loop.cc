@@ -195,8 +195,8 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
   Timeline& timeline = server.timeline();
   const Clock& clock = context.device.clock();
   WorkerFailures losses(context, channel, server, greetings);
-  const double nap_s =
-      context.plan.expendable > 0 ? std::min(loss_look_s, attendance.nap_s()) : attendance.nap_s();
+  const bool may_lose = context.plan.expendable > 0 && !context.plan.cluster;
+  const double nap_s = may_lose ? std::min(loss_look_s, attendance.nap_s()) : attendance.nap_s();
   const auto send = [&](Replies replies) {
     for (Reply& reply : replies) {
       const Header header = reply.message.header;

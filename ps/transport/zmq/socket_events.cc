@@ -2,14 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstring>
 
 namespace ringside::ps {
 
 SocketEvents::SocketEvents(zmq::context_t& context, zmq::socket_t& socket, int wanted)
     : socket_(socket.handle()), events_(context, zmq::socket_type::pair) {
-  const std::string name = fmt::format("inproc://events-{}", fmt::ptr(socket_));
-  if (zmq_socket_monitor(socket_, name.c_str(), wanted) != 0) throw zmq::error_t();
+  // ZeroMQ frees the name of a monitor that has ended a moment later.
+  constexpr int most_names = 100;
+  std::string name;
+  for (int number = 0;; ++number) {
+    name = fmt::format("inproc://events-{}-{}", fmt::ptr(socket_), number);
+    if (zmq_socket_monitor(socket_, name.c_str(), wanted) == 0) break;
+    if (zmq_errno() != EADDRINUSE || number == most_names) throw zmq::error_t();
+  }
   events_.set(zmq::sockopt::linger, 0);
   events_.connect(name);
 }
