@@ -24,7 +24,7 @@ Seats::Seats(const RunPlan& plan, Processes processes)
 
 bool Seats::can_lose(int rank) const {
   return !plan_.cluster && may_be_lost(plan_, rank) &&
-         static_cast<int>(away_.size()) < plan_.expendable;
+         static_cast<int>(away_.size() + begins_.size()) < plan_.expendable;
 }
 
 void Seats::lose(int rank, const std::string& why, double now) {
@@ -58,7 +58,7 @@ void Seats::empty(int rank, const std::string& why) {
 
 bool Seats::remove(int worker) {
   const int rank = worker;  // workers come first
-  const int there = plan_.world - static_cast<int>(away_.size() + leaving_.size());
+  const int there = plan_.world - static_cast<int>(away_.size() + begins_.size() + leaving_.size());
   const char* const why = away_.contains(worker)      ? "it is away already"
                           : !may_be_lost(plan_, rank) ? "worker 0 and workers with a server stay"
                           : there <= least()          ? "too few would be left"

@@ -16,6 +16,12 @@ inline bool seats_are_taken_again(const RunPlan& plan) {
          plan.expendable > 0 && plan.faults.least_world > 0 && plan.faults.least_world < plan.world;
 }
 
+/// The number of this process in its worker's seat: 0 for the first one, which is there from the
+/// beginning.
+inline std::int64_t process_in_seat(const RunPlan& plan) {
+  return is_elastic(plan) ? 0 : plan.generation;
+}
+
 /// The present plan of an elastic run at one of RunPlan::worlds: what depends on the world is that
 /// of the plan there, and all else stays. Throws Error for another world.
 RunPlan at_world(const RunPlan& plan, int world);

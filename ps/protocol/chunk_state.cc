@@ -21,6 +21,7 @@ ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std:
       turn_(chunk.member),
       reads_(static_cast<std::size_t>(workers), Read{0, now}),
       resting_(reads_.size()),
+      begins_(reads_.size()),
       history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {
   for (int worker = 0; worker < workers; ++worker)
@@ -36,6 +37,7 @@ bool ChunkState::push(int worker, std::int64_t step, std::int64_t push, Tensor v
     history_.add({update ? Event::accepted : Event::dropped, worker,
                   policy_.shares_steps() ? number + 1 - before : 1},
                  history_bytes_);
+  begins_[static_cast<std::size_t>(worker)] = false;
   if (!update) {
     ++dropped_;
     return false;
@@ -93,7 +95,7 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
 /// Whether any worker can still push a gradient of the update under way.
 bool ChunkState::can_still_come() const {
   for (int worker = 0; worker < world_; ++worker)
-    if (clocks_.is_there(worker) &&
+    if (clocks_.is_there(worker) && !begins_[static_cast<std::size_t>(worker)] &&
         policy_.update_of(clocks_.next(worker), version_).value_or(version_) <= version_)
       return true;
   return false;
@@ -235,6 +237,7 @@ std::int64_t ChunkState::first_push(int worker) const {
 void ChunkState::come(int worker, std::int64_t first) {
   if (!chunk_.is_of(worker) || (clocks_.is_there(worker) && clocks_.next(worker) == first)) return;
   clocks_.come(worker, first);
+  begins_[static_cast<std::size_t>(worker)] = true;
   if (history_bytes_ > 0) history_.add({Event::came, worker, first}, history_bytes_);
 }
 

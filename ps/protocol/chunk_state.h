@@ -148,6 +148,9 @@ class ChunkState {
   std::vector<Reader> readers_;
   std::vector<Read> reads_;    // by worker: the latest
   std::vector<bool> resting_;  // by worker
+  /// By worker: a process that has come has not pushed yet. An update that need not have all
+  /// workers does not wait for it: it may wait for values of another range itself.
+  std::vector<bool> begins_;
   std::size_t history_bytes_;
   ChunkHistory history_;
   std::int64_t dropped_ = 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/plan/worlds.h"
 #include "core/scheme/rank_context.h"
 #include "ps/schemes/connect.h"
 
@@ -55,7 +56,7 @@ void CentredWorker::attach(Model& model) {
   chunks_ = make_chunks(model);
   missing_.resize(model.units.size());
   client_ = connect(context(), *transport_, options_);
-  if (context().plan.generation > 0) return join();
+  if (process_in_seat(context().plan) > 0) return join();
   client_->sum({});  // workers begin together
 }
 

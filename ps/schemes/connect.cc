@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/plan/worlds.h"
 #include "ps/protocol/greeting.h"
 #include "ps/schemes/placement.h"
 
@@ -51,7 +52,7 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
                             .token = connection.token,
                             .timeout_s = options.timeout_s,
                             .greeting = greeting_of(context.plan, context.program),
-                            .process = context.plan.generation,
+                            .process = process_in_seat(context.plan),
                             .paced = has_servers_of_both_kinds(context.plan, group)};
   return std::make_unique<Client>(std::move(connection.channel), config, context.device.clock(),
                                   context.timeline);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/plan/device_traits.h"
+#include "core/plan/worlds.h"
 #include "ps/protocol/parameter_server.h"
 #include "ps/protocol/server_loop.h"
 #include "ps/schemes/connect.h"
@@ -202,7 +203,7 @@ class FreePs : public Ps {
   /// that takes a seat later reads all values, and begins with the steps that come next there.
   void attach(Model& model) override {
     Ps::attach(model);
-    if (context().plan.generation == 0)
+    if (process_in_seat(context().plan) == 0)
       client().sum({});
     else
       join();

@@ -56,6 +56,7 @@ class ReplayedServers {
     Tensor values;             // these values; empty without delay compensation
     std::int64_t next = 0;     // all its gradients have smaller numbers
     bool gone = false;
+    bool begins = false;  // a process that has come has not pushed yet
   };
   struct Gradient {
     int worker = 0;
@@ -118,6 +119,7 @@ void ReplayedServers::push(std::size_t index, int worker, std::int64_t number,
   Range& range = ranges_[index];
   Worker& from = worker_of(range, worker);
   from.next = number + 1;
+  from.begins = false;
   if (accepted)
     range.waiting.push_back(
         {worker, asp_ ? range.version : number, copy_of(gradient), from.version});
@@ -141,6 +143,7 @@ void ReplayedServers::come(std::size_t index, int worker, std::int64_t first) {
   Worker& newcomer = worker_of(ranges_[index], worker);
   newcomer.gone = false;
   newcomer.next = first;
+  newcomer.begins = options_.backup_workers > 0;
   go_on(ranges_[index]);
 }
 
@@ -164,7 +167,7 @@ bool ReplayedServers::update(Range& range) {
   for (const Gradient& one : range.waiting)
     if (one.update == range.version && gradients.size() < wanted_) gradients.push_back(one);
   const auto may_push = [&](const Worker& worker) {
-    return !worker.gone && worker.next <= range.version;
+    return !worker.gone && !worker.begins && worker.next <= range.version;
   };
   if (gradients.size() < wanted_ &&
       (range.waiting.empty() || std::any_of(range.workers.begin(), range.workers.end(), may_push)))

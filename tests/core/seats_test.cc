@@ -73,6 +73,8 @@ TEST_F(SeatsTest, ThoseAwayNowCount) {
   seats.lose(1, "killed", 1);
   EXPECT_FALSE(seats.can_lose(2));
   seats.add(2);
+  EXPECT_FALSE(seats.can_lose(2)) << "the new process has not begun";
+  seats.note_progress(1, 3, 3);
   EXPECT_TRUE(seats.can_lose(2));
 }
 

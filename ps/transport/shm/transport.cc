@@ -1,6 +1,7 @@
 #include "ps/transport/shm/transport.h"
 
 #include "core/base/error.h"
+#include "core/plan/worlds.h"
 #include "ps/protocol/rendezvous.h"
 #include "ps/transport/shm/channels.h"
 
@@ -53,7 +54,7 @@ class ShmTransport : public Transport {
     auto region = SharedRegion::join(context.store.get(board_key, options.timeout_s),
                                      context.plan.world, context.plan.servers);
     for (int server = 0; server < context.plan.servers; ++server)
-      context.store.get(endpoint_key(server, self.worker, context.plan.generation),
+      context.store.get(endpoint_key(server, self.worker, process_in_seat(context.plan)),
                         options.timeout_s);
     return {connect_worker(context.device, std::move(region), self.worker, colocated,
                            inside_of(context), options, context.timeline),

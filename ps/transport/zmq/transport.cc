@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
+#include "core/plan/worlds.h"
 #include "ps/protocol/rendezvous.h"
 #include "ps/transport/zmq/channels.h"
 #include "ps/transport/zmq/keys.h"
@@ -80,7 +81,7 @@ class ZmqTransport : public Transport {
       const bool colocated = context.shared && context.self().server == server;
       endpoints.push_back(colocated ? local_endpoint(server)
                                     : context.store.get(endpoint_key(server, context.self().worker,
-                                                                     context.plan.generation),
+                                                                     process_in_seat(context.plan)),
                                                         options.timeout_s));
     }
     return {connect_worker(context.device, zmq_context_of(context, options), run,

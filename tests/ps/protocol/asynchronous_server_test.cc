@@ -324,6 +324,24 @@ TEST_F(BackupWorkers, DoNotWaitForWorkersThatAreDone) {
   EXPECT_EQ(reply_to(0, replies).header.version, 2);
 }
 
+/// It may wait for the values of another chunk, which come once this one has been updated.
+TEST_F(BackupWorkers, DoNotWaitForAProcessThatHasNotPushedYet) {
+  ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
+  server.let_seats_be_taken_again();
+  die_in_mid_push(server);
+  // Chunk 0 has version 2, chunk 1 has version 1 and one gradient, of worker 0.
+  for (int time = 0; time < 2; ++time)
+    server.handle(1, testing::message_of(token, Kind::join, 1, 2 * time));
+  const Replies replies = server.handle(2, push_of(2, 1, 2, 1));
+  EXPECT_EQ(reply_to(0, replies).header.version, 2) << "worker 2 will not push update 1 either";
+  server.handle(0, push_of(0, 0, 2, 1));
+  EXPECT_EQ(reply_to(0, server.handle(2, push_of(2, 0, 2, 1))).header.version, 3);
+  EXPECT_EQ(reply_to(1, server.handle(1, pull(1, 0, 2))).header.version, 3);
+  // From its first push on it counts.
+  server.handle(1, push_of(1, 0, 3, 1));
+  EXPECT_EQ(reply_to(1, server.handle(0, push_of(0, 0, 3, 1))).header.version, 4);
+}
+
 TEST_F(BackupWorkers, LeaveOutAnUpdateThatNoWorkerCanMake) {
   ParameterServer server(model_, chunks_, *device_, plain(4, {.backup_workers = 2}));
   const std::vector<float> initial = read(server, 1);
