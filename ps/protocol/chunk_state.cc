@@ -69,7 +69,9 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
   if (all_workers() && !merges) {
     while (turn_ < world_) {
       std::optional<Gradient> gradient = take(turn_);
-      if (!gradient && clocks_.is_there(turn_) && clocks_.next(turn_) <= version_) return {};
+      // Only a new process may push no gradient of this update, where numbers are those of updates.
+      const bool comes = policy_.shares_steps() || clocks_.next(turn_) <= version_;
+      if (!gradient && clocks_.is_there(turn_) && comes) return {};
       if (gradient) gradient->first = taken_++ == 0;
       turn_ += chunk_.group;
       complete_ = taken_ > 0 && turn_ >= world_;
