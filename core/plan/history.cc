@@ -29,11 +29,11 @@ Parsed parse(const std::string& text, std::size_t at) {
   const bool pushes = event.letter == 'a' || event.letter == both;
   refuse_unless(
       error == std::errc{} && event.worker >= 0 &&
-      (pushes || std::string_view("drtmgc").find(event.letter) != std::string_view::npos));
-  const bool comes = event.letter == 'c';
-  if ((pushes || comes) && end != last && *end == times) {
+      (pushes || std::string_view("drtmgcs").find(event.letter) != std::string_view::npos));
+  const bool numbers = event.letter == 'c' || event.letter == 's';
+  if ((pushes || numbers) && end != last && *end == times) {
     const auto steps = std::from_chars(end + 1, last, event.steps);
-    refuse_unless(steps.ec == std::errc{} && event.steps >= (comes ? 0 : 1));
+    refuse_unless(steps.ec == std::errc{} && event.steps >= (numbers ? 0 : 1));
     end = steps.ptr;
   }
   event.end = static_cast<std::size_t>(end - text.data());
@@ -54,7 +54,7 @@ void ChunkHistory::add(const RangeEvent& event, std::size_t most_bytes) {
   cut = cut || events.size() + text.size() > most_bytes;
   if (cut) return;
   // The worker's push may be the latest event; then this read becomes a part of it.
-  const std::size_t latest = events.find_last_of("adprtmgc");
+  const std::size_t latest = events.find_last_of("adprtmgcs");
   if (event.kind == RangeEvent::Kind::read && latest != std::string::npos) {
     const Parsed before = parse(events, latest);
     if (before.letter == 'a' && before.worker == event.worker) {

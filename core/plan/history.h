@@ -20,12 +20,13 @@ struct RangeEvent {
     taken = 't',     // the worker's push is part of the merge that comes next
     merged = 'm',    // an update was made of the pushes that were taken; no worker's (0)
     gone = 'g',      // the worker has left: later updates do not wait for it
-    came = 'c'       // a new process has taken the worker's seat, and pushes from `steps` on
+    came = 'c',      // a new process has taken the worker's seat, and pushes from `steps` on
+    skips = 's'      // the worker, which pushes elsewhere already, pushes here from `steps` on
   };
   Kind kind = Kind::accepted;
   int worker = 0;
   /// Of a push after local steps, whose number workers choose: how many there were. Of a process
-  /// that came: the number of its first push.
+  /// that came, and of a worker that skips some: the number of its next push.
   std::int64_t steps = 1;
   bool operator==(const RangeEvent&) const = default;
 };

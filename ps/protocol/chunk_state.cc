@@ -21,6 +21,7 @@ ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std:
       turn_(chunk.member),
       reads_(static_cast<std::size_t>(workers), Read{0, now}),
       resting_(reads_.size()),
+      first_(reads_.size()),
       begins_(reads_.size()),
       history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {
@@ -69,9 +70,9 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
   if (all_workers() && !merges) {
     while (turn_ < world_) {
       std::optional<Gradient> gradient = take(turn_);
-      // Only a new process may push no gradient of this update, where numbers are those of updates.
-      const bool comes = policy_.shares_steps() || clocks_.next(turn_) <= version_;
-      if (!gradient && clocks_.is_there(turn_) && comes) return {};
+      const bool awaited =
+          clocks_.is_there(turn_) && version_ >= first_[static_cast<std::size_t>(turn_)];
+      if (!gradient && awaited) return {};
       if (gradient) gradient->first = taken_++ == 0;
       turn_ += chunk_.group;
       complete_ = taken_ > 0 && turn_ >= world_;
@@ -240,7 +241,19 @@ void ChunkState::come(int worker, std::int64_t first) {
   if (!chunk_.is_of(worker) || (clocks_.is_there(worker) && clocks_.next(worker) == first)) return;
   clocks_.come(worker, first);
   begins_[static_cast<std::size_t>(worker)] = true;
+  if (!policy_.shares_steps()) first_[static_cast<std::size_t>(worker)] = first;
   if (history_bytes_ > 0) history_.add({Event::came, worker, first}, history_bytes_);
+}
+
+bool ChunkState::skip(int worker, std::int64_t number) {
+  if (!clocks_.is_there(worker) || clocks_.next(worker) > version_ || number <= version_)
+    return false;
+  bool anyone_gone = false;
+  for (int other = 0; other < world_; ++other) anyone_gone |= !clocks_.is_there(other);
+  if (!anyone_gone) return false;
+  clocks_.skip(worker, number);
+  if (history_bytes_ > 0) history_.add({Event::skips, worker, number}, history_bytes_);
+  return true;
 }
 
 void ChunkState::leave(int worker) {

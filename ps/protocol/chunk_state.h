@@ -106,6 +106,10 @@ class ChunkState {
   void rest(int worker, bool rests) { resting_[static_cast<std::size_t>(worker)] = rests; }
   /// The worker pushes no more, so no update waits for it.
   void leave(int worker);
+  /// The worker has pushed this number to another chunk of its server. Where the gradients of a
+  /// step have one number, it pushes none below that here any more. Returns whether that may
+  /// complete the update under way, which lacks gradients of workers that are gone.
+  bool skip(int worker, std::int64_t number);
   /// The first push that a new process of the worker can make: none that was made before, and of no
   /// update that is over or under way.
   std::int64_t first_push(int worker) const;
@@ -148,6 +152,8 @@ class ChunkState {
   std::vector<Reader> readers_;
   std::vector<Read> reads_;    // by worker: the latest
   std::vector<bool> resting_;  // by worker
+  /// By worker: the first update that waits for it, where pushes have the numbers of updates.
+  std::vector<std::int64_t> first_;
   /// By worker: a process that has come has not pushed yet. An update that need not have all
   /// workers does not wait for it: it may wait for values of another range itself.
   std::vector<bool> begins_;

@@ -25,6 +25,8 @@ class Clocks {
   void restored(std::int64_t number);
   /// The same by worker.
   void restored(std::vector<std::int64_t> next) { next_ = std::move(next); }
+  /// The worker's next push has at least this number.
+  void skip(int worker, std::int64_t number) { next_[static_cast<std::size_t>(worker)] = number; }
   /// Stops waiting for the worker.
   void leave(int worker);
   /// Waits for the worker again, from its push `number` on.

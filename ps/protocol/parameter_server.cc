@@ -173,7 +173,9 @@ Replies ParameterServer::push(int worker, const Header& header, std::vector<Tens
   if (header.kind == Kind::push_pull)
     state.add_reader({worker, reply_to(header), state.clocks().next(worker),
                       header.micro_batch + 1 == config_.pushes});
+  const std::int64_t number = state.clocks().next(worker) - 1;
   Replies replies = advance(index);
+  append(replies, skip(worker, number));
   // A worker that may go on before its gradient is added up will overwrite it.
   if (!policy_->gradients_rest())
     state.keep_waiting([this](const Tensor& values) { return copy_of(values); });

@@ -134,6 +134,10 @@ class ParameterServer : public Server {
   Replies finish(int worker, const Header& header);
   Replies answer_finishers();
   void count_given(int worker, std::int64_t steps);
+  /// Of a worker that has pushed this number to one chunk, no other awaits a smaller one. Else a
+  /// worker whose window is full of requests that wait for a second worker could keep from the
+  /// server what this one waits for. Returns the replies that this causes.
+  Replies skip(int worker, std::int64_t number);
   /// Stops waiting for the worker in all updates. Returns the replies that this causes.
   Replies leave(int worker);
   // parameter_server_rounds.cc

@@ -91,6 +91,14 @@ Replies ParameterServer::finish(int worker, const Header& header) {
   return replies;
 }
 
+Replies ParameterServer::skip(int worker, std::int64_t number) {
+  Replies replies;
+  if (!policy_->may_skip() || policy_->shares_steps()) return replies;
+  for (std::size_t index = 0; index < chunks_.size(); ++index)
+    if (chunks_[index].skip(worker, number)) append(replies, advance(index));
+  return replies;
+}
+
 Replies ParameterServer::leave(int worker) {
   Replies replies;
   for (ChunkState& state : chunks_) state.leave(worker);

@@ -44,6 +44,8 @@ class ReplayedServers {
   /// from number `first` on.
   void leave(std::size_t range, int worker);
   void come(std::size_t range, int worker, std::int64_t first);
+  /// Notes that the worker's next push has at least this number.
+  void skip(std::size_t range, int worker, std::int64_t number);
 
   /// The newest version that the worker has read of any range.
   std::int64_t newest(int worker) const;
@@ -136,6 +138,11 @@ void ReplayedServers::read(std::size_t index, int worker, const Tensor& out) {
 
 void ReplayedServers::leave(std::size_t index, int worker) {
   worker_of(ranges_[index], worker).gone = true;
+  go_on(ranges_[index]);
+}
+
+void ReplayedServers::skip(std::size_t index, int worker, std::int64_t number) {
+  worker_of(ranges_[index], worker).next = number;
   go_on(ranges_[index]);
 }
 
@@ -312,6 +319,8 @@ class ReplayDefinition final : public SyncScheme {
         return read(range, event.worker, worker.replica->parameters().range(of.begin, of.count));
       case RangeEvent::Kind::gone:
         return servers_->leave(range, event.worker);
+      case RangeEvent::Kind::skips:
+        return servers_->skip(range, event.worker, event.steps);
       case RangeEvent::Kind::came:
         of_worker(range, event.worker) = codes_of(of, event.worker);
         of_worker(range, event.worker)->anew = true;

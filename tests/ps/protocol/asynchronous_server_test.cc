@@ -300,10 +300,12 @@ TEST_F(BackupWorkers, GoOnAfterOneHasDiedInMidPush) {
   ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
   die_in_mid_push(server);
   // The newest version that worker 2 has read is 2, so no worker can push an update 1 any more.
-  server.handle(2, push_of(2, 0, 2, 1));
-  const Replies replies = server.handle(2, push_of(2, 1, 2, 1));
+  // Its push to one chunk says so to all, before it has pushed to them.
+  const Replies replies = server.handle(2, push_of(2, 0, 2, 1));
+  EXPECT_EQ(replies.size(), 2U) << "worker 0 gets chunks 1 and 2";
   const Message& late = reply_to(0, replies);
   EXPECT_EQ(late.header.version, 2);
+  EXPECT_TRUE(server.handle(2, push_of(2, 1, 2, 1)).empty());
   EXPECT_THAT(values_of(late.frames.at(0)), Pointwise(Close(), moved(before_, -0.2f)))
       << "the only gradient stands for two";
   EXPECT_EQ(reply_to(2, server.handle(0, push_of(0, 1, 2, 1))).header.version, 3);

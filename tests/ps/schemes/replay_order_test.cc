@@ -149,15 +149,15 @@ TEST(RangeHistory, GivesBackWhatWasAdded) {
       {Kind::dropped, 3},       {Kind::read, 3},        {Kind::accepted, 11},
       {Kind::read, 1},          {Kind::gone, 11},       {Kind::came, 11, 17},
       {Kind::read, 11},         {Kind::came, 2, 0},     {Kind::came, 3, 1},
-      {Kind::accepted, 0, 2},   {Kind::read, 0}};
+      {Kind::skips, 3, 9},      {Kind::accepted, 0, 2}, {Kind::read, 0}};
   ChunkHistory history = range("");
   for (const RangeEvent& event : added) history.add(event, 1000);
-  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100t1m0r1d3r3a11r1g11c11x17r11c2x0c3p0x2");
+  EXPECT_EQ(history.events, "p12x40a2r12a2x7a1x100t1m0r1d3r3a11r1g11c11x17r11c2x0c3s3x9p0x2");
   EXPECT_EQ(read_back(history), added);
 }
 
 TEST(ReplayOrder, RefusesWhatIsNoRecordOfTheRun) {
-  for (const char* wrong : {"a0x0", "a0x", "a0x-1", "r0x2", "m0x2", "g0x2", "c0x-1", "c0x"})
+  for (const char* wrong : {"a0x0", "a0x", "a0x-1", "r0x2", "m0x2", "g0x2", "c0x-1", "c0x", "s0x"})
     EXPECT_THROW(read_back(range(wrong)), Error) << wrong;
   EXPECT_THROW(ReplayOrder({}, 2), Error);
   EXPECT_THROW(ReplayOrder({range("a2")}, 2), Error);
