@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
@@ -243,14 +245,20 @@ void Control::wake_all() {
   }
 }
 
+/// The records go first: the launcher ends all ranks once one has failed, and this one too.
 void Control::break_group(const std::string& what) {
   std::uint32_t whole = 0;
-  if (!header().broken.compare_exchange_strong(whole, 1)) return;
+  if (!header().broken.compare_exchange_strong(whole, 1)) {
+    constexpr double longest_s = 1;  // the rank that breaks the group may be killed meanwhile
+    for (const double end = now() + longest_s; !broken() && now() < end;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return;
+  }
+  if (!whole_)
+    leave_records(store_, name(), what, 0, size(), [this](int r) { return records(r).list(); });
   std::snprintf(header().text, sizeof header().text, "%s", what.c_str());
   header().broken.store(2);
   wake_all();
-  if (!whole_)
-    leave_records(store_, name(), what, 0, size(), [this](int r) { return records(r).list(); });
 }
 
 bool Control::broken() const { return header().broken.load(std::memory_order_acquire) == 2; }
