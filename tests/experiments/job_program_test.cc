@@ -5,10 +5,8 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "core/base/processor.h"
 #include "tests/experiments/program_test.h"
@@ -198,10 +196,7 @@ TEST_F(JobProgram, OneTooManyIsNamedAtOnce) {
 /// Nobody listens any more, so the job does not even notice.
 TEST_F(JobProgram, WhoComesTooLateIsToldAndDisturbsNobody) {
   auto leader = start_rank(0, 2), first = start_rank(1, 2);
-  const std::filesystem::path begun = path("results/trial");
-  for (int i = 0; i < 3000 && !std::filesystem::exists(begun); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  ASSERT_TRUE(std::filesystem::exists(begun)) << "the job has begun";
+  ASSERT_TRUE(leader.wait_for_error("Job of 2 processes")) << "the job has begun";
   join_timeout_ = "1";
   const Ended late = start_rank(1, 2).wait();
   EXPECT_EQ(late.status, 1);
