@@ -185,15 +185,9 @@ TEST_F(Elastic, ARunThatWasToldToStopGoesOnAtItsLargestWorld) {
 }
 
 TEST_F(Elastic, WhatCannotChangeItsWorldIsRefusedByName) {
-  const auto refusal = [&](const std::string& scheme, const std::vector<std::string>& settings) {
-    std::vector<std::string> words = {"train", "trial.toml", "--scheme", scheme, "--world", "1:3"};
-    for (const std::string& one : settings) words.insert(words.end(), {"--set", one});
-    const Ended ended = run(words);
-    EXPECT_EQ(ended.status, 2);
-    return ended.err;
-  };
-  EXPECT_THAT(refusal("diloco", {}), HasSubstr("replicas of scheme diloco never are all equal"));
-  EXPECT_THAT(refusal("ddp", {"train.batch_per_rank=4", "train.global_batch=0"}),
+  EXPECT_THAT(refusal_at("diloco", "1:3", {}),
+              HasSubstr("replicas of scheme diloco never are all equal"));
+  EXPECT_THAT(refusal_at("ddp", "1:3", {"train.batch_per_rank=4", "train.global_batch=0"}),
               HasSubstr("batch"));
   const Ended alone = run({"train", "trial.toml", "--scheme", "ddp", "--world", "3", "--set",
                            "faults.plan=[\"remove worker 1 at step 5\"]"});

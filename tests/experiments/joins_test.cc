@@ -150,18 +150,12 @@ TEST_F(Joins, CheckpointsAreWrittenAgainAndARunGoesOnFromOne) {
 }
 
 TEST_F(Joins, WhatCannotBeIsRefusedByName) {
-  const auto refusal = [&](const std::string& scheme, const std::vector<std::string>& settings) {
-    std::vector<std::string> words = {"train", "trial.toml", "--scheme", scheme, "--world", "1:3"};
-    for (const std::string& one : settings) words.insert(words.end(), {"--set", one});
-    const Ended ended = run(words);
-    EXPECT_EQ(ended.status, 2);
-    return ended.err;
-  };
   const std::string asp = "scheme.ps.consistency=asp";
-  EXPECT_THAT(refusal("async_diloco", {}), HasSubstr("nobody takes their place"));
-  EXPECT_THAT(refusal("ps", {asp, "scheme.ps.placement=colocated", "scheme.ps.servers=3"}),
-              HasSubstr("no worker of the run can leave"));
-  EXPECT_THAT(refusal("ps", {asp, "faults.plan=[\"remove worker 0 at step 5\"]"}),
+  EXPECT_THAT(refusal_at("async_diloco", "1:3", {}), HasSubstr("nobody takes their place"));
+  EXPECT_THAT(
+      refusal_at("ps", "1:3", {asp, "scheme.ps.placement=colocated", "scheme.ps.servers=3"}),
+      HasSubstr("no worker of the run can leave"));
+  EXPECT_THAT(refusal_at("ps", "1:3", {asp, "faults.plan=[\"remove worker 0 at step 5\"]"}),
               HasSubstr("worker 0, which reports the parameters"));
 }
 

@@ -40,6 +40,16 @@ class ProgramTest : public ::testing::Test {
     return start(arguments, prepare).wait();
   }
 
+  /// What `train` says of a run of trial.toml that it refuses.
+  std::string refusal_at(const std::string& scheme, const std::string& world,
+                         const std::vector<std::string>& settings) const {
+    std::vector<std::string> words = {"train", "trial.toml", "--scheme", scheme, "--world", world};
+    for (const std::string& one : settings) words.insert(words.end(), {"--set", one});
+    const testing::Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2) << ended.out;
+    return ended.err;
+  }
+
   std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
 
   testing::TemporaryFolder folder_;
