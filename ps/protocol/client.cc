@@ -36,7 +36,7 @@ Client::~Client() {
     message.header.kind = Kind::done;
     if (std::uncaught_exceptions() > exceptions_) {
       message.header.kind = Kind::failed;
-      message.header.text = "an error ended it";
+      message.header.text = refusal_.empty() ? "an error ended it" : refusal_;
     }
     sign(message);
     channel_->try_send(server, std::move(message));
@@ -173,7 +173,10 @@ bool Client::receive(double timeout_s) {
 
 void Client::take_reply(int server, const Message& reply) {
   const Header& header = reply.header;
-  if (header.kind == Kind::error) throw Error("server {}: {}", server, header.text);
+  if (header.kind == Kind::error) {
+    refusal_ = fmt::format("server {}: {}", server, header.text);
+    throw Error("{}", refusal_);
+  }
   if (header.token != config_.token || header.worker != config_.worker || !header.reply)
     throw Error("server {} sent a message that is not a reply to this worker", server);
   if (header.kind == Kind::alive) return;  // the server waits for other workers, as this one does

@@ -286,6 +286,20 @@ TEST_F(ClientTest, ItsLastWordTellsWhetherItFailed) {
   EXPECT_EQ(wire_.requests(Kind::failed), 2u);
 }
 
+/// The other servers and their workers may hear of it before the one that refused has spoken.
+TEST_F(ClientTest, ItsLastWordSaysWhatAServerRefused) {
+  Message refusal;
+  refusal.header = {.kind = Kind::error, .reply = true, .text = "worker 1 is silent"};
+  wire_.incoming.push_back({1, refusal});
+  try {
+    const auto client = make_client();
+    client->progress();
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(wire_.sent.back().header.kind, Kind::failed);
+  EXPECT_EQ(wire_.sent.back().header.text, "server 1: worker 1 is silent");
+}
+
 TEST_F(ClientTest, ASpanOfCommunicationLastsFromRequestToReply) {
   const auto client = make_client(60);
   timeline_.begin_step();
