@@ -115,6 +115,19 @@ struct LossTerm {
   std::int64_t classes = 0;
 };
 
+/// A value that a unit hands to later units beside its output (core/nn/saved.h): one that a cut
+/// between them has to carry.
+struct Edge {
+  enum class Kind : std::uint8_t {
+    data,        // of the input: it has no gradient
+    activation,  // whose gradient goes back the same way
+    table        // a parameter of the first unit that the last one reads as well (Unit::lender)
+  };
+  std::string name;
+  Kind kind = Kind::activation;
+  std::size_t from = 0, last = 0;  // the unit that makes it, and the last unit that reads it
+};
+
 /// Units are computed first to last in forward and last to first in backward. The last unit returns
 /// the logits of B samples: [B * rows, classes] if the loss has one term; flat, term after term, if
 /// the loss has several terms. The device must outlive the model.
@@ -123,6 +136,8 @@ struct Model {
   Task task = Task::every_token;
   Shape input{};  // of a sample; its elements have the dtype input_dtype(task)
   std::vector<LossTerm> terms;
+  /// What units hand to others beside their outputs; the number of an edge is its place here.
+  std::vector<Edge> edges{};
 
   /// parameter_count(): the number of parameters of the whole model. first_parameter(): the
   /// position of the unit's first parameter in the model's order, that is, the number of parameters

@@ -8,6 +8,7 @@
 #include "core/comm/communicator.h"
 #include "core/device/device.h"
 #include "core/nn/pass.h"
+#include "core/nn/saved.h"
 #include "core/tensor/shape.h"
 
 namespace ringside {

@@ -36,8 +36,8 @@ Fields fields_of(Published& published) {
 
 /// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `checkpoint`,
 /// `resume`, `faults`, FaultsConfig::struck, those of elastic runs and seats, `until`, `save`,
-/// `history`, `lost`, RunListing::quick and SumTree::unknown_order, which are written only for the
-/// few runs that have them. The options are those of the plan's scheme.
+/// `history`, `lost`, `mesh`, `pipeline`, RunListing::quick and SumTree::unknown_order, which are
+/// written only for the few runs that have them. The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -126,6 +126,10 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
     nlohmann::ordered_json& written = out["homes"].emplace_back(to_json(fields_to_read(home)));
     if (!home.device.empty()) written["device"] = home.device;
   }
+  if (plan.mesh.pipeline > 1) {
+    out["mesh"] = to_json(fields_to_read(plan.mesh));
+    out["pipeline"] = to_json(fields_to_read(plan.pipeline));
+  }
   if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
   if (plan.checkpoint != CheckpointConfig())
@@ -162,6 +166,10 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   if (const auto homes = in.find("homes"); homes != in.end())
     for (const nlohmann::json& home : *homes)
       plan.homes.emplace_back(read_json<RankHome>(home, absent)).device = home.value("device", "");
+  if (const auto mesh = in.find("mesh"); mesh != in.end())
+    read_json(*mesh, fields_of(plan.mesh), absent);
+  if (const auto pipeline = in.find("pipeline"); pipeline != in.end())
+    read_json(*pipeline, fields_of(plan.pipeline), absent);
   plan.listing.quick = in.value("quick", false);
   plan.sums.unknown_order = in.value("unknown_order", false);
   if (const auto checkpoint = in.find("checkpoint"); checkpoint != in.end())

@@ -18,6 +18,7 @@
 #include "core/plan/device_config.h"
 #include "core/plan/history.h"
 #include "core/plan/hosts_config.h"
+#include "core/plan/mesh_config.h"
 #include "core/plan/other_program.h"
 #include "core/plan/plugin_file.h"
 #include "core/plan/run_listing.h"
@@ -76,6 +77,8 @@ struct RunPlan {
   Options options;                      // options of the scheme, complete and checked
   Promise promise = Promise::same_run;  // promise of the scheme
   int world = 1;
+  MeshConfig mesh{.data = 1};  // of the workers (core/plan/mesh.h); without a pipeline: unused
+  PipelineConfig pipeline{};   // of a mesh with a pipeline
   /// The run is the definition of a scheme with an algorithm of its own, or with an order of sums
   /// of its own: one rank that stands for this many workers. 0: the run is no such definition.
   int defines = 0;

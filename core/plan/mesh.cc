@@ -1,0 +1,53 @@
+#include "core/plan/mesh.h"
+
+namespace ringside {
+
+MeshPlace mesh_place(const RunPlan& plan, int worker) {
+  const int stages = static_cast<int>(plan.mesh.pipeline), data = data_world(plan);
+  if (plan.mesh.innermost == MeshDimension::pipeline) return {worker / stages, worker % stages};
+  return {worker % data, worker / data};
+}
+
+int worker_at(const RunPlan& plan, const MeshPlace& place) {
+  if (plan.mesh.innermost == MeshDimension::pipeline)
+    return place.data * static_cast<int>(plan.mesh.pipeline) + place.pipeline;
+  return place.pipeline * data_world(plan) + place.data;
+}
+
+/// Servers are numbered stage by stage.
+MeshPlace place_in_mesh(const RunPlan& plan, int rank) {
+  const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
+  if (self.worker >= 0) return mesh_place(plan, self.worker);
+  return {0, self.server / (plan.servers / static_cast<int>(plan.mesh.pipeline))};
+}
+
+RunPlan data_view(const RunPlan& plan, int pipeline) {
+  if (!has_pipeline(plan)) return plan;
+  const int stages = static_cast<int>(plan.mesh.pipeline);
+  RunPlan view = plan;
+  view.world = data_world(plan);
+  view.servers = plan.servers / stages;
+  view.mesh = {};
+  view.ranks.clear();
+  view.homes.clear();
+  for (const RankPlan& rank : plan.ranks) {
+    const MeshPlace place = place_in_mesh(plan, rank.rank);
+    if (place.pipeline != pipeline) continue;
+    RankPlan& own = view.ranks.emplace_back(rank);
+    own.rank = static_cast<int>(view.ranks.size()) - 1;
+    if (rank.worker >= 0) own.worker = place.data;
+    if (rank.server >= 0) own.server = rank.server % view.servers;
+    if (!plan.homes.empty()) view.homes.push_back(plan.homes[static_cast<std::size_t>(rank.rank)]);
+  }
+  return view;
+}
+
+int rank_in_view(const RunPlan& plan, int rank) {
+  if (!has_pipeline(plan)) return rank;
+  const int pipeline = place_in_mesh(plan, rank).pipeline;
+  int before = 0;
+  for (int r = 0; r < rank; ++r) before += place_in_mesh(plan, r).pipeline == pipeline ? 1 : 0;
+  return before;
+}
+
+}  // namespace ringside

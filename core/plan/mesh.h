@@ -1,0 +1,33 @@
+// The mesh of a run's workers: named dimensions, and each worker's place in them.
+#pragma once
+
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// A worker's place along each dimension of the mesh, from 0.
+struct MeshPlace {
+  int data = 0, pipeline = 0;
+  bool operator==(const MeshPlace&) const = default;
+};
+
+/// Whether the workers have different parts of the model.
+inline bool has_pipeline(const RunPlan& plan) { return plan.mesh.pipeline > 1; }
+/// The number of workers with different samples: the world, unless the plan has a pipeline.
+inline int data_world(const RunPlan& plan) {
+  return plan.world / static_cast<int>(plan.mesh.pipeline);
+}
+
+MeshPlace mesh_place(const RunPlan& plan, int worker);
+int worker_at(const RunPlan& plan, const MeshPlace& place);
+
+/// The plan as the schemes of one stage's workers see it: a run of these workers and their servers
+/// alone, along the data dimension, with worker and server numbers from 0 and without a mesh.
+/// Throws nothing; a plan without a pipeline is its own view.
+RunPlan data_view(const RunPlan& plan, int pipeline);
+/// The number of a rank within that view.
+int rank_in_view(const RunPlan& plan, int rank);
+/// The place of a rank's worker; a server has that of the workers that it serves.
+MeshPlace place_in_mesh(const RunPlan& plan, int rank);
+
+}  // namespace ringside

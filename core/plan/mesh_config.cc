@@ -1,0 +1,31 @@
+#include "core/plan/mesh_config.h"
+
+namespace ringside {
+
+Fields fields_of(MeshConfig& config) {
+  return {{"data", &config.data,
+           "workers with different samples, over which the scheme runs; 0: as many as the world "
+           "allows",
+           Range::not_negative},
+          {"pipeline", &config.pipeline,
+           "workers that have different stages of the model; 1: every worker has the whole model",
+           Range::positive},
+          {"innermost", &config.innermost,
+           "the dimension along which neighbouring workers follow each other, so that it lies "
+           "within a machine: data or pipeline"}};
+}
+
+Fields fields_of(PipelineConfig& config) {
+  return {{"schedule", &config.schedule,
+           "the order in which stages compute micro-batches: sequential, gpipe, 1f1b, interleaved, "
+           "zb_h1, zb_h2, zb_v, or the path of a CSV file (`ringside schedule show`)"},
+          {"chunks", &config.chunks, "interleaved: stages of each worker", Range::positive},
+          {"balance", &config.balance,
+           "what the stages have alike: parameters, or the time of forward and backward"},
+          {"cuts", &config.cuts,
+           "the number of the first unit of each stage but the first, as in [3, 5]; []: by "
+           "pipeline.balance",
+           Range::positive}};
+}
+
+}  // namespace ringside

@@ -1,0 +1,55 @@
+// The [mesh] and [pipeline] tables of an experiment file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "core/base/named_enum.h"
+
+namespace ringside {
+
+/// The dimensions of a mesh of workers.
+enum class MeshDimension : std::uint8_t {
+  data,     // workers with different samples
+  pipeline  // workers with different stages of the model
+};
+inline constexpr std::string_view mesh_dimension_names[] = {"data", "pipeline"};
+constexpr EnumNames names_of(MeshDimension) { return mesh_dimension_names; }
+
+struct MeshConfig {
+  /// Workers along each dimension; data 0: as many as the world allows. In a plan their product is
+  /// the world.
+  std::int64_t data = 0, pipeline = 1;
+  /// The dimension along which neighbouring workers follow each other, so that it lies within a
+  /// machine.
+  MeshDimension innermost = MeshDimension::data;
+  bool operator==(const MeshConfig&) const = default;
+};
+
+Fields fields_of(MeshConfig& config);
+
+/// The measure by which the units of a model are divided evenly over stages.
+enum class StageBalance : std::uint8_t {
+  parameters,  // of their numbers of parameters
+  time         // of the time of their forward and backward: measured on this machine before the
+               // run, or that of the simulated device
+};
+inline constexpr std::string_view stage_balance_names[] = {"parameters", "time"};
+constexpr EnumNames names_of(StageBalance) { return stage_balance_names; }
+
+struct PipelineConfig {
+  std::string schedule = "1f1b";  // one of core/pipeline/makers.h, or the path of a CSV file
+  std::int64_t chunks = 1;        // stages of each worker, for schedules that allow several
+  StageBalance balance = StageBalance::parameters;
+  /// The number of the first unit of each stage but the first; empty: by `balance`. In a plan they
+  /// are never empty.
+  std::vector<std::int64_t> cuts;
+  bool operator==(const PipelineConfig&) const = default;
+};
+
+Fields fields_of(PipelineConfig& config);
+
+}  // namespace ringside
