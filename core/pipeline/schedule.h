@@ -36,6 +36,11 @@ struct Action {
   std::int64_t micro_batch = 0;
   bool operator==(const Action&) const = default;
 };
+/// The action as CSV files have it: "2F0", "0SEND_F3".
+std::string text_of(const Action& action);
+
+/// No schedule has more actions, so that a file or an option cannot ask for all memory.
+inline constexpr std::int64_t most_actions = 1 << 20;
 
 /// The actions of one step. Stage s follows stage s - 1 in the model. A rank carries out its
 /// actions in their order, one after the other.
@@ -52,17 +57,25 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+/// Whether any action sends or receives. A schedule either has all its sends and receives or none;
+/// without them it only says who computes what and in which order.
+bool has_sends(const Schedule& schedule);
+
 /// Adds the sends and receives between stages of different ranks to a schedule that only computes:
 /// a send directly behind the action that makes its value, a receive before the action that comes
 /// before the one that needs it, so that the value travels beside compute in both directions. The
 /// receives from a rank are in the order of its sends. Returns a schedule that has sends unchanged.
+/// For schedules that pass check().
 Schedule with_sends(Schedule schedule);
 
 /// Throws Error, which names rank, stage, operation and micro-batch, unless every stage does F and
 /// B (or I and W) of every micro-batch exactly once and in a possible order, every value that
 /// crosses ranks is sent once and received once, receives from a rank are in the order of its
 /// sends, no ranks wait for each other in a circle, and every stage completes the backward (B or W)
-/// of micro-batches in ascending order, so that gradients add up as in a run of one rank.
+/// of micro-batches in ascending order, so that gradients add up as in a run of one rank. A stage
+/// must also take the micro-batches in the order in which the stages beside it pass them on, or
+/// values would wait for those behind them. A schedule without any sends is checked as if every
+/// value were sent when it is made.
 void check(const Schedule& schedule);
 
 }  // namespace ringside::pipeline
