@@ -12,13 +12,13 @@ namespace {
 // Pixels.
 constexpr double margin = 16, names = 60, slot = 20, lane_height = 24, box_height = 20;
 constexpr double digit = 6.5;  // of a number in a box
-constexpr double legend_step = 170, least_width = 5 * legend_step;
+constexpr double legend_step = 200, least_width = 4 * legend_step;
 
 /// Colours are those of the report's figures (experiments/runner/report/page/report.css: series 2,
 /// 3, 4 and 7), which stay apart for eyes that lack one kind of receptors.
 constexpr std::string_view style = R"(<style>
   text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1b1f24 }
-  .n { font-size: 11px; text-anchor: middle; dominant-baseline: central }
+  .n { font-size: 11px; text-anchor: middle }
   .ground { fill: #ffffff }
   rect { shape-rendering: crispEdges }
   .lane { fill: #f4f5f7 }
@@ -73,7 +73,8 @@ std::string box(const DrawnAction& one, double y) {
       text_of(one.action), one.times.begin, one.times.end);
   if (digit * static_cast<double>(number.size()) < width)
     out += fmt::format("<text class=\"n n{}\" x=\"{:.2f}\" y=\"{:.0f}\">{}</text>\n",
-                       one.is_pale ? "pale" : operation, x + width / 2, y + box_height / 2, number);
+                       one.is_pale ? "pale" : operation, x + (width - 1) / 2,
+                       y + box_height / 2 + 4, number);
   return out;
 }
 

@@ -28,7 +28,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "experiments/pytho
          *(page for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md")))]
 FIRST_PAGE = {"docs": "index.md"}  # of a folder; else README.md
 NOWHERE = "/dev/null/nowhere"  # nothing can be written there
-AT_ONCE = {"list", "doctor", "keys"}
+AT_ONCE = {"list", "doctor", "keys", "schedule"}
 OF_RESULTS = {"report", "explain", "watch", "diff", "trace", "checkpoint"}  # they look at folders that the reader has
 OF_HOSTS = {"launch": ("--hosts", "--ssh")}  # `compare`, but for options that need hosts
 OF_PLUGINS = {"new", "check-scheme", "--plugin", "experiment.toml"}  # words of what tests/plugins/plugins_test.py runs
@@ -102,6 +102,7 @@ class Words(unittest.TestCase):
         mine = re.search(r'\n((?:    .*\n)*    name = "mine"\n(?:    .*\n)*)',
                          (ROOT / "docs/experiments.md").read_text())
         (cls.folder / "mine.toml").write_text(re.sub(r"(?m)^    ", "", mine.group(1)))
+        (cls.folder / "mine.csv").write_text("0F0,0B0\n1F0,1B0\n")
         (cls.folder / "books").mkdir()
         text = "It was the best of times, it was the worst of times.\n" * 2000
         for name in ("text.txt", "books/one.txt"):
@@ -117,7 +118,7 @@ class Words(unittest.TestCase):
 
     def check_options(self, words: list[str]):
         """The command, and each option of it, is one that its help names."""
-        command = tuple(words[:2] if words[0] in ("bench", "new", "checkpoint") else words[:1])
+        command = tuple(words[:2] if words[0] in ("bench", "new", "checkpoint", "schedule") else words[:1])
         text = help_of(command)
         self.assertTrue(text, f"no command `{' '.join(command)}`")
         for word in words:

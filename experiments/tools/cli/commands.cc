@@ -17,6 +17,8 @@ Execute explain_command(CommandOptions& options);
 Execute checkpoint_show_command(CommandOptions& options);  // in command_checkpoint.cc
 Execute checkpoint_verify_command(CommandOptions& options);
 Execute checkpoint_convert_command(CommandOptions& options);
+Execute schedule_show_command(CommandOptions& options);  // in command_schedule.cc
+Execute schedule_check_command(CommandOptions& options);
 Execute bench_comm_command(CommandOptions& options);
 Execute bench_ps_command(CommandOptions& options);
 Execute bench_compressors_command(CommandOptions& options);
@@ -36,6 +38,7 @@ Execute keep_command(CommandOptions& options);
 namespace {
 
 constexpr CommandGroup groups[] = {{"checkpoint", "look at the checkpoints of runs"},
+                                   {"schedule", "look at schedules of pipelines"},
                                    {"new", "write files to begin with"},
                                    {"bench", "measure a part of the program by itself"}};
 
@@ -60,6 +63,9 @@ constexpr CommandInfo all_commands[] = {
     {"scheme", "new", new_scheme_command},
     {"check-scheme", "", check_scheme_command},
     {"plugin", "", plugin_command},
+    // schedules of pipelines
+    {"show", "schedule", schedule_show_command},
+    {"check", "schedule", schedule_check_command},
     // parts of the program by themselves
     {"comm", "bench", bench_comm_command},
     {"ps", "bench", bench_ps_command},

@@ -1,0 +1,88 @@
+// `ringside schedule` shows schedules by name and from files, and refuses wrong ones in one line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/experiments/program_test.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ScheduleProgram : public ProgramTest {
+ protected:
+  std::string shown(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"schedule", "show"});
+    const testing::Ended ended = run(arguments);
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    return ended.out;
+  }
+  std::string refusal(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "schedule");
+    const testing::Ended ended = run(arguments);
+    EXPECT_EQ(ended.status, 2) << ended.out;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+    return ended.err;
+  }
+};
+
+TEST_F(ScheduleProgram, ShowsPictureBubbleAndActivationsBesideTheFormulas) {
+  EXPECT_THAT(
+      shown({"zb_h1", "--stages", "4", "--micro-batches", "8"}),
+      AllOf(HasSubstr("zb_h1: 4 ranks, 4 stages, 8 micro-batches\n"),
+            HasSubstr("\nrank 3          F0 I0 F1 I1 F2 I2 F3 I3 W0"), HasSubstr("step: 27 s\n"),
+            HasSubstr("bubble: 0.125 of the compute of a rank, 11.1% of the step; by the "
+                      "formula 0.125\n"),
+            HasSubstr("rank: 3 s; by the formula 3 s\n"), HasSubstr("sends: 48\n")));
+  EXPECT_THAT(shown({"Interleaved1F1B", "--stages", "8", "--chunks", "2", "--f", "2"}),
+              AllOf(HasSubstr("interleaved: 4 ranks, 8 stages"),
+                    HasSubstr("bubble: 0.1875 of the compute of a rank, 15.8% of the step; by the "
+                              "formula 0.1875\n")));
+  EXPECT_THAT(shown({"zb_v", "--b", "2"}),
+              AllOf(HasSubstr("zb_v: 2 ranks, 4 stages"),
+                    HasSubstr("; its paper has no formula for this case\n")));
+}
+
+TEST_F(ScheduleProgram, SendsThatTakeTimeMakeTheStepLonger) {
+  EXPECT_THAT(shown({"gpipe", "--stages", "2", "--micro-batches", "1", "--send", "0.5"}),
+              AllOf(HasSubstr("step: 7 s\n"), HasSubstr("if sends took no time"),
+                    HasSubstr("critical path: 4 actions, 6 s of compute and 1 s of sends\n")));
+}
+
+TEST_F(ScheduleProgram, WritesFilesThatItReads) {
+  const std::string made = shown({"1f1b", "--csv", "mine.csv", "--svg", "mine.svg"});
+  EXPECT_THAT(folder_.read("mine.csv"), HasSubstr("0F0,0SEND_F0,0F1,0SEND_F1,"));
+  EXPECT_THAT(folder_.read("mine.svg"), HasSubstr("</svg>\n"));
+  const std::string read = shown({"mine.csv"});
+  EXPECT_THAT(read, AllOf(HasSubstr("mine: 4 ranks, 4 stages, 8 micro-batches\n"),
+                          Not(HasSubstr("formula"))));
+  EXPECT_EQ(read.substr(read.find("\nrank"), 300), made.substr(made.find("\nrank"), 300));
+  const testing::Ended checked = run({"schedule", "check", "mine.csv"});
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("mine.csv: 4 ranks, 4 stages, 8 micro-batches, 48 sends: "));
+}
+
+TEST_F(ScheduleProgram, RefusesWhatIsWrongInOneLine) {
+  folder_.write("swapped.csv", "0F0,0F1,0B1,0B0\n1F0,1F1,1B0,1B1\n");
+  folder_.write("broken.csv", "0F0,0B0\n1F0,1BB0\n");
+  EXPECT_THAT(refusal({"check", "swapped.csv"}),
+              HasSubstr("schedule swapped: rank 0, stage 0: B of micro-batch 1 comes before 0B0"));
+  EXPECT_THAT(refusal({"show", "swapped.csv"}), HasSubstr("schedule swapped: rank 0, stage 0"));
+  EXPECT_THAT(refusal({"check", "broken.csv"}), HasSubstr("broken.csv: row 2, cell 2: '1BB0'"));
+  EXPECT_THAT(refusal({"check", "nowhere.csv"}), HasSubstr("nowhere.csv: there is no such file"));
+  EXPECT_THAT(refusal({"show", "1f2b"}), HasSubstr("did you mean '1f1b'?"));
+  EXPECT_THAT(refusal({"show", "zb_v", "--stages", "5"}),
+              HasSubstr("5 stages cannot be dealt out to ranks with 2 each"));
+  EXPECT_THAT(refusal({"show", "1f1b", "--chunks", "2"}), HasSubstr("a rank has one stage, not 2"));
+  EXPECT_THAT(refusal({"show", "swapped.csv", "--stages", "2"}), HasSubstr("leave --stages"));
+  EXPECT_THAT(refusal({"show", "1f1b", "--w", "nan"}), HasSubstr("--w"));
+  EXPECT_THAT(refusal({"show", "1f1b", "--svg", "no/where.svg"}), HasSubstr("--svg no/where.svg"));
+}
+
+}  // namespace
+}  // namespace ringside
