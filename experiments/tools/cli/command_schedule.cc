@@ -38,6 +38,16 @@ struct ShownSchedule {
 
 constexpr std::string_view csv_ending = ".csv";
 
+/// The ranges of options let through what is no number.
+void check_seconds(const ScheduleArguments& arguments) {
+  const std::pair<std::string_view, double> options[] = {{"--f", arguments.times.f},
+                                                         {"--b", arguments.times.b},
+                                                         {"--w", arguments.times.w},
+                                                         {"--send", arguments.send_s}};
+  for (const auto& [name, seconds] : options)
+    if (std::isnan(seconds)) throw Error("{}: nan is no time; give seconds", name);
+}
+
 ShownSchedule schedule_of_file(const ScheduleArguments& arguments) {
   if (arguments.stages != 0 || arguments.micro_batches != 0 || arguments.chunks != 0)
     throw Error(
@@ -119,11 +129,12 @@ std::string activations_text(const ShownSchedule& shown) {
       lines.back().push_back(std::to_string(shown.row->in_flight(
           schedule.ranks(), shown.chunks, schedule.micro_batches, static_cast<int>(stage))));
   }
-  return "the most micro-batches that a stage holds at a time\n" + runner::text_table(lines);
+  return "\nthe most micro-batches that a stage holds at a time\n" + runner::text_table(lines);
 }
 
 int show(const ScheduleArguments& arguments, const Process& process) {
   try {
+    check_seconds(arguments);
     check_output("--csv", arguments.csv);
     check_output("--svg", arguments.svg);
     const ShownSchedule shown = schedule_of(arguments);
