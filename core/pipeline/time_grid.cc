@@ -9,11 +9,10 @@ constexpr double most_slots = 4000;
 
 /// Whether each stage is the second one of its rank, the fourth, and so on.
 std::vector<bool> pale_stages(const Schedule& schedule) {
-  std::vector<bool> out(schedule.ranks_of.size());
-  for (int rank = 0; rank < schedule.ranks(); ++rank) {
-    const std::vector<int> stages = schedule.stages_of(rank);
-    for (std::size_t i = 1; i < stages.size(); i += 2)
-      out[static_cast<std::size_t>(stages[i])] = true;
+  std::vector<bool> out, next_is_pale(schedule.actions.size());
+  for (const int rank : schedule.ranks_of) {
+    out.push_back(next_is_pale[static_cast<std::size_t>(rank)]);
+    next_is_pale[static_cast<std::size_t>(rank)].flip();
   }
   return out;
 }

@@ -80,9 +80,15 @@ std::int64_t sends_of(const Schedule& schedule) {
   return out;
 }
 
+/// "1 rank", "4 ranks"; `many` is what follows the noun: "s"
+std::string counted(std::int64_t count, std::string_view noun, std::string_view many) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : many);
+}
+
 std::string size_text(const Schedule& schedule) {
-  return fmt::format("{} ranks, {} stages, {} micro-batches", schedule.ranks(), schedule.stages(),
-                     schedule.micro_batches);
+  return fmt::format("{}, {}, {}", counted(schedule.ranks(), "rank", "s"),
+                     counted(schedule.stages(), "stage", "s"),
+                     counted(schedule.micro_batches, "micro-batch", "es"));
 }
 
 /// "; by the formula 3 s"; nothing for schedules from files.
@@ -132,7 +138,7 @@ std::string activations_text(const ShownSchedule& shown) {
   return "\nthe most micro-batches that a stage holds at a time\n" + runner::text_table(lines);
 }
 
-int show(const ScheduleArguments& arguments, const Process& process) {
+int show_schedule(const ScheduleArguments& arguments, const Process& process) {
   try {
     check_seconds(arguments);
     check_output("--csv", arguments.csv);
@@ -220,7 +226,7 @@ Execute schedule_show_command(CommandOptions& options) {
   options.add("--csv", arguments->csv, "also write the schedule with its sends to this file")
       .type("FILE");
   options.add("--svg", arguments->svg, "also write the picture to this file").type("FILE");
-  return [arguments](const Process& process) { return show(*arguments, process); };
+  return [arguments](const Process& process) { return show_schedule(*arguments, process); };
 }
 
 Execute schedule_check_command(CommandOptions& options) {
