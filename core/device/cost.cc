@@ -41,6 +41,9 @@ double convolution_product(const Tensor& x, const Tensor& y, const Tensor& weigh
   return 2 * count(y) * count(weight) / outputs * computed;
 }
 
+/// Number of the products of a backward.
+double gradients_of(const auto& op) { return (op.dx ? 1 : 0) + (op.dweight ? 1 : 0); }
+
 OpClass convolution_class(const Tensor& x, const Tensor& weight) {
   return groups_of(x, weight) > 1 ? OpClass::grouped_convolution : OpClass::convolution;
 }
@@ -148,11 +151,12 @@ OpCost cost(const LinearForward& op) {
 }
 
 OpCost cost(const LinearBackward& op) {
-  const double product = 2 * count(op.x) * static_cast<double>(op.weight.shape()[0]);
-  double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
+  const double product = 2 * count(op.dx ? op.dx : op.x) * static_cast<double>(op.dy.shape()[1]);
+  double moved = bytes(op.dy);
   if (op.activation != Activation::none) moved += bytes(op.pre, op.dy);
   if (op.dx) moved += bytes(op.weight, op.dx);
-  return {OpClass::linear, op.dx ? 2 * product : product, moved, op.x.dtype()};
+  if (op.dweight) moved += bytes(op.x, op.dweight, op.dbias);
+  return {OpClass::linear, gradients_of(op) * product, moved, op.dy.dtype()};
 }
 
 OpCost cost(const EmbeddingForward& op) {
@@ -245,11 +249,13 @@ OpCost cost(const ConvolutionForward& op) {
 }
 
 OpCost cost(const ConvolutionBackward& op) {
-  const double product = convolution_product(op.x, op.dy, op.weight);
-  double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
-  if (op.relu) moved += bytes(op.y, op.dy);
-  if (op.dx) moved += bytes(op.weight, op.dx);
-  return {convolution_class(op.x, op.weight), op.dx ? 2 * product : product, moved, op.x.dtype()};
+  const auto& [dy, x, weight, y, relu, stride, padding, dx, dweight, dbias] = with_extents(op);
+  double moved = bytes(dy);
+  if (relu) moved += bytes(y, dy);
+  if (dx) moved += bytes(weight, dx);
+  if (dweight) moved += bytes(x, dweight, dbias);
+  return {convolution_class(x, weight), gradients_of(op) * convolution_product(x, dy, weight),
+          moved, dy.dtype()};
 }
 
 OpCost cost(const BatchNormStatistics& op) {

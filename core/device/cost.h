@@ -43,14 +43,15 @@ std::optional<OpClass> stand_in(OpClass kind);
 
 /// Floating-point operations, and bytes that must be read or written at least once. For linear
 /// layers, attention and convolutions only the products count. Linear layers and convolutions have
-/// one product in forward and two in backward. A product of a linear layer takes rows * in * out
-/// multiplications and as many additions; one of a convolution takes B * P * Q * K * R * S * C
-/// multiplications (extents as in ops/images.h) and as many additions, where a group with fewer
-/// than 32 output channels counts as one with 32. Attention has 2 products in forward and 5 in
-/// backward, which computes the scores again; for every pair of a query and a key that the query
-/// sees, each product takes 2 * B * H * D operations (B samples, H heads of width D). For all other
-/// operations the terms of the operation's formula count; a root or an exponential counts as one
-/// operation.
+/// one product in forward and two in backward: one for the gradient of the input and one for that
+/// of the weight, each of which counts where it is asked for. A product of a linear layer takes
+/// rows * in * out multiplications and as many additions; one of a convolution takes B * P * Q * K
+/// * R * S * C multiplications (extents as in ops/images.h) and as many additions, where a group
+/// with fewer than 32 output channels counts as one with 32. Attention has 2 products in forward
+/// and 5 in backward, which computes the scores again; for every pair of a query and a key that the
+/// query sees, each product takes 2 * B * H * D operations (B samples, H heads of width D). For all
+/// other operations the terms of the operation's formula count; a root or an exponential counts as
+/// one operation.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;

@@ -18,18 +18,17 @@ using layer::zeros;
 /// Maps int32 [B, 2 * context + masked] to [B, context, width].
 class BertEmbedding final : public Unit {
  public:
-  BertEmbedding(const ModelConfig& c, std::shared_ptr<bert::Asked> asked, Device& device)
+  BertEmbedding(const ModelConfig& c, Device& device)
       : Unit("embedding", device),
         config_(c),
-        asked_(std::move(asked)),
         table_(*this, "table", c.vocabulary, rows_of_positions(c), c.width, normal),
         segments_(*this, "segments", c.segments, 0, c.width, normal),
         norm_(*this, "norm", c.width, epsilon_of(c)),
         dropout_(*this, "dropout", c.dropout) {}
 
-  std::shared_ptr<TiedTable> share() { return table_.share(); }
+  std::shared_ptr<TiedTable> share() { return table_.share(bert::table); }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t context = config_.context, masked = config_.masked;
     const auto columns = [&](std::int64_t begin, std::int64_t count) {
       return layer::take_part(device(), input, input.shape()[0], begin, count, MemoryKind::data);
@@ -41,23 +40,22 @@ class BertEmbedding final : public Unit {
           "plus {} positions",
           name(), in.text(), 2 * context, masked);
     // When this forward is repeated, the head has already taken the positions and needs no others.
-    if (!pass.again) asked_->positions = columns(2 * context, masked);
-    const Tensor x = table_.forward(columns(0, context), pass);
-    const Tensor s = segments_.forward(columns(context, context), pass);
-    const Tensor y = norm_.forward(x, s, pass);
-    return dropout_.forward(y, in[0], pass).reshaped({in[0], context, config_.width});
+    if (!pass.again) saved.side()[bert::asked].value = columns(2 * context, masked);
+    const Tensor x = table_.forward(columns(0, context), pass, saved);
+    const Tensor s = segments_.forward(columns(context, context), pass, saved);
+    const Tensor y = norm_.forward(x, s, pass, saved);
+    return dropout_.forward(y, in[0], pass, saved).reshaped({in[0], context, config_.width});
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    const Tensor d = norm_.backward(dropout_.backward(grad_output));
-    table_.backward(d);
-    segments_.backward(d);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Tensor d = norm_.backward(dropout_.backward(grad_output, saved), {}, saved);
+    table_.backward(d, saved);
+    segments_.backward(d, saved);
     return {};
   }
 
  private:
   ModelConfig config_;
-  std::shared_ptr<bert::Asked> asked_;
   Embedding table_, segments_;
   LayerNorm norm_;
   DropoutLayer dropout_;
@@ -82,24 +80,24 @@ class BertBlock final : public Unit {
         mlp_dropout_(*this, "mlp.dropout", c.dropout),
         norm2_(*this, "norm2", c.width, epsilon_of(c)) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t samples = input.shape()[0];
-    Tensor x = attention_.forward(input, samples, pass);
-    x = attention_dropout_.forward(x, samples, pass);
-    const Tensor between = norm1_.forward(x, input, pass);
-    x = expand_.forward(between, pass);
-    x = contract_.forward(x, pass);
-    x = mlp_dropout_.forward(x, samples, pass);
-    return norm2_.forward(x, between, pass).reshaped(input.shape());
+    Tensor x = attention_.forward(input, samples, pass, saved);
+    x = attention_dropout_.forward(x, samples, pass, saved);
+    const Tensor between = norm1_.forward(x, input, pass, saved);
+    x = expand_.forward(between, pass, saved);
+    x = contract_.forward(x, pass, saved);
+    x = mlp_dropout_.forward(x, samples, pass, saved);
+    return norm2_.forward(x, between, pass, saved).reshaped(input.shape());
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    Tensor around = norm2_.backward(grad_output);
-    Tensor d = contract_.backward(mlp_dropout_.backward(around));
-    d = expand_.backward(d);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    Tensor around = norm2_.backward(grad_output, {}, saved);
+    Tensor d = contract_.backward(mlp_dropout_.backward(around, saved), saved);
+    d = expand_.backward(d, saved);
     device().kernels().add({.in = around, .out = d});
-    around = norm1_.backward(d);
-    d = attention_.backward(attention_dropout_.backward(around));
+    around = norm1_.backward(d, {}, saved);
+    d = attention_.backward(attention_dropout_.backward(around, saved), saved);
     device().kernels().add({.in = around, .out = d});
     return d.reshaped(grad_output.shape());
   }
@@ -208,13 +206,16 @@ Model make_bert(const ModelConfig& config, Device& device) {
     throw Error("model.masked = {} is more than model.context = {}; lower it", config.masked,
                 config.context);
   Model model;
-  const auto asked = std::make_shared<bert::Asked>();
-  auto embedding = std::make_unique<BertEmbedding>(config, asked, device);
-  auto head = bert::make_head(config, asked, *embedding, embedding->share(), device);
+  auto embedding = std::make_unique<BertEmbedding>(config, device);
+  auto head = bert::make_head(config, *embedding, embedding->share(), device);
   model.units.push_back(std::move(embedding));
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(std::make_unique<BertBlock>(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
+  const std::size_t last = model.units.size() - 1;
+  model.edges.resize(2);
+  model.edges[bert::asked] = {"positions", Edge::Kind::data, 0, last};
+  model.edges[bert::table] = {"table", Edge::Kind::table, 0, last};
   model.task = Task::masked_tokens;
   model.input = {2 * config.context + config.masked};
   model.terms = {{config.masked, config.vocabulary}, {1, 2}};

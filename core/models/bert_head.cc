@@ -12,11 +12,10 @@ using layer::zeros;
 
 class BertHead final : public Unit {
  public:
-  BertHead(const ModelConfig& c, std::shared_ptr<Asked> asked, const Unit& embedding,
-           std::shared_ptr<TiedTable> table, Device& device)
+  BertHead(const ModelConfig& c, const Unit& embedding, std::shared_ptr<TiedTable> tied,
+           Device& device)
       : Unit("head", device),
         lender_(embedding),
-        asked_(std::move(asked)),
         terms_{{c.masked, c.vocabulary}, {1, 2}},
         first_(*this),
         pooler_(*this, "pooler", c.width, c.width, normal, zeros, Activation::tanh),
@@ -24,29 +23,30 @@ class BertHead final : public Unit {
         masked_(*this),
         transform_(*this, "transform", c.width, c.width, normal, zeros, activation_of(c)),
         norm_(*this, "norm", c.width, epsilon_of(c)),
-        tokens_(*this, "tokens", std::move(table), zeros) {}
+        tokens_(*this, "tokens", std::move(tied), zeros) {}
 
   const Unit* lender() const override { return &lender_; }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t samples = input.shape()[0];
     const Tensor logits = layer::activation(
         *this, {samples * (terms_[0].rows * terms_[0].classes + terms_[1].classes)});
     const auto [of_tokens, of_samples] = parts(logits, samples);
-    Tensor x = masked_.forward(input, std::exchange(asked_->positions, {}), pass);
-    x = norm_.forward(transform_.forward(x, pass), {}, pass);
-    tokens_.forward(x, pass, of_tokens);
-    x = first_.forward(input, first_positions(samples), pass);
-    follows_.forward(pooler_.forward(x, pass), pass, of_samples);
+    Tensor x = masked_.forward(input, std::exchange(saved.side()[asked].value, {}), pass, saved);
+    x = norm_.forward(transform_.forward(x, pass, saved), {}, pass, saved);
+    tokens_.forward(x, pass, saved, of_tokens);
+    x = first_.forward(input, first_positions(samples), pass, saved);
+    follows_.forward(pooler_.forward(x, pass, saved), pass, saved, of_samples);
     return logits;
   }
 
-  Tensor backward(const Tensor& grad_output) override {
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
     const std::int64_t a_sample = terms_[0].rows * terms_[0].classes + terms_[1].classes;
     const auto [of_tokens, of_samples] = parts(grad_output, grad_output.count() / a_sample);
-    Tensor d = norm_.backward(tokens_.backward(of_tokens));
-    d = masked_.backward(transform_.backward(d));
-    const Tensor first = first_.backward(pooler_.backward(follows_.backward(of_samples)));
+    Tensor d = norm_.backward(tokens_.backward(of_tokens, saved), {}, saved);
+    d = masked_.backward(transform_.backward(d, saved), saved);
+    const Tensor first =
+        first_.backward(pooler_.backward(follows_.backward(of_samples, saved), saved), saved);
     device().kernels().add({.in = first, .out = d});
     return d;
   }
@@ -64,7 +64,6 @@ class BertHead final : public Unit {
   }
 
   const Unit& lender_;
-  std::shared_ptr<Asked> asked_;
   std::vector<LossTerm> terms_;
   TakeRows first_;
   Linear pooler_, follows_;
@@ -76,10 +75,9 @@ class BertHead final : public Unit {
 
 }  // namespace
 
-std::unique_ptr<Unit> make_head(const ModelConfig& config, std::shared_ptr<Asked> asked,
-                                const Unit& embedding, std::shared_ptr<TiedTable> table,
-                                Device& device) {
-  return std::make_unique<BertHead>(config, std::move(asked), embedding, std::move(table), device);
+std::unique_ptr<Unit> make_head(const ModelConfig& config, const Unit& embedding,
+                                std::shared_ptr<TiedTable> tied, Device& device) {
+  return std::make_unique<BertHead>(config, embedding, std::move(tied), device);
 }
 
 }  // namespace ringside::bert

@@ -8,16 +8,15 @@ namespace ringside::bert {
 
 inline constexpr Init normal{Init::Kind::normal, 0.02f};
 
-/// The positions of the tokens to predict. The embedding sets them in its forward pass, and the
-/// head takes them out; the blocks in between do not see them.
-struct Asked {
-  Tensor positions{};  // int32 [B, masked]
+/// The model's edges.
+enum Edges : std::size_t {
+  asked,  // int32 [B, masked]: the positions of the tokens to predict; the head takes them out
+  table
 };
 
-/// Maps [B, context, width] to B x masked x vocabulary logits, then B x 2 logits. `table` belongs
+/// Maps [B, context, width] to B x masked x vocabulary logits, then B x 2 logits. `tied` belongs
 /// to `embedding`, which must outlive the unit.
-std::unique_ptr<Unit> make_head(const ModelConfig& config, std::shared_ptr<Asked> asked,
-                                const Unit& embedding, std::shared_ptr<TiedTable> table,
-                                Device& device);
+std::unique_ptr<Unit> make_head(const ModelConfig& config, const Unit& embedding,
+                                std::shared_ptr<TiedTable> tied, Device& device);
 
 }  // namespace ringside::bert

@@ -25,19 +25,19 @@ class DecoderEmbedding final : public Unit {
         table_(*this, "table", c.vocabulary, positions, c.width, init),
         dropout_(*this, "dropout", dropout) {}
 
-  std::shared_ptr<TiedTable> share() { return table_.share(); }
+  std::shared_ptr<TiedTable> share(std::size_t edge) { return table_.share(edge); }
 
-  Tensor forward(const Tensor& tokens, const Pass& pass) override {
+  Tensor forward(const Tensor& tokens, const Pass& pass, Saved& saved) override {
     const Shape& in = tokens.shape();
     if (in.rank() != 2 || in[1] > context_)
       throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
                   in.text(), context_);
-    const Tensor x = dropout_.forward(table_.forward(tokens, pass), in[0], pass);
+    const Tensor x = dropout_.forward(table_.forward(tokens, pass, saved), in[0], pass, saved);
     return x.reshaped({in[0], in[1], width_});
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    table_.backward(dropout_.backward(grad_output));
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    table_.backward(dropout_.backward(grad_output, saved), saved);
     return {};
   }
 
@@ -46,6 +46,9 @@ class DecoderEmbedding final : public Unit {
   Embedding table_;
   DropoutLayer dropout_;
 };
+
+/// The edge of a decoder with a tied table, which has no other.
+inline constexpr std::size_t decoder_table = 0;
 
 /// Maps the residual stream to logits [B * T, vocabulary]: a norm, and a linear layer without bias.
 /// `Norm` is LayerNorm or RmsNorm.
@@ -57,26 +60,27 @@ class DecoderHead final : public Unit {
   DecoderHead(const ModelConfig& c, DecoderEmbedding& embedding, Init init, Device& device)
       : Unit("head", device),
         lender_(c.tied ? &embedding : nullptr),
+        shape_(*this),
         norm_(*this, "norm", c.width, epsilon_of(c)),
-        logits_(c.tied ? Linear(*this, "logits", embedding.share(), std::nullopt)
+        logits_(c.tied ? Linear(*this, "logits", embedding.share(decoder_table), std::nullopt)
                        : Linear(*this, "logits", c.width, c.vocabulary, init, std::nullopt)) {}
 
   const Unit* lender() const override { return lender_; }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    shape_ = input.shape();
-    const Tensor x = norm_.forward(input, {}, pass);
-    return logits_.forward(x, pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    if (pass.keep) shape_.keep(saved, input.shape());
+    const Tensor x = norm_.forward(input, {}, pass, saved);
+    return logits_.forward(x, pass, saved);
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    const Tensor d = logits_.backward(grad_output);
-    return norm_.backward(d).reshaped(shape_);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Tensor d = logits_.backward(grad_output, saved);
+    return norm_.backward(d, {}, saved).reshaped(shape_.take(saved));
   }
 
  private:
   const Unit* lender_;
-  Shape shape_;
+  Slot<Shape> shape_;
   Norm norm_;
   Linear logits_;
 };
@@ -91,6 +95,7 @@ Model make_decoder(const ModelConfig& config, std::unique_ptr<DecoderEmbedding> 
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
+  if (config.tied) model.edges = {{"table", Edge::Kind::table, 0, model.units.size() - 1}};
   model.task = Task::every_token;
   model.input = {config.context};
   model.terms = {{config.context, config.vocabulary}};

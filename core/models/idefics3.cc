@@ -41,45 +41,45 @@ struct Extents {
         visual(patches / (v.shuffle * v.shuffle)) {}
 };
 
-/// The text of a micro-batch. The first unit gets it together with the images and stores it here;
-/// the connector removes it when it needs it for the last time.
-struct Caption {
-  Tensor tokens{};  // int32 [B, T]
+/// The model's edges. The first unit gets the text together with the images; the connector removes
+/// it when it needs it for the last time.
+enum Idefics3Edges : std::size_t {
+  text_edge,  // int32 [B, T]
+  table_edge  // only if the table is tied
 };
 
 /// Maps int32 [B, pixels + T] (core/data/dataset.h, Task::caption_tokens) to [B, patches, width].
 class Patches final : public Unit {
  public:
-  Patches(const ModelConfig& c, std::shared_ptr<Caption> caption, Device& device)
+  Patches(const ModelConfig& c, Device& device)
       : Unit("patches", device),
         config_(c),
         vision_(vision_of(c)),
         of_(c),
-        caption_(std::move(caption)),
         convolution_(*this, "convolution", c.channels, vision_.vision_width,
                      Kernel2d{.size = vision_.patch, .stride = vision_.patch, .padding = 0},
                      Convolution::After::bias, idefics3_normal),
         positions_(*this, "positions", of_.patches, vision_.vision_width, idefics3_normal) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const Shape& in = input.shape();
     if (in.rank() != 2 || in[1] != of_.pixels + config_.context)
       throw Error("unit {}: input {} is not [samples, n] with n = {} pixels plus {} tokens", name(),
                   in.text(), of_.pixels, config_.context);
     // When this forward is repeated, the connector still has the text, or needs it no more.
     if (!pass.again)
-      caption_->tokens =
+      saved.side()[text_edge].value =
           layer::take_part(device(), input, in[0], of_.pixels, config_.context, MemoryKind::data);
-    const Tensor x = convolution_.forward(images(input), pass);
+    const Tensor x = convolution_.forward(images(input), pass, saved);
     positions_.forward(x);
     return x.reshaped({in[0], of_.patches, vision_.vision_width});
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    positions_.backward(grad_output);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    positions_.backward(grad_output, saved);
     convolution_.backward(
         grad_output.reshaped({grad_output.shape()[0], of_.side, of_.side, vision_.vision_width}),
-        /*wanted=*/false);
+        saved, /*wanted=*/false);
     return {};
   }
 
@@ -101,7 +101,6 @@ class Patches final : public Unit {
   ModelConfig config_;
   Idefics3Options vision_;
   Extents of_;
-  std::shared_ptr<Caption> caption_;
   Convolution convolution_;
   PositionTable positions_;
 };
@@ -110,12 +109,11 @@ class Patches final : public Unit {
 /// text.
 class Connector final : public Unit {
  public:
-  Connector(const ModelConfig& c, std::shared_ptr<Caption> caption, Device& device)
+  Connector(const ModelConfig& c, Device& device)
       : Unit("connector", device),
         config_(c),
         vision_(vision_of(c)),
         of_(c),
-        caption_(std::move(caption)),
         norm_(*this, "norm", vision_.vision_width, vision_epsilon),
         // A pixel shuffle and a linear layer are a convolution without overlap: row k of the
         // layer's weight is kernel k, whose elements are in the same order.
@@ -124,41 +122,41 @@ class Connector final : public Unit {
                 Convolution::After::nothing, idefics3_normal),
         table_(*this, "table", c.vocabulary, /*positions=*/0, c.width, idefics3_normal) {}
 
-  std::shared_ptr<TiedTable> share() { return table_.share(); }
+  std::shared_ptr<TiedTable> share() { return table_.share(table_edge); }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t samples = input.shape()[0], context = config_.context;
-    const Tensor x = norm_.forward(input, {}, pass);
-    const Tensor visual =
-        visual_.forward(x.reshaped({samples, of_.side, of_.side, vision_.vision_width}), pass);
+    const Tensor x = norm_.forward(input, {}, pass, saved);
+    const Tensor visual = visual_.forward(
+        x.reshaped({samples, of_.side, of_.side, vision_.vision_width}), pass, saved);
     // In training, a forward that keeps nothing will be repeated, with the same text.
     const bool repeated = pass.training && !pass.keep;
-    const Tensor tokens = repeated ? caption_->tokens : std::exchange(caption_->tokens, {});
-    const Tensor text = table_.forward(tokens, pass);
+    Tensor& caption = saved.side()[text_edge].value;
+    const Tensor tokens = repeated ? caption : std::exchange(caption, {});
+    const Tensor text = table_.forward(tokens, pass, saved);
     const Tensor y = layer::activation(*this, {samples, of_.visual + context, config_.width});
     layer::put_part(device(), visual, y, samples, 0);
     layer::put_part(device(), text, y, samples, of_.visual * config_.width);
     return y;
   }
 
-  Tensor backward(const Tensor& grad_output) override {
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
     const std::int64_t samples = grad_output.shape()[0];
     const std::int64_t visual = of_.visual * config_.width, text = config_.context * config_.width;
     const auto part = [&](std::int64_t begin, std::int64_t count) {
       return layer::take_part(device(), grad_output, samples, begin, count, MemoryKind::workspace);
     };
-    table_.backward(part(visual, text));
+    table_.backward(part(visual, text), saved);
     const std::int64_t side = of_.side / vision_.shuffle;
     const Tensor d =
-        visual_.backward(part(0, visual).reshaped({samples, side, side, config_.width}));
-    return norm_.backward(d).reshaped({samples, of_.patches, vision_.vision_width});
+        visual_.backward(part(0, visual).reshaped({samples, side, side, config_.width}), saved);
+    return norm_.backward(d, {}, saved).reshaped({samples, of_.patches, vision_.vision_width});
   }
 
  private:
   ModelConfig config_;
   Idefics3Options vision_;
   Extents of_;
-  std::shared_ptr<Caption> caption_;
   LayerNorm norm_;
   Convolution visual_;
   Embedding table_;
@@ -172,6 +170,7 @@ class Idefics3Head final : public Unit {
         lender_(c.tied ? &connector : nullptr),
         visual_(Extents(c).visual * c.width),
         text_(c.context * c.width),
+        shape_(*this),
         norm_(*this, "norm", c.width, epsilon_of(c)),
         logits_(c.tied ? Linear(*this, "logits", connector.share(), std::nullopt)
                        : Linear(*this, "logits", c.width, c.vocabulary, idefics3_normal,
@@ -179,25 +178,26 @@ class Idefics3Head final : public Unit {
 
   const Unit* lender() const override { return lender_; }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    shape_ = input.shape();
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    if (pass.keep) shape_.keep(saved, input.shape());
     const Tensor text =
-        layer::take_part(device(), input, shape_[0], visual_, text_, MemoryKind::activation);
-    return logits_.forward(norm_.forward(text, {}, pass), pass);
+        layer::take_part(device(), input, input.shape()[0], visual_, text_, MemoryKind::activation);
+    return logits_.forward(norm_.forward(text, {}, pass, saved), pass, saved);
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    const Tensor d = norm_.backward(logits_.backward(grad_output));
-    const Tensor out = layer::workspace(*this, shape_);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Shape shape = shape_.take(saved);
+    const Tensor d = norm_.backward(logits_.backward(grad_output, saved), {}, saved);
+    const Tensor out = layer::workspace(*this, shape);
     device().kernels().fill({.out = out});
-    layer::put_part(device(), d, out, shape_[0], visual_);
+    layer::put_part(device(), d, out, shape[0], visual_);
     return out;
   }
 
  private:
   const Unit* lender_;
   std::int64_t visual_, text_;  // elements of a sample
-  Shape shape_;
+  Slot<Shape> shape_;
   RmsNorm norm_;
   Linear logits_;
 };
@@ -357,8 +357,7 @@ Model make_idefics3(const ModelConfig& config, Device& device) {
   check_vision(config);
   const Idefics3Options& vision = vision_of(config);
   Model model;
-  const auto caption = std::make_shared<Caption>();
-  model.units.push_back(std::make_unique<Patches>(config, caption, device));
+  model.units.push_back(std::make_unique<Patches>(config, device));
   for (std::int64_t i = 0; i < vision.vision_layers; ++i)
     model.units.push_back(
         std::make_unique<PreNormBlock>(fmt::format("vision.{}", i),
@@ -370,12 +369,16 @@ Model make_idefics3(const ModelConfig& config, Device& device) {
                                                       .inner = idefics3_normal,
                                                       .branch = idefics3_normal},
                                        device));
-  auto connector = std::make_unique<Connector>(config, caption, device);
+  auto connector = std::make_unique<Connector>(config, device);
   auto head = std::make_unique<Idefics3Head>(config, *connector, device);
+  const std::size_t middle = model.units.size();
   model.units.push_back(std::move(connector));
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(make_llama_block(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
+  model.edges = {{"text", Edge::Kind::data, 0, middle}};
+  if (config.tied)
+    model.edges.push_back({"table", Edge::Kind::table, middle, model.units.size() - 1});
   model.task = Task::caption_tokens;
   model.input = {Extents(config).pixels + config.context};
   model.terms = {{config.context, config.vocabulary}};

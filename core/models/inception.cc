@@ -35,15 +35,15 @@ class InceptionStem final : public Unit {
     }
   }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     Tensor x = first_ ? image_input(*this, config_, input) : input;
-    for (ConvNorm& step : steps_) x = step.forward(x, {}, pass);
-    return pool_.forward(x, pass);
+    for (ConvNorm& step : steps_) x = step.forward(x, {}, pass, saved);
+    return pool_.forward(x, pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override {
-    Tensor d = pool_.backward(grad_output);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    Tensor d = pool_.backward(grad_output, saved);
     for (std::size_t i = steps_.size(); i-- > 0;)
-      d = steps_[i].backward(d, /*wanted=*/i > 0 || !first_);
+      d = steps_[i].backward(d, saved, /*wanted=*/i > 0 || !first_);
     return d;
   }
 
@@ -62,12 +62,14 @@ class InceptionHead final : public Unit {
         dropout_(*this, "dropout", c.dropout),
         classes_(*this, "fc", in, c.classes, {Init::Kind::normal, 0.1f}, uniform_for(in)) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    const Tensor x = dropout_.forward(pool_.forward(input, pass), input.shape()[0], pass);
-    return classes_.forward(x, pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    const Tensor pooled = pool_.forward(input, pass, saved);
+    const Tensor x = dropout_.forward(pooled, input.shape()[0], pass, saved);
+    return classes_.forward(x, pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override {
-    return pool_.backward(dropout_.backward(classes_.backward(grad_output)));
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Tensor d = classes_.backward(grad_output, saved);
+    return pool_.backward(dropout_.backward(d, saved), saved);
   }
 
  private:

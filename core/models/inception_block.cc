@@ -26,31 +26,31 @@ class BranchLayers {
   }
 
   /// Appends the results to `out`.
-  void forward(const Tensor& input, const Pass& pass, std::vector<Tensor>& out) {
+  void forward(const Tensor& input, const Pass& pass, Saved& saved, std::vector<Tensor>& out) {
     Tensor x = input;
-    if (average_) x = average_->forward(x, pass);
-    if (max_) x = max_->forward(x, pass);
-    for (ConvNorm& step : path_) x = step.forward(x, {}, pass);
+    if (average_) x = average_->forward(x, pass, saved);
+    if (max_) x = max_->forward(x, pass, saved);
+    for (ConvNorm& step : path_) x = step.forward(x, {}, pass, saved);
     if (ends_.empty()) out.push_back(x);
-    for (ConvNorm& end : ends_) out.push_back(end.forward(x, {}, pass));
+    for (ConvNorm& end : ends_) out.push_back(end.forward(x, {}, pass, saved));
   }
 
   /// Returns the gradient of the block's input through this branch. The branch's results begin at
   /// channel `from` of the block's output.
-  Tensor backward(const Tensor& grad_output, std::int64_t from) {
+  Tensor backward(const Tensor& grad_output, Saved& saved, std::int64_t from) {
     Tensor d;
     for (std::size_t i = 0; i < channels_.size(); ++i) {
       Tensor part = take_channels(unit_, grad_output, from, channels_[i]);
       from += channels_[i];
-      if (!ends_.empty()) part = ends_[i].backward(part);
+      if (!ends_.empty()) part = ends_[i].backward(part, saved);
       if (d)
         unit_.device().kernels().add({.in = part, .out = d});
       else
         d = part;
     }
-    for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d);
-    if (average_) d = average_->backward(d);
-    if (max_) d = max_->backward(d);
+    for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d, saved);
+    if (average_) d = average_->backward(d, saved);
+    if (max_) d = max_->backward(d, saved);
     return d;
   }
 
@@ -74,16 +74,16 @@ class InceptionBlock final : public Unit {
     }
   }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     std::vector<Tensor> results;
-    for (auto& [layers, from] : branches_) layers.forward(input, pass, results);
+    for (auto& [layers, from] : branches_) layers.forward(input, pass, saved, results);
     return join_channels(*this, results);
   }
 
-  Tensor backward(const Tensor& grad_output) override {
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
     Tensor sum;
     for (auto& [layers, from] : branches_) {
-      const Tensor d = layers.backward(grad_output, from);
+      const Tensor d = layers.backward(grad_output, saved, from);
       if (sum)
         device().kernels().add({.in = d, .out = sum});
       else

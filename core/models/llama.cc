@@ -38,27 +38,27 @@ class LlamaBlock final : public Unit {
         gate_(*this, c.hidden),
         contract_(*this, "mlp.out", c.hidden, c.width, branch(c), std::nullopt) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    Tensor x = norm1_.forward(input, {}, pass);
-    const Tensor stream =
-        attention_.forward(x, input.shape()[0], pass, [this] { return norm1_.again(); });
-    x = norm2_.forward(stream, input, pass);  // stream += input
-    x = expand_.forward(x, pass);
-    x = gate_.forward(x, pass);
-    x = contract_.forward(x, pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    Tensor x = norm1_.forward(input, {}, pass, saved);
+    const Tensor stream = attention_.forward(x, input.shape()[0], pass, saved,
+                                             [this](Saved& own) { return norm1_.again(own); });
+    x = norm2_.forward(stream, input, pass, saved);  // stream += input
+    x = expand_.forward(x, pass, saved);
+    x = gate_.forward(x, pass, saved);
+    x = contract_.forward(x, pass, saved);
     device().kernels().add({.in = stream, .out = x});
     return x.reshaped(input.shape());
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    // From here on `grad_output` holds the gradient of the stream; the norms add to it in place.
-    Tensor d = contract_.backward(grad_output);
-    d = gate_.backward(d);
-    d = expand_.backward(d);
-    norm2_.backward(d, grad_output);
-    d = attention_.backward(grad_output);
-    norm1_.backward(d, grad_output);
-    return grad_output;
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    Tensor d = contract_.backward(grad_output, saved);
+    d = gate_.backward(d, saved);
+    d = expand_.backward(d, saved);
+    // The gradient of the stream: the norms add to it, in place unless work was put off.
+    Tensor stream = norm2_.backward(d, grad_output, saved);
+    d = attention_.backward(stream, saved);
+    stream = norm1_.backward(d, stream, saved);
+    return stream.reshaped(grad_output.shape());
   }
 
  private:

@@ -20,16 +20,16 @@ class MlpEmbedding final : public Unit {
         context_(c.context),
         table_(*this, "table", c.vocabulary, 0, embedding_width(c), {Init::Kind::normal, 1}) {}
 
-  Tensor forward(const Tensor& tokens, const Pass& pass) override {
+  Tensor forward(const Tensor& tokens, const Pass& pass, Saved& saved) override {
     const Shape& in = tokens.shape();
     if (in.rank() != 2 || in[1] != context_)
       throw Error("unit {}: input {} is not [samples, {}]", name(), in.text(), context_);
-    const Tensor y = table_.forward(tokens, pass);
+    const Tensor y = table_.forward(tokens, pass, saved);
     return y.reshaped({in[0], y.count() / in[0]});
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    table_.backward(grad_output);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    table_.backward(grad_output, saved);
     return {};
   }
 
@@ -46,10 +46,12 @@ class LinearUnit final : public Unit {
       : Unit(std::move(name), device),
         linear_(*this, "linear", in, out, uniform_for(in), uniform_for(in), activation) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    return linear_.forward(input, pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    return linear_.forward(input, pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override { return linear_.backward(grad_output); }
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    return linear_.backward(grad_output, saved);
+  }
 
  private:
   Linear linear_;

@@ -22,15 +22,15 @@ class StageUnit final : public Unit {
                                  layer.init.value_or(Init{}));
   }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     Tensor x = first_ ? image_input(*this, config_, input) : input;
-    for (Convolution& convolution : convolutions_) x = convolution.forward(x, pass);
-    return dropout_.forward(pool_.forward(x, pass), input.shape()[0], pass);
+    for (Convolution& convolution : convolutions_) x = convolution.forward(x, pass, saved);
+    return dropout_.forward(pool_.forward(x, pass, saved), input.shape()[0], pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override {
-    Tensor d = pool_.backward(dropout_.backward(grad_output));
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    Tensor d = pool_.backward(dropout_.backward(grad_output, saved), saved);
     for (std::size_t i = convolutions_.size(); i-- > 0;)
-      d = convolutions_[i].backward(d, /*wanted=*/i > 0 || !first_);
+      d = convolutions_[i].backward(d, saved, /*wanted=*/i > 0 || !first_);
     return d;
   }
 
@@ -46,20 +46,22 @@ class DenseUnit final : public Unit {
  public:
   DenseUnit(const Dense& d, Device& device)
       : Unit(d.name, device),
+        shape_(*this),
         linear_(*this, d.name, d.in, d.out, d.weight, d.bias,
                 d.relu ? Activation::relu : Activation::none),
         dropout_(*this, "dropout", d.dropout) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    shape_ = input.shape();
-    return dropout_.forward(linear_.forward(input, pass), shape_[0], pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    if (pass.keep) shape_.keep(saved, input.shape());
+    return dropout_.forward(linear_.forward(input, pass, saved), input.shape()[0], pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override {
-    return linear_.backward(dropout_.backward(grad_output)).reshaped(shape_);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Tensor d = linear_.backward(dropout_.backward(grad_output, saved), saved);
+    return d.reshaped(shape_.take(saved));
   }
 
  private:
-  Shape shape_;
+  Slot<Shape> shape_;
   Linear linear_;
   DropoutLayer dropout_;
 };

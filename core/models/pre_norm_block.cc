@@ -22,27 +22,27 @@ PreNormBlock::PreNormBlock(std::string name, const PreNormOptions& o, Device& de
       contract_(*this, "mlp.out", o.hidden, o.width, o.branch, zeros),
       mlp_dropout_(*this, "mlp.dropout", o.dropout) {}
 
-Tensor PreNormBlock::forward(const Tensor& input, const Pass& pass) {
+Tensor PreNormBlock::forward(const Tensor& input, const Pass& pass, Saved& saved) {
   const std::int64_t samples = input.shape()[0];
-  Tensor x = norm1_.forward(input, {}, pass);
-  x = attention_.forward(x, samples, pass, [this] { return norm1_.again(); });
-  const Tensor stream = attention_dropout_.forward(x, samples, pass);
-  x = norm2_.forward(stream, input, pass);  // stream += input
-  x = expand_.forward(x, pass);
-  x = contract_.forward(x, pass);
-  x = mlp_dropout_.forward(x, samples, pass);
+  Tensor x = norm1_.forward(input, {}, pass, saved);
+  x = attention_.forward(x, samples, pass, saved, [this](Saved& own) { return norm1_.again(own); });
+  const Tensor stream = attention_dropout_.forward(x, samples, pass, saved);
+  x = norm2_.forward(stream, input, pass, saved);  // stream += input
+  x = expand_.forward(x, pass, saved);
+  x = contract_.forward(x, pass, saved);
+  x = mlp_dropout_.forward(x, samples, pass, saved);
   device().kernels().add({.in = stream, .out = x});
   return x.reshaped(input.shape());
 }
 
-Tensor PreNormBlock::backward(const Tensor& grad_output) {
-  // From here on `grad_output` holds the gradient of the stream; the norms add to it in place.
-  Tensor d = contract_.backward(mlp_dropout_.backward(grad_output));
-  d = expand_.backward(d);
-  norm2_.backward(d, grad_output);
-  d = attention_.backward(attention_dropout_.backward(grad_output));
-  norm1_.backward(d, grad_output);
-  return grad_output;
+Tensor PreNormBlock::backward(const Tensor& grad_output, Saved& saved) {
+  Tensor d = contract_.backward(mlp_dropout_.backward(grad_output, saved), saved);
+  d = expand_.backward(d, saved);
+  // The gradient of the stream: the norms add to it, in place unless work was put off.
+  Tensor stream = norm2_.backward(d, grad_output, saved);
+  d = attention_.backward(attention_dropout_.backward(stream, saved), saved);
+  stream = norm1_.backward(d, stream, saved);
+  return stream.reshaped(grad_output.shape());
 }
 
 }  // namespace ringside

@@ -23,8 +23,8 @@ class PreNormBlock : public Unit {
  public:
   PreNormBlock(std::string name, const PreNormOptions& options, Device& device);
 
-  Tensor forward(const Tensor& input, const Pass& pass) override;
-  Tensor backward(const Tensor& grad_output) override;
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override;
+  Tensor backward(const Tensor& grad_output, Saved& saved) override;
 
  private:
   LayerNorm norm1_;

@@ -22,12 +22,13 @@ class ResnetStem final : public Unit {
     if (c.stem == StemShape::imagenet) pool_.emplace(*this, Window2d{3, 2, 1});
   }
 
-  Tensor forward(const Tensor& images, const Pass& pass) override {
-    const Tensor x = first_.forward(image_input(*this, config_, images), {}, pass);
-    return pool_ ? pool_->forward(x, pass) : x;
+  Tensor forward(const Tensor& images, const Pass& pass, Saved& saved) override {
+    const Tensor x = first_.forward(image_input(*this, config_, images), {}, pass, saved);
+    return pool_ ? pool_->forward(x, pass, saved) : x;
   }
-  Tensor backward(const Tensor& grad_output) override {
-    first_.backward(pool_ ? pool_->backward(grad_output) : grad_output, /*wanted=*/false);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Tensor d = pool_ ? pool_->backward(grad_output, saved) : grad_output;
+    first_.backward(d, saved, /*wanted=*/false);
     return {};
   }
 
@@ -66,19 +67,19 @@ class ResnetBlock final : public Unit {
                       /*relu=*/false);
   }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    const Tensor residual = around_ ? around_->forward(input, {}, pass) : input;
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    const Tensor residual = around_ ? around_->forward(input, {}, pass, saved) : input;
     Tensor x = input;
-    for (std::size_t i = 0; i + 1 < path_.size(); ++i) x = path_[i].forward(x, {}, pass);
-    return path_.back().forward(x, residual, pass);
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) x = path_[i].forward(x, {}, pass, saved);
+    return path_.back().forward(x, residual, pass, saved);
   }
 
-  Tensor backward(const Tensor& grad_output) override {
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
     // The backward of the last norm turns `grad_output` into the gradient of the residual.
     Tensor d = grad_output;
-    for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d);
+    for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d, saved);
     device().kernels().add(
-        {.in = around_ ? around_->backward(grad_output) : grad_output, .out = d});
+        {.in = around_ ? around_->backward(grad_output, saved) : grad_output, .out = d});
     return d;
   }
 
@@ -94,11 +95,11 @@ class ResnetHead final : public Unit {
         pool_(*this),
         classes_(*this, "fc", in, classes, uniform_for(in), uniform_for(in)) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    return classes_.forward(pool_.forward(input, pass), pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    return classes_.forward(pool_.forward(input, pass, saved), pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override {
-    return pool_.backward(classes_.backward(grad_output));
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    return pool_.backward(classes_.backward(grad_output, saved), saved);
   }
 
  private:

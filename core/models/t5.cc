@@ -15,7 +15,6 @@
 namespace ringside {
 namespace {
 
-using t5::Shared;
 constexpr Init unit_normal{Init::Kind::normal, 1};
 constexpr std::int64_t most_elements_of_heads = 1 << 20;
 
@@ -51,19 +50,18 @@ void check_t5(const ModelConfig& c) {
 /// tokens, so that the gradient of the table is computed at once.
 class T5Embedding final : public Unit {
  public:
-  T5Embedding(const ModelConfig& c, std::shared_ptr<Shared> shared, Device& device)
+  T5Embedding(const ModelConfig& c, Device& device)
       : Unit("embedding", device),
         source_(c.context),
         target_(c.target_context),
         width_(c.width),
-        shared_(std::move(shared)),
         table_(*this, "table", c.vocabulary, 0, c.width, unit_normal),
         source_dropout_(*this, "source.dropout", c.dropout),
         target_dropout_(*this, "target.dropout", c.dropout) {}
 
-  std::shared_ptr<TiedTable> share() { return table_.share(); }
+  std::shared_ptr<TiedTable> share() { return table_.share(t5::table); }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const Shape& in = input.shape();
     if (in.rank() != 2 || in[1] != source_ + target_)
       throw Error(
@@ -71,28 +69,28 @@ class T5Embedding final : public Unit {
           "target tokens",
           name(), in.text(), source_, target_);
     const std::int64_t samples = in[0], sources = samples * source_;
-    const Tensor all = table_.forward(sorted(input), pass);
+    const Tensor all = table_.forward(sorted(input), pass, saved);
     const Tensor source = all.view(0, {samples, source_, width_});
     const Tensor target = all.view(sources * width_, {samples, target_, width_});
-    source_dropout_.forward(source, samples, pass);
-    target_dropout_.forward(target, samples, pass);
+    source_dropout_.forward(source, samples, pass, saved);
+    target_dropout_.forward(target, samples, pass, saved);
     // When this forward is repeated, the decoder has already read its stream.
-    if (!pass.again) shared_->embedded = target;
+    if (!pass.again) saved.side()[t5::embedded].value = target;
     return source;
   }
 
-  Tensor backward(const Tensor& grad_output) override {
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
     const std::int64_t samples = grad_output.shape()[0], sources = samples * source_;
     const Kernels& kernels = device().kernels();
     const Tensor all = layer::workspace(*this, {samples * (source_ + target_), width_});
     const Tensor target = all.range(sources * width_, samples * target_ * width_);
-    kernels.copy(
-        {.in = source_dropout_.backward(grad_output), .out = all.range(0, sources * width_)});
-    if (const Tensor gradient = std::exchange(shared_->embedded_gradient, {}))
-      kernels.copy({.in = target_dropout_.backward(gradient), .out = target});
+    kernels.copy({.in = source_dropout_.backward(grad_output, saved),
+                  .out = all.range(0, sources * width_)});
+    if (const Tensor gradient = std::exchange(saved.side()[t5::embedded].gradient, {}))
+      kernels.copy({.in = target_dropout_.backward(gradient, saved), .out = target});
     else
       kernels.fill({.out = target});
-    table_.backward(all);
+    table_.backward(all, saved);
     return {};
   }
 
@@ -111,7 +109,6 @@ class T5Embedding final : public Unit {
   }
 
   std::int64_t source_, target_, width_;
-  std::shared_ptr<Shared> shared_;
   Embedding table_;
   DropoutLayer source_dropout_, target_dropout_;
 };
@@ -119,74 +116,77 @@ class T5Embedding final : public Unit {
 /// Ends the encoder and begins the decoder.
 class Bridge final : public Unit {
  public:
-  Bridge(const ModelConfig& c, std::shared_ptr<Shared> shared, Device& device)
+  Bridge(const ModelConfig& c, Device& device)
       : Unit("bridge", device),
-        shared_(std::move(shared)),
+        shape_(*this),
         norm_(*this, "norm", c.width, epsilon_of(c)),
         dropout_(*this, "dropout", c.dropout) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t samples = input.shape()[0];
-    const Tensor x = dropout_.forward(norm_.forward(input, {}, pass), samples, pass);
-    if (!pass.again) shared_->encoded = x.reshaped(input.shape());
-    if (pass.training) return shared_->embedded;
-    shared_->encoder_bias->values = {};
-    return std::exchange(shared_->embedded, {});
+    const Tensor x = dropout_.forward(norm_.forward(input, {}, pass, saved), samples, pass, saved);
+    SideValues& side = saved.side();
+    if (pass.keep) shape_.keep(saved, input.shape());
+    if (!pass.again) side[t5::encoded].value = x.reshaped(input.shape());
+    if (pass.training) return side[t5::embedded].value;
+    side[t5::encoder_bias].value = {};
+    return std::exchange(side[t5::embedded].value, {});
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    const Shape shape = shared_->encoded.shape();
-    shared_->embedded = shared_->encoded = {};
-    shared_->embedded_gradient = grad_output;
-    Tensor d = std::exchange(shared_->encoded_gradient, {});
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Shape shape = shape_.take(saved);
+    SideValues& side = saved.side();
+    side[t5::embedded].value = side[t5::encoded].value = {};
+    side[t5::embedded].gradient = grad_output;
+    Tensor d = std::exchange(side[t5::encoded].gradient, {});
     if (!d) {
       d = layer::workspace(*this, shape);
       device().kernels().fill({.out = d});
     }
-    return norm_.backward(dropout_.backward(d)).reshaped(shape);
+    return norm_.backward(dropout_.backward(d, saved), {}, saved).reshaped(shape);
   }
 
  private:
-  std::shared_ptr<Shared> shared_;
+  Slot<Shape> shape_;
   RmsNorm norm_;
   DropoutLayer dropout_;
 };
 
 class T5Head final : public Unit {
  public:
-  T5Head(const ModelConfig& c, std::shared_ptr<Shared> shared, T5Embedding& embedding,
-         Device& device)
+  T5Head(const ModelConfig& c, T5Embedding& embedding, Device& device)
       : Unit("head", device),
         lender_(embedding),
-        shared_(std::move(shared)),
         scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(c.width)))),
+        shape_(*this),
         norm_(*this, "norm", c.width, epsilon_of(c)),
         dropout_(*this, "dropout", c.dropout),
         logits_(*this, "logits", embedding.share(), std::nullopt) {}
 
   const Unit* lender() const override { return &lender_; }
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    shape_ = input.shape();
-    if (!pass.training) shared_->encoded = shared_->decoder_bias->values = {};
-    const Tensor x = dropout_.forward(norm_.forward(input, {}, pass), shape_[0], pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    if (pass.keep) shape_.keep(saved, input.shape());
+    SideValues& side = saved.side();
+    if (!pass.training) side[t5::encoded].value = side[t5::decoder_bias].value = {};
+    const Tensor normal = norm_.forward(input, {}, pass, saved);
+    const Tensor x = dropout_.forward(normal, input.shape()[0], pass, saved);
     const Tensor scaled = layer::activation(*this, x.shape());
     device().kernels().blend({.in = x, .out = scaled, .in_scale = scale_});
-    return logits_.forward(scaled, pass);
+    return logits_.forward(scaled, pass, saved);
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    const Tensor scaled = logits_.backward(grad_output);
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    const Tensor scaled = logits_.backward(grad_output, saved);
     const Tensor d = layer::workspace(*this, scaled.shape());
     device().kernels().blend({.in = scaled, .out = d, .in_scale = scale_});
-    return norm_.backward(dropout_.backward(d)).reshaped(shape_);
+    return norm_.backward(dropout_.backward(d, saved), {}, saved).reshaped(shape_.take(saved));
   }
 
  private:
   const Unit& lender_;
-  std::shared_ptr<Shared> shared_;
   float scale_;
-  Shape shape_;
+  Slot<Shape> shape_;
   RmsNorm norm_;
   DropoutLayer dropout_;
   Linear logits_;
@@ -287,6 +287,18 @@ std::vector<Preset> t5_presets() {
   };
 }
 
+/// Of a model with so many blocks in each stack.
+std::vector<Edge> edges_of(std::size_t layers) {
+  const std::size_t bridge = layers + 1, last_block = 2 * layers + 1;
+  std::vector<Edge> out(t5::edges);
+  out[t5::embedded] = {"embedded", Edge::Kind::activation, 0, bridge};
+  out[t5::encoded] = {"encoded", Edge::Kind::activation, bridge, last_block};
+  out[t5::encoder_bias] = {"encoder.bias", Edge::Kind::activation, 1, layers};
+  out[t5::decoder_bias] = {"decoder.bias", Edge::Kind::activation, bridge + 1, last_block};
+  out[t5::table] = {"table", Edge::Kind::table, 0, last_block + 1};
+  return out;
+}
+
 void complete_t5(ModelConfig& c) {
   if (c.target_context == 0) c.target_context = c.context;
   T5Options& own = c.own<T5Options>();
@@ -311,16 +323,16 @@ Model make_t5(const ModelConfig& config, Device& device) {
   check_t5(config);
   const ModelConfig c = completed(config);
   Model model;
-  const auto shared = std::make_shared<Shared>();
-  auto embedding = std::make_unique<T5Embedding>(c, shared, device);
-  auto head = std::make_unique<T5Head>(c, shared, *embedding, device);
+  auto embedding = std::make_unique<T5Embedding>(c, device);
+  auto head = std::make_unique<T5Head>(c, *embedding, device);
   model.units.push_back(std::move(embedding));
   for (std::int64_t i = 0; i < c.layers; ++i)
-    model.units.push_back(t5::make_encoder_block(i, c, *shared, device));
-  model.units.push_back(std::make_unique<Bridge>(c, shared, device));
+    model.units.push_back(t5::make_encoder_block(i, c, device));
+  model.units.push_back(std::make_unique<Bridge>(c, device));
   for (std::int64_t i = 0; i < c.layers; ++i)
-    model.units.push_back(t5::make_decoder_block(i, c, shared, device));
+    model.units.push_back(t5::make_decoder_block(i, c, device));
   model.units.push_back(std::move(head));
+  model.edges = edges_of(static_cast<std::size_t>(c.layers));
   model.task = Task::target_tokens;
   model.input = {c.context + c.target_context};
   model.terms = {{c.target_context, c.vocabulary}};

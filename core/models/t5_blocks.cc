@@ -12,6 +12,7 @@
 #include "core/nn/decoder_layers.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layers.h"
+#include "core/nn/relative_bias.h"
 
 namespace ringside::t5 {
 namespace {
@@ -23,13 +24,13 @@ Init deviating(std::int64_t a, std::int64_t b = 1) {
 }
 
 CrossAttentionOptions attention_of(const ModelConfig& c, bool causal,
-                                   std::shared_ptr<SharedBias> bias) {
+                                   std::optional<std::size_t> bias) {
   const std::int64_t head_width = c.own<T5Options>().head_width;
   return {.width = c.width,
           .heads = c.heads,
           .head_width = head_width,
           .causal = causal,
-          .bias = std::move(bias),
+          .bias = bias,
           .q = deviating(c.width, head_width),
           .kv = deviating(c.width),
           .out = deviating(c.heads, head_width)};
@@ -41,10 +42,10 @@ CrossAttentionOptions attention_of(const ModelConfig& c, bool causal,
 class SelfBranch {
  public:
   SelfBranch(Unit& unit, const ModelConfig& c, bool is_first, std::int64_t positions, bool causal,
-             std::shared_ptr<SharedBias> bias)
+             std::size_t bias)
       : unit_(unit),
         bias_(bias),
-        attention_(unit, "attention", attention_of(c, causal, std::move(bias))),
+        attention_(unit, "attention", attention_of(c, causal, bias)),
         dropout_(unit, "attention.dropout", c.dropout) {
     if (is_first)
       table_.emplace(unit, "attention.bias",
@@ -57,26 +58,28 @@ class SelfBranch {
   }
 
   /// `remake` makes x again.
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Remake remake) {
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Saved& saved,
+                 Remake remake) {
     // A repeated forward reads values that are still there.
-    if (table_ && !pass.again) bias_->values = table_->forward();
-    const Tensor y = attention_.forward(x, {}, samples, pass, std::move(remake));
-    return dropout_.forward(y, samples, pass);
+    if (table_ && !pass.again) saved.side()[bias_].value = table_->forward();
+    const Tensor y = attention_.forward(x, {}, samples, pass, saved, std::move(remake));
+    return dropout_.forward(y, samples, pass, saved);
   }
 
-  Tensor backward(const Tensor& dy) {
-    const auto [d, memory] = attention_.backward(dropout_.backward(dy));
+  Tensor backward(const Tensor& dy, Saved& saved) {
+    const auto [d, memory] = attention_.backward(dropout_.backward(dy, saved), saved);
     unit_.device().kernels().add({.in = memory, .out = d});
     if (table_) {
-      table_->backward(std::exchange(bias_->gradient, {}));
-      bias_->values = {};
+      SideValues::Value& bias = saved.side()[bias_];
+      table_->backward(std::exchange(bias.gradient, {}), saved);
+      bias.value = {};
     }
     return d;
   }
 
  private:
   Unit& unit_;
-  std::shared_ptr<SharedBias> bias_;
+  std::size_t bias_;
   CrossAttention attention_;
   DropoutLayer dropout_;
   std::optional<RelativeBias> table_;
@@ -85,28 +88,28 @@ class SelfBranch {
 /// Attention to the encoder's output.
 class CrossBranch {
  public:
-  CrossBranch(Unit& unit, const ModelConfig& c, std::shared_ptr<Shared> shared)
+  CrossBranch(Unit& unit, const ModelConfig& c)
       : unit_(unit),
-        shared_(std::move(shared)),
-        attention_(unit, "cross", attention_of(c, false, nullptr)),
+        attention_(unit, "cross", attention_of(c, false, std::nullopt)),
         dropout_(unit, "cross.dropout", c.dropout) {}
 
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
-    return dropout_.forward(attention_.forward(x, shared_->encoded, samples, pass), samples, pass);
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Saved& saved) {
+    const Tensor& memory = saved.side()[encoded].value;
+    return dropout_.forward(attention_.forward(x, memory, samples, pass, saved), samples, pass,
+                            saved);
   }
 
-  Tensor backward(const Tensor& dy) {
-    auto [d, memory] = attention_.backward(dropout_.backward(dy));
-    if (shared_->encoded_gradient)
-      unit_.device().kernels().add({.in = memory, .out = shared_->encoded_gradient});
+  Tensor backward(const Tensor& dy, Saved& saved) {
+    auto [d, memory] = attention_.backward(dropout_.backward(dy, saved), saved);
+    if (Tensor& sum = saved.side()[encoded].gradient)
+      unit_.device().kernels().add({.in = memory, .out = sum});
     else
-      shared_->encoded_gradient = std::move(memory);
+      sum = std::move(memory);
     return d;
   }
 
  private:
   Unit& unit_;
-  std::shared_ptr<Shared> shared_;
   CrossAttention attention_;
   DropoutLayer dropout_;
 };
@@ -120,13 +123,14 @@ class Mlp {
         contract_(unit, "mlp.out", c.hidden, c.width, deviating(c.hidden), std::nullopt),
         dropout_(unit, "mlp.dropout", c.dropout) {}
 
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
-    const Tensor hidden = hidden_dropout_.forward(expand_.forward(x, pass), samples, pass);
-    return dropout_.forward(contract_.forward(hidden, pass), samples, pass);
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Saved& saved) {
+    Tensor y = expand_.forward(x, pass, saved);
+    y = contract_.forward(hidden_dropout_.forward(y, samples, pass, saved), pass, saved);
+    return dropout_.forward(y, samples, pass, saved);
   }
-  Tensor backward(const Tensor& dy) {
-    const Tensor d = contract_.backward(dropout_.backward(dy));
-    return expand_.backward(hidden_dropout_.backward(d));
+  Tensor backward(const Tensor& dy, Saved& saved) {
+    const Tensor d = contract_.backward(dropout_.backward(dy, saved), saved);
+    return expand_.backward(hidden_dropout_.backward(d, saved), saved);
   }
 
  private:
@@ -138,28 +142,29 @@ class Mlp {
 
 class EncoderBlock final : public Unit {
  public:
-  EncoderBlock(std::int64_t index, const ModelConfig& c, const Shared& shared, Device& device)
+  EncoderBlock(std::int64_t index, const ModelConfig& c, Device& device)
       : Unit(fmt::format("encoder.{}", index), device),
         norm1_(*this, "norm1", c.width, epsilon_of(c)),
-        attention_(*this, c, index == 0, c.context, /*causal=*/false, shared.encoder_bias),
+        attention_(*this, c, index == 0, c.context, /*causal=*/false, encoder_bias),
         norm2_(*this, "norm2", c.width, epsilon_of(c)),
         mlp_(*this, c) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t samples = input.shape()[0];
-    Tensor x = norm1_.forward(input, {}, pass);
-    const Tensor stream = attention_.forward(x, samples, pass, [this] { return norm1_.again(); });
-    x = norm2_.forward(stream, input, pass);  // stream += input
-    x = mlp_.forward(x, samples, pass);
+    Tensor x = norm1_.forward(input, {}, pass, saved);
+    const Tensor stream = attention_.forward(x, samples, pass, saved,
+                                             [this](Saved& own) { return norm1_.again(own); });
+    x = norm2_.forward(stream, input, pass, saved);  // stream += input
+    x = mlp_.forward(x, samples, pass, saved);
     device().kernels().add({.in = stream, .out = x});
     return x.reshaped(input.shape());
   }
 
-  Tensor backward(const Tensor& grad_output) override {
-    // From here on `grad_output` holds the gradient of the stream; the norms add to it in place.
-    norm2_.backward(mlp_.backward(grad_output), grad_output);
-    norm1_.backward(attention_.backward(grad_output), grad_output);
-    return grad_output;
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    // The gradient of the stream: the norms add to it, in place unless work was put off.
+    Tensor stream = norm2_.backward(mlp_.backward(grad_output, saved), grad_output, saved);
+    stream = norm1_.backward(attention_.backward(stream, saved), stream, saved);
+    return stream.reshaped(grad_output.shape());
   }
 
  private:
@@ -171,35 +176,35 @@ class EncoderBlock final : public Unit {
 
 class DecoderBlock final : public Unit {
  public:
-  DecoderBlock(std::int64_t index, const ModelConfig& c, std::shared_ptr<Shared> shared,
-               Device& device)
+  DecoderBlock(std::int64_t index, const ModelConfig& c, Device& device)
       : Unit(fmt::format("decoder.{}", index), device),
         norm1_(*this, "norm1", c.width, epsilon_of(c)),
-        attention_(*this, c, index == 0, c.target_context, /*causal=*/true, shared->decoder_bias),
+        attention_(*this, c, index == 0, c.target_context, /*causal=*/true, decoder_bias),
         norm2_(*this, "norm2", c.width, epsilon_of(c)),
-        cross_(*this, c, shared),
+        cross_(*this, c),
         norm3_(*this, "norm3", c.width, epsilon_of(c)),
         mlp_(*this, c) {}
 
-  Tensor forward(const Tensor& input, const Pass& pass) override {
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
     const std::int64_t samples = input.shape()[0];
-    Tensor x = norm1_.forward(input, {}, pass);
-    Tensor stream = attention_.forward(x, samples, pass, [this] { return norm1_.again(); });
-    x = norm2_.forward(stream, input, pass);  // stream += input
-    const Tensor next = cross_.forward(x, samples, pass);
-    x = norm3_.forward(next, stream, pass);  // next += stream
+    Tensor x = norm1_.forward(input, {}, pass, saved);
+    Tensor stream = attention_.forward(x, samples, pass, saved,
+                                       [this](Saved& own) { return norm1_.again(own); });
+    x = norm2_.forward(stream, input, pass, saved);  // stream += input
+    const Tensor next = cross_.forward(x, samples, pass, saved);
+    x = norm3_.forward(next, stream, pass, saved);  // next += stream
     stream = {};
-    x = mlp_.forward(x, samples, pass);
+    x = mlp_.forward(x, samples, pass, saved);
     device().kernels().add({.in = next, .out = x});
     return x.reshaped(input.shape());
   }
 
-  Tensor backward(const Tensor& grad_output) override {
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
     // As in the encoder.
-    norm3_.backward(mlp_.backward(grad_output), grad_output);
-    norm2_.backward(cross_.backward(grad_output), grad_output);
-    norm1_.backward(attention_.backward(grad_output), grad_output);
-    return grad_output;
+    Tensor stream = norm3_.backward(mlp_.backward(grad_output, saved), grad_output, saved);
+    stream = norm2_.backward(cross_.backward(stream, saved), stream, saved);
+    stream = norm1_.backward(attention_.backward(stream, saved), stream, saved);
+    return stream.reshaped(grad_output.shape());
   }
 
  private:
@@ -214,13 +219,13 @@ class DecoderBlock final : public Unit {
 }  // namespace
 
 std::unique_ptr<Unit> make_encoder_block(std::int64_t index, const ModelConfig& config,
-                                         const Shared& shared, Device& device) {
-  return std::make_unique<EncoderBlock>(index, config, shared, device);
+                                         Device& device) {
+  return std::make_unique<EncoderBlock>(index, config, device);
 }
 
 std::unique_ptr<Unit> make_decoder_block(std::int64_t index, const ModelConfig& config,
-                                         std::shared_ptr<Shared> shared, Device& device) {
-  return std::make_unique<DecoderBlock>(index, config, std::move(shared), device);
+                                         Device& device) {
+  return std::make_unique<DecoderBlock>(index, config, device);
 }
 
 }  // namespace ringside::t5

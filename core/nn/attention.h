@@ -40,12 +40,22 @@ class SelfAttention {
   /// Maps [M, width] to [M, width]; the rows are those of `samples` samples with M / samples
   /// positions each. Where the pass does not keep attention, backward() gets x from `remake`;
   /// without one, x is kept.
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Remake remake = {});
-  Tensor backward(const Tensor& dy);
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Saved& saved,
+                 Remake remake = {});
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
+  struct Kept {
+    Tensor qkv, y, statistics;
+  };
+  /// Kept instead where the pass does not keep attention.
+  struct Source {
+    Remake remake;
+    std::int64_t samples;
+  };
+
   /// Computes everything but the layer NAME.out. Keeps what backward() needs if the pass says so.
-  Tensor attend(const Tensor& x, std::int64_t samples, const Pass& pass);
+  Tensor attend(const Tensor& x, std::int64_t samples, const Pass& pass, Saved& saved);
   void rotate(const Tensor& qkv, bool inverse) const;
 
   Unit& unit_;
@@ -53,9 +63,8 @@ class SelfAttention {
   bool causal_;
   std::optional<RotaryPositions> rotary_;
   Linear qkv_layer_, out_layer_;
-  Tensor qkv_, y_, statistics_;
-  Remake remake_;  // set if the last forward with Pass::keep kept no attention
-  std::int64_t samples_ = 0;
+  Slot<Kept> kept_;
+  Slot<Source> source_;
 };
 
 }  // namespace ringside

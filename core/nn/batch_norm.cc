@@ -19,7 +19,8 @@ BatchNorm::BatchNorm(Unit& unit, const std::string& name, std::int64_t channels,
       relu_(relu),
       epsilon_(epsilon),
       weight_(unit.declare().add(name + ".weight", {channels}, layer::ones)),
-      bias_(unit.declare().add(name + ".bias", {channels}, layer::zeros)) {
+      bias_(unit.declare().add(name + ".bias", {channels}, layer::zeros)),
+      kept_(unit) {
   const auto declare_statistic = [&](const std::string& statistic, float start) {
     const Tensor values = unit.device().tensor({channels}, MemoryKind::parameter);
     const std::vector<float> starts(static_cast<std::size_t>(channels), start);
@@ -83,7 +84,7 @@ void BatchNorm::make_running(std::int64_t micro_batches) {
   }
 }
 
-Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
+Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass, Saved& saved) {
   BatchNormForward op{.x = layer::rows(x, channels_),
                       .weight = unit_.value(weight_),
                       .bias = unit_.value(bias_),
@@ -106,55 +107,49 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
   }
   op.y = layer::activation(unit_, op.x.shape());
   unit_.device().kernels().batch_norm_forward(op);
-  if (pass.keep) {
-    x_ = op.x;
-    if (relu_) y_ = op.y;
-    mean_ = op.mean;
-    variance_ = op.variance;
-    residual_ = static_cast<bool>(residual);
-    pass_ranks_ = pass.ranks;
-  }
+  if (pass.keep)
+    kept_.keep(saved, {op.x, relu_ ? op.y : Tensor{}, op.mean, op.variance,
+                       static_cast<bool>(residual), pass.ranks});
   return op.y.reshaped(x.shape());
 }
 
-Tensor BatchNorm::backward(const Tensor& dy) {
+Tensor BatchNorm::backward(const Tensor& dy, Saved& saved) {
   Device& device = unit_.device();
   const Kernels& kernels = device.kernels();
-  const Tensor mean = std::move(mean_), variance = std::move(variance_);
-  const Tensor x = std::move(x_), y = std::move(y_);
+  const Kept kept = kept_.take(saved);
   Communicator* const group = unit_.group();
   const auto new_sums = [&] {
     return device.tensor({2, channels_}, group ? MemoryKind::communication : MemoryKind::workspace);
   };
   const Tensor sums = new_sums();
   BatchNormBackward op{.dy = layer::rows(dy, channels_),
-                       .x = x,
-                       .y = y,
-                       .mean = mean,
-                       .variance = variance,
+                       .x = kept.x,
+                       .y = kept.y,
+                       .mean = kept.mean,
+                       .variance = kept.variance,
                        .weight = unit_.value(weight_),
                        .epsilon = epsilon_,
                        .relu = relu_,
                        .sums = sums,
-                       .rows = x.shape()[0] * group_size()};
-  for (std::int64_t r = 0; r < pass_ranks_; ++r) {
+                       .rows = kept.x.shape()[0] * group_size()};
+  for (std::int64_t r = 0; r < kept.ranks; ++r) {
     const Tensor own = r == 0 ? sums : new_sums();
-    kernels.batch_norm_reduce({.dy = layer::of_rank(op.dy, r, pass_ranks_),
-                               .x = layer::of_rank(op.x, r, pass_ranks_),
-                               .y = layer::of_rank(op.y, r, pass_ranks_),
+    kernels.batch_norm_reduce({.dy = layer::of_rank(op.dy, r, kept.ranks),
+                               .x = layer::of_rank(op.x, r, kept.ranks),
+                               .y = layer::of_rank(op.y, r, kept.ranks),
                                .mean = op.mean,
                                .variance = op.variance,
                                .epsilon = epsilon_,
                                .relu = relu_,
                                .sums = own});
     // These gradients are sums over one rank's rows; the scheme adds those of all ranks.
-    kernels.cast({.in = first(own), .out = unit_.gradient(bias_, r)});
-    kernels.cast({.in = second(own), .out = unit_.gradient(weight_, r)});
+    kernels.cast({.in = first(own), .out = layer::gradient(unit_, bias_, saved, r)});
+    kernels.cast({.in = second(own), .out = layer::gradient(unit_, weight_, saved, r)});
     if (r > 0) kernels.add({.in = own, .out = sums});
   }
   if (group) group->complete([&] { return group->all_reduce(sums); });
-  if (residual_) {
-    op.dx = layer::workspace(unit_, x.shape());
+  if (kept.residual) {
+    op.dx = layer::workspace(unit_, kept.x.shape());
     op.dresidual = op.dy;
   } else {
     op.dx = op.dy;

@@ -1,7 +1,7 @@
 // Batch norm: a layer on images, channels last. See core/nn/layers.h for what all layers do.
 #pragma once
 
-#include "core/nn/unit.h"
+#include "core/nn/slot.h"
 
 namespace ringside {
 
@@ -28,12 +28,18 @@ class BatchNorm {
 
   /// Maps [..., channels] to the same shape. `residual` has the extents of x, or is empty. In
   /// training throws Error for a single row, which has no variance.
-  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass, Saved& saved);
   /// Returns the gradient of x in the memory of `dy`. If forward had a residual, `dy` becomes the
   /// gradient of the residual, and the gradient of x is a new tensor.
-  Tensor backward(const Tensor& dy);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
+  struct Kept {
+    Tensor x, y, mean, variance;
+    bool residual;
+    std::int64_t ranks;
+  };
+
   /// Mean and variance [2, channels] of all rows that are normalised together: over the ranks of
   /// the group, or over those of the pass.
   Tensor batch_statistics(const Tensor& x, std::int64_t ranks) const;
@@ -55,9 +61,7 @@ class BatchNorm {
   float epsilon_;
   std::size_t weight_, bias_;
   std::size_t running_mean_, running_variance_;
-  Tensor x_, y_, mean_, variance_;
-  bool residual_ = false;
-  std::int64_t pass_ranks_ = 1;  // of the last forward
+  Slot<Kept> kept_;
 };
 
 }  // namespace ringside

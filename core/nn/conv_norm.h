@@ -17,13 +17,13 @@ class ConvNorm {
       : convolution_(unit, convolution, in, out, kernel, Convolution::After::nothing, init),
         norm_(unit, norm, out, relu, epsilon) {}
 
-  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
-    const Tensor y = convolution_.forward(x, pass);
-    return norm_.forward(y, residual, pass);
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass, Saved& saved) {
+    const Tensor y = convolution_.forward(x, pass, saved);
+    return norm_.forward(y, residual, pass, saved);
   }
   /// Does what BatchNorm::backward() and then Convolution::backward() do.
-  Tensor backward(const Tensor& dy, bool wanted = true) {
-    return convolution_.backward(norm_.backward(dy), wanted);
+  Tensor backward(const Tensor& dy, Saved& saved, bool wanted = true) {
+    return convolution_.backward(norm_.backward(dy, saved), saved, wanted);
   }
 
  private:

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "core/nn/unit.h"
+#include "core/nn/slot.h"
 
 namespace ringside {
 
@@ -32,19 +32,28 @@ class Convolution {
 
   /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 * padding.rows - size.rows) / stride + 1
   /// and Q in the same way. Throws Error if `x` does not have `in` channels.
-  Tensor forward(const Tensor& x, const Pass& pass);
+  Tensor forward(const Tensor& x, const Pass& pass, Saved& saved);
   /// Maps [B, P, Q, out] to [B, H, W, in], or returns an empty tensor if the gradient is not
   /// `wanted`. If the layer has a relu, `dy` is overwritten.
-  Tensor backward(const Tensor& dy, bool wanted = true);
+  Tensor backward(const Tensor& dy, Saved& saved, bool wanted = true);
 
  private:
+  struct Kept {
+    Tensor x, y;  // y only for a relu
+    std::int64_t ranks;
+  };
+
+  /// The operation of one rank without any gradient that it is to compute.
+  ConvolutionBackward operation(const Tensor& dy, const Kept& kept, std::int64_t rank) const;
+  /// Completes an operation that is to compute the gradients of the parameters, too.
+  void add_weights(ConvolutionBackward& op, const Kept& kept, std::int64_t rank) const;
+
   Unit& unit_;
   std::int64_t in_, out_;
   Kernel2d kernel_;
   After after_;
   std::size_t weight_, bias_ = 0;
-  std::int64_t ranks_ = 1;  // of the last forward
-  Tensor x_, y_;
+  Slot<Kept> kept_;
 };
 
 }  // namespace ringside

@@ -12,29 +12,29 @@ CrossAttention::CrossAttention(Unit& unit, const std::string& name, const CrossA
       head_width_(o.head_width),
       scale_(o.scale),
       causal_(o.causal),
-      shared_(o.bias),
+      bias_(o.bias),
       q_layer_(unit, name + ".q", o.width, o.heads * o.head_width, o.q, std::nullopt),
       kv_layer_(unit, name + ".kv", o.width, 2 * o.heads * o.head_width, o.kv, std::nullopt),
-      out_layer_(unit, name + ".out", o.heads * o.head_width, o.width, o.out, std::nullopt) {}
+      out_layer_(unit, name + ".out", o.heads * o.head_width, o.width, o.out, std::nullopt),
+      kept_(unit),
+      source_(unit) {}
 
 Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, std::int64_t samples,
-                               const Pass& pass, Remake remake) {
-  if (pass.keep) remake_ = {}, memory_ = {};  // an earlier forward may have had no backward
-  if (!pass.keep || pass.keep_attention)
-    return out_layer_.forward(attend(x, memory, samples, pass), pass);
-  remake_ = remake ? std::move(remake) : [x] { return x; };
-  memory_ = memory;
-  samples_ = samples;
-  Pass dropping = pass;
-  dropping.keep = false;
-  return out_layer_.forward(attend(x, memory, samples, dropping), dropping);
+                               const Pass& pass, Saved& saved, Remake remake) {
+  Pass inner = pass;
+  if (pass.keep && !pass.keep_attention) {
+    if (!remake) remake = [x](Saved&) { return x; };
+    source_.keep(saved, {std::move(remake), memory, samples});
+    inner.keep = false;
+  }
+  return out_layer_.forward(attend(x, memory, samples, inner, saved), inner, saved);
 }
 
 Tensor CrossAttention::attend(const Tensor& x, const Tensor& memory, std::int64_t samples,
-                              const Pass& pass) {
-  CrossAttentionForward op{.q = q_layer_.forward(x, pass),
-                           .kv = kv_layer_.forward(memory ? memory : x, pass),
-                           .bias = shared_ ? shared_->values : Tensor{},
+                              const Pass& pass, Saved& saved) {
+  CrossAttentionForward op{.q = q_layer_.forward(x, pass, saved),
+                           .kv = kv_layer_.forward(memory ? memory : x, pass, saved),
+                           .bias = bias_ ? saved.side()[*bias_].value : Tensor{},
                            .scale = scale_,
                            .causal = causal_};
   const std::int64_t queries = op.q.shape()[0] / samples, keys = op.kv.shape()[0] / samples;
@@ -43,42 +43,39 @@ Tensor CrossAttention::attend(const Tensor& x, const Tensor& memory, std::int64_
   op.y = layer::activation(unit_, op.q.shape());
   op.statistics = layer::statistic(unit_, {samples, heads_, queries});
   unit_.device().kernels().cross_attention_forward(op);
-  if (pass.keep) {
-    q_ = op.q;
-    kv_ = op.kv;
-    bias_ = op.bias;
-    y_ = op.y;
-    statistics_ = op.statistics;
-  }
+  if (pass.keep) kept_.keep(saved, {op.q, op.kv, op.bias, op.y, op.statistics});
   return op.y;
 }
 
-CrossAttention::Gradients CrossAttention::backward(const Tensor& dy) {
-  if (const Remake remake = std::exchange(remake_, {}))
-    out_layer_.keep(attend(remake(), std::exchange(memory_, {}), samples_, Pass{.again = true}));
+CrossAttention::Gradients CrossAttention::backward(const Tensor& dy, Saved& saved) {
+  if (source_.has(saved)) {
+    const auto [remake, memory, samples] = source_.take(saved);
+    out_layer_.keep(attend(remake(saved), memory, samples, Pass{.again = true}, saved), saved);
+  }
   Tensor dq, dkv;
   {
-    CrossAttentionBackward op{.dy = out_layer_.backward(dy).reshaped(y_.shape()),
-                              .q = std::move(q_),
-                              .kv = std::move(kv_),
-                              .bias = std::move(bias_),
+    Kept kept = kept_.take(saved);
+    CrossAttentionBackward op{.dy = out_layer_.backward(dy, saved).reshaped(kept.y.shape()),
+                              .q = std::move(kept.q),
+                              .kv = std::move(kept.kv),
+                              .bias = std::move(kept.bias),
                               .scale = scale_,
                               .causal = causal_,
-                              .y = std::move(y_),
-                              .statistics = std::move(statistics_)};
+                              .y = std::move(kept.y),
+                              .statistics = std::move(kept.statistics)};
     op.dq = dq = layer::workspace(unit_, op.q.shape());
     op.dkv = dkv = layer::workspace(unit_, op.kv.shape());
-    if (op.bias) op.dbias = bias_gradient();
+    if (op.bias) op.dbias = bias_gradient(saved.side());
     unit_.device().kernels().cross_attention_backward(op);
   }
-  return {q_layer_.backward(dq), kv_layer_.backward(dkv)};
+  return {q_layer_.backward(dq, saved), kv_layer_.backward(dkv, saved)};
 }
 
 /// The gradient to which all blocks add; the first of a backward makes it.
-Tensor CrossAttention::bias_gradient() const {
-  Tensor& gradient = shared_->gradient;
+Tensor CrossAttention::bias_gradient(SideValues& side) const {
+  auto& [bias, gradient] = side[*bias_];
   if (!gradient) {
-    gradient = unit_.device().tensor(shared_->values.shape(), MemoryKind::workspace);
+    gradient = unit_.device().tensor(bias.shape(), MemoryKind::workspace);
     unit_.device().kernels().fill({.out = gradient});
   }
   return gradient;

@@ -1,11 +1,10 @@
 // Attention to a second sequence, or to the same with a bias for each distance.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 
 #include "core/nn/layers.h"
-#include "core/nn/relative_bias.h"
 
 namespace ringside {
 
@@ -13,9 +12,9 @@ struct CrossAttentionOptions {
   std::int64_t width = 0;
   std::int64_t heads = 1;
   std::int64_t head_width = 1;
-  float scale = 1;                     // of scores
-  bool causal = false;                 // only for a sequence that attends to itself
-  std::shared_ptr<SharedBias> bias{};  // of scores; null: none
+  float scale = 1;                    // of scores
+  bool causal = false;                // only for a sequence that attends to itself
+  std::optional<std::size_t> bias{};  // of scores: the model's edge that has it
   Init q{}, kv{}, out{};
 };
 
@@ -30,33 +29,41 @@ class CrossAttention {
 
   /// Maps x [M, width], the rows of `samples` samples, to [M, width]. `memory` [N, width] holds
   /// what the samples attend to; if it is empty, they attend to x. Where the pass does not keep
-  /// attention, backward() gets x from `remake`, and the memory and the shared bias are read again;
+  /// attention, backward() gets x from `remake`, and the memory and the bias are read again;
   /// without `remake`, x is kept.
   Tensor forward(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass,
-                 Remake remake = {});
+                 Saved& saved, Remake remake = {});
 
   struct Gradients {
     Tensor x, memory;
   };
-  /// Adds the bias's part of the gradient to that of the shared bias.
-  Gradients backward(const Tensor& dy);
+  /// Adds the bias's part of the gradient to the gradient of its edge, which is fp32.
+  Gradients backward(const Tensor& dy, Saved& saved);
 
  private:
+  struct Kept {
+    Tensor q, kv, bias, y, statistics;
+  };
+  /// Kept instead where the pass does not keep attention: the arguments of forward().
+  struct Source {
+    Remake remake;
+    Tensor memory;
+    std::int64_t samples;
+  };
+
   /// Computes everything but the layer NAME.out. Keeps what backward() needs if the pass says so.
-  Tensor attend(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass);
-  Tensor bias_gradient() const;
+  Tensor attend(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass,
+                Saved& saved);
+  Tensor bias_gradient(SideValues& side) const;
 
   Unit& unit_;
   std::int64_t heads_, head_width_;
   float scale_;
   bool causal_;
-  std::shared_ptr<SharedBias> shared_;
+  std::optional<std::size_t> bias_;
   Linear q_layer_, kv_layer_, out_layer_;
-  Tensor q_, kv_, bias_, y_, statistics_;
-  // Set if the last forward with Pass::keep kept no attention; then these are its arguments.
-  Remake remake_;
-  Tensor memory_;
-  std::int64_t samples_ = 0;
+  Slot<Kept> kept_;
+  Slot<Source> source_;
 };
 
 }  // namespace ringside

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/nn/unit.h"
+#include "core/nn/slot.h"
 
 namespace ringside {
 
@@ -15,36 +15,39 @@ class RmsNorm {
 
   /// Maps [M, width] to [M, width]. With a `residual`, x is overwritten by x + residual, and that
   /// sum is normalised.
-  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
-  /// Returns the gradient of the values that were normalised, plus `dresidual` if it is given; the
-  /// result then has the memory of `dresidual`.
-  Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass, Saved& saved);
+  /// As LayerNorm::backward().
+  Tensor backward(const Tensor& dy, const Tensor& dresidual, Saved& saved);
   /// As LayerNorm::again().
-  Tensor again();
+  Tensor again(Saved& saved);
 
  private:
+  struct Kept {
+    Tensor x, rstd;
+  };
+
   Unit& unit_;
   std::int64_t width_;
   float epsilon_;
   std::size_t weight_;
-  Tensor x_, rstd_;
+  Slot<Kept> kept_;
 };
 
 /// The gate of a SwiGLU (Shazeer 2020): multiplies the second half of each row by silu of the first
 /// half. No parameters.
 class SwiGlu {
  public:
-  SwiGlu(Unit& unit, std::int64_t width) : unit_(unit), width_(width) {}
+  SwiGlu(Unit& unit, std::int64_t width) : unit_(unit), width_(width), x_(unit) {}
 
   /// Maps [M, 2 * width] to [M, width].
-  Tensor forward(const Tensor& x, const Pass& pass);
+  Tensor forward(const Tensor& x, const Pass& pass, Saved& saved);
   /// Maps [M, width] to [M, 2 * width], in the memory of the forward's x.
-  Tensor backward(const Tensor& dy);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
   Unit& unit_;
   std::int64_t width_;
-  Tensor x_;
+  Slot<Tensor> x_;
 };
 
 }  // namespace ringside

@@ -1,7 +1,5 @@
 #include "core/nn/dropout.h"
 
-#include <utility>
-
 #include "core/base/hash.h"
 #include "core/nn/layer_tensors.h"
 
@@ -16,12 +14,14 @@ std::uint32_t number_of(const std::string& layer) {
 
 }  // namespace
 
-DropoutLayer::DropoutLayer(const Unit& unit, const std::string& name, double probability)
+DropoutLayer::DropoutLayer(Unit& unit, const std::string& name, double probability)
     : unit_(unit),
       probability_(static_cast<float>(probability)),
-      layer_(number_of(unit.name() + "." + name)) {}
+      layer_(number_of(unit.name() + "." + name)),
+      dropped_(unit) {}
 
-Tensor DropoutLayer::forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+Tensor DropoutLayer::forward(const Tensor& x, std::int64_t samples, const Pass& pass,
+                             Saved& saved) {
   if (!pass.training || probability_ == 0) return x;
   Dropout op{.in = x,
              .out = x,
@@ -32,13 +32,13 @@ Tensor DropoutLayer::forward(const Tensor& x, std::int64_t samples, const Pass& 
              .first = pass.first_sample * (x.count() / samples)};
   unit_.device().kernels().dropout(op);
   op.in = op.out = {};
-  if (pass.keep) dropped_ = op;
+  if (pass.keep) dropped_.keep(saved, op);
   return x;
 }
 
-Tensor DropoutLayer::backward(const Tensor& dy) {
-  if (!dropped_) return dy;
-  Dropout op = *std::exchange(dropped_, {});
+Tensor DropoutLayer::backward(const Tensor& dy, Saved& saved) {
+  if (!dropped_.has(saved)) return dy;
+  Dropout op = dropped_.take(saved);
   op.in = dy;
   op.out = layer::workspace(unit_, dy.shape());
   unit_.device().kernels().dropout(op);

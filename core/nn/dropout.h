@@ -1,9 +1,7 @@
 // Dropout: a layer. See core/nn/layers.h for what all layers do.
 #pragma once
 
-#include <optional>
-
-#include "core/nn/unit.h"
+#include "core/nn/slot.h"
 
 namespace ringside {
 
@@ -14,18 +12,18 @@ namespace ringside {
 class DropoutLayer {
  public:
   /// `probability` in [0, 1).
-  DropoutLayer(const Unit& unit, const std::string& name, double probability);
+  DropoutLayer(Unit& unit, const std::string& name, double probability);
 
   /// `x` holds `samples` samples. Overwrites `x` and returns it. Keeps no tensor for backward().
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Saved& saved);
   /// Returns a new tensor, or `dy` itself if nothing was dropped.
-  Tensor backward(const Tensor& dy);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
   const Unit& unit_;
   float probability_;
   std::uint32_t layer_;
-  std::optional<Dropout> dropped_;  // what forward() did, without its tensors
+  Slot<Dropout> dropped_;  // what forward() did, without its tensors
 };
 
 }  // namespace ringside

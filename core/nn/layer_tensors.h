@@ -38,6 +38,25 @@ inline Tensor workspace(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::workspace, unit.dtype());
 }
 
+/// Where backward() writes the gradient of a parameter that it computes together with that of its
+/// input: the unit's gradient range; or, if gradients of parameters are put off, a tensor that is
+/// copied there later.
+inline Tensor gradient(const Unit& unit, std::size_t parameter, Saved& saved,
+                       std::int64_t rank = 0) {
+  if (!saved.puts_off()) return unit.gradient(parameter, rank);
+  const Tensor own = workspace(unit, unit.layout().parameters()[parameter].shape);
+  saved.put_off([&unit, parameter, rank, own] {
+    unit.device().kernels().copy({.in = own, .out = unit.gradient(parameter, rank)});
+  });
+  return own;
+}
+
+/// Where backward() writes a sum with `dresidual`: to the same memory, unless work that was put off
+/// reads it.
+inline Tensor sum_with(const Unit& unit, const Tensor& dresidual, Saved& saved) {
+  return saved.puts_off() ? workspace(unit, dresidual.shape()) : dresidual;
+}
+
 /// Converts a dataset's fp32 values to the dtype in which the unit computes.
 inline Tensor as_computed(const Unit& unit, const Tensor& x) {
   if (x.dtype() == unit.dtype()) return x;

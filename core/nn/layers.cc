@@ -16,7 +16,8 @@ Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_
       in_(in),
       out_(out),
       activation_(activation),
-      weight_(unit.declare().add(name + ".weight", {out, in}, weight)) {
+      weight_(unit.declare().add(name + ".weight", {out, in}, weight)),
+      kept_(unit) {
   if (bias) bias_ = unit.declare().add(name + ".bias", {out}, *bias);
 }
 
@@ -26,49 +27,63 @@ Linear::Linear(Unit& unit, const std::string& name, std::shared_ptr<TiedTable> w
       in_(weight->shape()[1]),
       out_(weight->shape()[0]),
       activation_(Activation::none),
-      tied_(std::move(weight)) {
+      tied_(std::move(weight)),
+      kept_(unit) {
   if (bias) bias_ = unit.declare().add(name + ".bias", {out_}, *bias);
 }
 
-Tensor Linear::forward(const Tensor& x, const Pass& pass, const Tensor& to) {
+Tensor Linear::forward(const Tensor& x, const Pass& pass, Saved& saved, const Tensor& to) {
   const Tensor rows = layer::rows(x, in_);
   const Shape out{rows.shape()[0], out_};
   const Tensor pre = activation_ != Activation::none ? layer::activation(unit_, out) : Tensor{};
   const Tensor y = to ? to : layer::activation(unit_, out);
   for (std::int64_t r = 0; r < pass.ranks; ++r) {
     LinearForward op{.x = layer::of_rank(rows, r, pass.ranks),
-                     .weight = weight(),
+                     .weight = weight(saved),
                      .activation = activation_,
                      .pre = layer::of_rank(pre, r, pass.ranks),
                      .y = layer::of_rank(y, r, pass.ranks)};
     if (bias_) op.bias = unit_.value(*bias_);
     unit_.device().kernels().linear_forward(op);
   }
-  if (pass.keep) {
-    ranks_ = pass.ranks;
-    x_ = rows;
-    pre_ = pre;
-  }
+  if (pass.keep) kept_.keep(saved, {rows, pre, pass.ranks});
   return y;
 }
 
-void Linear::keep(const Tensor& x) { x_ = layer::rows(x, in_); }
+void Linear::keep(const Tensor& x, Saved& saved) const {
+  kept_.keep(saved, {.x = layer::rows(x, in_)});
+}
 
-Tensor Linear::backward(const Tensor& dy) {
-  const Tensor x = std::move(x_), pre = std::move(pre_);
-  const Tensor dx = layer::workspace(unit_, x.shape());
-  for (std::int64_t r = 0; r < ranks_; ++r) {
-    LinearBackward op{.dy = layer::of_rank(layer::rows(dy, out_), r, ranks_),
-                      .x = layer::of_rank(x, r, ranks_),
-                      .weight = weight(),
+Tensor Linear::backward(const Tensor& dy, Saved& saved) {
+  Kept kept = kept_.take(saved);
+  const Tensor rows = layer::rows(dy, out_);
+  const Tensor dx = layer::workspace(unit_, kept.x.shape());
+  for (std::int64_t r = 0; r < kept.ranks; ++r) {
+    LinearBackward op{.dy = layer::of_rank(rows, r, kept.ranks),
+                      .weight = weight(saved),
                       .activation = activation_,
-                      .pre = layer::of_rank(pre, r, ranks_),
-                      .dx = layer::of_rank(dx, r, ranks_),
-                      .dweight = tied_ ? tied_->start_gradient() : unit_.gradient(weight_, r)};
-    if (bias_) op.dbias = unit_.gradient(*bias_, r);
+                      .pre = layer::of_rank(kept.pre, r, kept.ranks),
+                      .dx = layer::of_rank(dx, r, kept.ranks)};
+    if (!saved.puts_off()) add_weights(op, kept, r, saved.side());
     unit_.device().kernels().linear_backward(op);
   }
+  if (!saved.puts_off()) return dx;
+  kept.pre = {};  // `dy` has been through the activation
+  saved.put_off([this, kept = std::move(kept), rows, &side = saved.side()] {
+    for (std::int64_t r = 0; r < kept.ranks; ++r) {
+      LinearBackward op{.dy = layer::of_rank(rows, r, kept.ranks)};
+      add_weights(op, kept, r, side);
+      unit_.device().kernels().linear_backward(op);
+    }
+  });
   return dx;
+}
+
+void Linear::add_weights(LinearBackward& op, const Kept& kept, std::int64_t rank,
+                         SideValues& side) const {
+  op.x = layer::of_rank(kept.x, rank, kept.ranks);
+  op.dweight = tied_ ? tied_->start_gradient(side, op.x.dtype()) : unit_.gradient(weight_, rank);
+  if (bias_) op.dbias = unit_.gradient(*bias_, rank);
 }
 
 LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width, float epsilon)
@@ -76,9 +91,10 @@ LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width, fl
       width_(width),
       epsilon_(epsilon),
       weight_(unit.declare().add(name + ".weight", {width}, layer::ones)),
-      bias_(unit.declare().add(name + ".bias", {width}, layer::zeros)) {}
+      bias_(unit.declare().add(name + ".bias", {width}, layer::zeros)),
+      kept_(unit) {}
 
-Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
+Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass, Saved& saved) {
   LayerNormForward op{
       .x = layer::rows(x, width_), .weight = unit_.value(weight_), .bias = unit_.value(bias_)};
   if (residual) {
@@ -90,38 +106,35 @@ Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
   op.rstd = layer::statistic(unit_, {op.x.shape()[0]});
   op.epsilon = epsilon_;
   unit_.device().kernels().layer_norm_forward(op);
-  if (pass.keep) {
-    x_ = op.x;
-    mean_ = op.mean;
-    rstd_ = op.rstd;
-  }
+  if (pass.keep) kept_.keep(saved, {op.x, op.mean, op.rstd});
   return op.y;
 }
 
-Tensor LayerNorm::again() {
-  LayerNormForward op{.x = x_,
+Tensor LayerNorm::again(Saved& saved) {
+  const Kept& kept = kept_.look(saved);
+  LayerNormForward op{.x = kept.x,
                       .weight = unit_.value(weight_),
                       .bias = unit_.value(bias_),
-                      .y = layer::activation(unit_, x_.shape()),
-                      .mean = mean_,
-                      .rstd = rstd_,
+                      .y = layer::activation(unit_, kept.x.shape()),
+                      .mean = kept.mean,
+                      .rstd = kept.rstd,
                       .epsilon = epsilon_};
   unit_.device().kernels().layer_norm_forward(op);
   return op.y;
 }
 
-Tensor LayerNorm::backward(const Tensor& dy, const Tensor& dresidual) {
+Tensor LayerNorm::backward(const Tensor& dy, const Tensor& dresidual, Saved& saved) {
+  Kept kept = kept_.take(saved);
   LayerNormBackward op{.dy = layer::rows(dy, width_),
-                       .x = std::move(x_),
+                       .x = std::move(kept.x),
                        .weight = unit_.value(weight_),
-                       .mean = std::move(mean_),
-                       .rstd = std::move(rstd_),
-                       .dweight = unit_.gradient(weight_),
-                       .dbias = unit_.gradient(bias_)};
-  if (dresidual)
-    op.dx = op.dresidual = layer::rows(dresidual, width_);
-  else
-    op.dx = layer::workspace(unit_, op.x.shape());
+                       .mean = std::move(kept.mean),
+                       .rstd = std::move(kept.rstd),
+                       .dweight = layer::gradient(unit_, weight_, saved),
+                       .dbias = layer::gradient(unit_, bias_, saved)};
+  if (dresidual) op.dresidual = layer::rows(dresidual, width_);
+  op.dx = dresidual ? layer::sum_with(unit_, op.dresidual, saved)
+                    : layer::workspace(unit_, op.x.shape());
   unit_.device().kernels().layer_norm_backward(op);
   return op.dx;
 }
@@ -130,33 +143,37 @@ Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocabular
                      std::int64_t positions, std::int64_t width, Init init)
     : unit_(unit),
       width_(width),
-      token_table_(unit.declare().add(name + ".tokens", {vocabulary, width}, init)) {
+      token_table_(unit.declare().add(name + ".tokens", {vocabulary, width}, init)),
+      tokens_(unit) {
   if (positions > 0)
     position_table_ = unit.declare().add(name + ".positions", {positions, width}, init);
 }
 
-std::shared_ptr<TiedTable> Embedding::share() {
-  if (!shared_) shared_ = std::make_shared<TiedTable>(unit_, token_table_);
+std::shared_ptr<TiedTable> Embedding::share(std::size_t edge) {
+  if (!shared_) shared_ = std::make_shared<TiedTable>(unit_, token_table_, edge);
   return shared_;
 }
 
-Tensor Embedding::forward(const Tensor& tokens, const Pass& pass) {
+Tensor Embedding::forward(const Tensor& tokens, const Pass& pass, Saved& saved) {
   EmbeddingForward op{.tokens = tokens, .token_table = unit_.value(token_table_)};
   if (position_table_) op.position_table = unit_.value(*position_table_);
   op.y = layer::activation(unit_, {tokens.count(), width_});
   unit_.device().kernels().embedding_forward(op);
-  if (pass.keep) tokens_ = tokens;
+  if (pass.keep) tokens_.keep(saved, tokens);
   return op.y;
 }
 
-void Embedding::backward(const Tensor& dy) {
-  EmbeddingBackward op{
-      .tokens = std::move(tokens_),
-      .dy = layer::rows(dy, width_),
-      .dtoken_table = shared_ ? shared_->owners_part() : unit_.gradient(token_table_)};
-  if (position_table_) op.dposition_table = unit_.gradient(*position_table_);
-  unit_.device().kernels().embedding_backward(op);
-  if (shared_) shared_->add_up();
+void Embedding::backward(const Tensor& dy, Saved& saved) {
+  SideValues& side = saved.side();
+  saved.do_weights([this, tokens = tokens_.take(saved), dy = layer::rows(dy, width_), &side] {
+    EmbeddingBackward op{
+        .tokens = tokens,
+        .dy = dy,
+        .dtoken_table = shared_ ? shared_->owners_part(side) : unit_.gradient(token_table_)};
+    if (position_table_) op.dposition_table = unit_.gradient(*position_table_);
+    unit_.device().kernels().embedding_backward(op);
+    if (shared_) shared_->add_up(op.dtoken_table, side);
+  });
 }
 
 }  // namespace ringside

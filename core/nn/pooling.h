@@ -1,7 +1,7 @@
 // Pooling: layers on images, channels last. See core/nn/layers.h for what all layers do.
 #pragma once
 
-#include "core/nn/unit.h"
+#include "core/nn/slot.h"
 
 namespace ringside {
 
@@ -13,46 +13,50 @@ struct Window2d {
 /// The largest value of each window. Positions around the image are never the largest.
 class MaxPool {
  public:
-  MaxPool(Unit& unit, Window2d window) : unit_(unit), window_(window) {}
+  MaxPool(Unit& unit, Window2d window) : unit_(unit), window_(window), kept_(unit) {}
 
   /// [B, H, W, C] -> [B, P, Q, C], P = (H + 2 * padding - size) / stride + 1.
-  Tensor forward(const Tensor& x, const Pass& pass);
-  Tensor backward(const Tensor& dy);
+  Tensor forward(const Tensor& x, const Pass& pass, Saved& saved);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
+  struct Kept {
+    Shape in;
+    Tensor where;
+  };
+
   Unit& unit_;
   Window2d window_;
-  Shape in_;
-  Tensor where_;
+  Slot<Kept> kept_;
 };
 
 /// The mean of each window. Positions around the image count as zeros.
 class AverageWindows {
  public:
-  AverageWindows(Unit& unit, Window2d window) : unit_(unit), window_(window) {}
+  AverageWindows(Unit& unit, Window2d window) : unit_(unit), window_(window), in_(unit) {}
 
   /// [B, H, W, C] -> [B, P, Q, C], with P and Q as in MaxPool.
-  Tensor forward(const Tensor& x, const Pass& pass);
-  Tensor backward(const Tensor& dy);
+  Tensor forward(const Tensor& x, const Pass& pass, Saved& saved);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
   Unit& unit_;
   Window2d window_;
-  Shape in_;
+  Slot<Shape> in_;
 };
 
 /// The mean over all positions of an image.
 class AveragePool {
  public:
-  explicit AveragePool(Unit& unit) : unit_(unit) {}
+  explicit AveragePool(Unit& unit) : unit_(unit), in_(unit) {}
 
   /// [B, H, W, C] -> [B, C]
-  Tensor forward(const Tensor& x, const Pass& pass);
-  Tensor backward(const Tensor& dy);
+  Tensor forward(const Tensor& x, const Pass& pass, Saved& saved);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
   Unit& unit_;
-  Shape in_;
+  Slot<Shape> in_;
 };
 
 }  // namespace ringside

@@ -15,7 +15,11 @@ void PositionTable::forward(const Tensor& x) {
     unit_.device().kernels().add({.in = table.range(0, count), .out = x.range(begin, count)});
 }
 
-void PositionTable::backward(const Tensor& dy) {
+void PositionTable::backward(const Tensor& dy, Saved& saved) {
+  saved.do_weights([this, dy] { add_up(dy); });
+}
+
+void PositionTable::add_up(const Tensor& dy) const {
   const Tensor gradient = unit_.gradient(table_);
   const Kernels& kernels = unit_.device().kernels();
   const std::int64_t count = gradient.count();

@@ -19,9 +19,11 @@ class PositionTable {
   void forward(const Tensor& x);
   /// `dy` is the gradient of both x and the sum. The table's gradient is the sum of those of all
   /// samples, in fp32 whatever the dtype.
-  void backward(const Tensor& dy);
+  void backward(const Tensor& dy, Saved& saved);
 
  private:
+  void add_up(const Tensor& dy) const;
+
   Unit& unit_;
   std::size_t table_;
 };

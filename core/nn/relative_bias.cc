@@ -47,16 +47,20 @@ Tensor RelativeBias::forward() const {
   return op.y;
 }
 
-void RelativeBias::backward(const Tensor& gradient) {
+void RelativeBias::backward(const Tensor& gradient, Saved& saved) {
+  saved.do_weights([this, gradient] { add_up(gradient); });
+}
+
+void RelativeBias::add_up(const Tensor& gradient) const {
   const Kernels& kernels = unit_.device().kernels();
-  if (!gradient) return kernels.fill({.out = unit_.gradient(table_)});
+  const Tensor dtable = unit_.gradient(table_);
+  if (!gradient) return kernels.fill({.out = dtable});
   Tensor dy = gradient;
-  if (unit_.dtype() != gradient.dtype()) {
-    dy = layer::workspace(unit_, gradient.shape());
+  if (dtable.dtype() != gradient.dtype()) {
+    dy = unit_.device().tensor(gradient.shape(), MemoryKind::workspace, dtable.dtype());
     kernels.cast({.in = gradient, .out = dy});
   }
-  kernels.embedding_backward(
-      {.tokens = buckets_, .dy = dy, .dtoken_table = unit_.gradient(table_)});
+  kernels.embedding_backward({.tokens = buckets_, .dy = dy, .dtoken_table = dtable});
 }
 
 }  // namespace ringside

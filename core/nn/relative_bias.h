@@ -7,13 +7,6 @@
 
 namespace ringside {
 
-/// The biases that all blocks of a stack read, and the gradient that they add up in backward. Both
-/// have a row for each distance from a query to a key: [2 * positions - 1, heads].
-struct SharedBias {
-  Tensor values{};
-  Tensor gradient{};  // fp32; empty until the first block of a backward needs it
-};
-
 struct RelativeBiasOptions {
   std::int64_t positions = 1;  // of queries, and of keys
   std::int64_t heads = 1;
@@ -30,18 +23,21 @@ struct RelativeBiasOptions {
 std::int64_t bucket_of(std::int64_t distance, const RelativeBiasOptions& options);
 
 /// A learned bias for each head and bucket of distances (Raffel et al. 2020, section 2.1). One unit
-/// of a stack has the layer; the others read its result through a SharedBias. Parameter:
-/// "NAME.buckets" [buckets, heads].
+/// of a stack has the layer; the others read its result as the value of an edge of the model, and
+/// add up its gradient there. Parameter: "NAME.buckets" [buckets, heads].
 class RelativeBias {
  public:
   RelativeBias(Unit& unit, const std::string& name, const RelativeBiasOptions& options, Init init);
 
-  /// Returns SharedBias::values. Keeps nothing for backward().
+  /// Returns a row for each distance from a query to a key: [2 * positions - 1, heads]. Keeps
+  /// nothing for backward().
   Tensor forward() const;
-  /// Takes SharedBias::gradient; an empty one stands for 0.
-  void backward(const Tensor& gradient);
+  /// Takes the gradient of these rows, fp32; an empty one stands for 0.
+  void backward(const Tensor& gradient, Saved& saved);
 
  private:
+  void add_up(const Tensor& gradient) const;
+
   Unit& unit_;
   std::int64_t distances_, heads_;
   std::size_t table_;

@@ -1,6 +1,7 @@
 // Saved: what backward needs of one forward of a unit, in its caller's hands.
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <cstddef>
 #include <functional>
@@ -10,8 +11,6 @@
 #include "core/tensor/tensor.h"
 
 namespace ringside {
-
-class Unit;
 
 /// The values of one micro-batch that units of a model hand to later units beside their output, one
 /// for each of the model's edges (Model::edges), with their gradients.
@@ -48,11 +47,25 @@ class Saved {
   /// For layers, in backward(): work on gradients of parameters that finish_weights() does, with
   /// all that it needs but for the unit's gradient range, which may be another by then.
   void put_off(std::function<void()> work) { weights_.push_back(std::move(work)); }
+  /// Does such work at once, or puts it off.
+  template <class Work>
+  void do_weights(Work work) {
+    if (puts_off_)
+      put_off(std::move(work));
+    else
+      work();
+  }
   /// Does what was put off, in the order of backward(). The unit's gradient range is bound.
   void finish_weights() {
     for (auto& work : std::exchange(weights_, {})) std::exchange(work, {})();
   }
   bool has_put_off() const { return !weights_.empty(); }
+
+  /// Whether nothing is kept and nothing was put off.
+  bool empty() const {
+    const auto is_kept = [](const std::any& kept) { return kept.has_value(); };
+    return weights_.empty() && std::none_of(slots_.begin(), slots_.end(), is_kept);
+  }
 
  private:
   template <class Kept>

@@ -2,24 +2,28 @@
 // layers do.
 #pragma once
 
-#include "core/nn/unit.h"
+#include "core/nn/slot.h"
 
 namespace ringside {
 
 class TakeRows {
  public:
-  explicit TakeRows(const Unit& unit) : unit_(unit) {}
+  explicit TakeRows(Unit& unit) : unit_(unit), kept_(unit) {}
 
   /// Maps x [B, T, C] (B samples of T rows of width C) and int32 positions [B, P] in [0, T) to
   /// [B * P, C], the P rows of each sample at its positions.
-  Tensor forward(const Tensor& x, const Tensor& positions, const Pass& pass);
+  Tensor forward(const Tensor& x, const Tensor& positions, const Pass& pass, Saved& saved);
   /// Maps [B * P, C] to [B, T, C], which is 0 where no row was taken.
-  Tensor backward(const Tensor& dy);
+  Tensor backward(const Tensor& dy, Saved& saved);
 
  private:
-  const Unit& unit_;
-  Shape in_;
-  Tensor positions_;
+  struct Kept {
+    Shape in;
+    Tensor positions;
+  };
+
+  Unit& unit_;
+  Slot<Kept> kept_;
 };
 
 }  // namespace ringside

@@ -50,9 +50,10 @@ class Layout {
 };
 
 /// For example an embedding, a transformer block or a hidden layer. A unit owns no parameters: a
-/// scheme binds it to the range that holds their values while it is computed. Between forward and
-/// backward a unit keeps the activations that backward needs, but no view of a parameter, so a
-/// scheme may bind the unit to another range in between. The device must outlive the unit.
+/// scheme binds it to the range that holds their values while it is computed. It keeps nothing of a
+/// micro-batch either: what backward needs of forward is in the caller's Saved, without any view of
+/// a parameter. So several micro-batches may be under way, and a scheme may bind the unit to
+/// another range in between. The device must outlive the unit.
 class Unit {
  public:
   Unit(std::string name, Device& device) : name_(std::move(name)), device_(device) {}
@@ -68,13 +69,20 @@ class Unit {
   /// micro-batches of several ranks, the gradients of one rank lie behind those of the rank before.
   void bind(Tensor parameters, Tensor gradients);
 
-  /// Keeps what backward() needs if `pass.keep` is set, else nothing.
-  virtual Tensor forward(const Tensor& input, const Pass& pass) = 0;
+  /// Keeps in `saved` what backward() needs if `pass.keep` is set, else nothing. Reads and sets
+  /// values of the model's edges in saved.side() (Model::edges).
+  virtual Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) = 0;
 
-  /// Overwrites every element of the bound gradient range and frees the kept activations. May
-  /// overwrite `grad_output`. Returns the gradient of the input, or an empty tensor if the input is
-  /// not differentiable (tokens). Must be called exactly once for each forward() with `pass.keep`.
-  virtual Tensor backward(const Tensor& grad_output) = 0;
+  /// Overwrites every element of the bound gradient range and takes the kept activations out of
+  /// `saved`. May overwrite `grad_output`. Returns the gradient of the input, or an empty tensor if
+  /// the input is not differentiable (tokens). Must be called exactly once for each forward() with
+  /// `pass.keep`.
+  ///
+  /// With saved.puts_off() leaves the gradient range alone, which need not be bound. What is put
+  /// off may hold `grad_output` and overwrite it, so nobody else writes to it before
+  /// saved.finish_weights(), which reads no parameters and overwrites the range that is bound then.
+  /// No such work reads the result, which the caller may overwrite.
+  virtual Tensor backward(const Tensor& grad_output, Saved& saved) = 0;
 
   /// An earlier unit of the model whose parameters this unit reads as well (a tied table), or null.
   /// A scheme binds the lender's parameters whenever this unit computes. If it binds the lender's
@@ -103,6 +111,8 @@ class Unit {
     statistics_.push_back(std::move(statistic));
     return statistics_.size() - 1;
   }
+  /// Returns the number of one more place in each Saved of the unit (core/nn/slot.h).
+  std::size_t declare_slot() { return slots_++; }
   Statistic& statistic(std::size_t index) { return statistics_[index]; }
   Communicator* group() const { return group_; }
   Device& device() const { return device_; }
@@ -121,6 +131,7 @@ class Unit {
   Layout layout_;
   Tensor parameters_, gradients_;
   std::vector<Statistic> statistics_;
+  std::size_t slots_ = 0;
   Communicator* group_ = nullptr;
 };
 

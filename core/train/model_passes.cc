@@ -36,7 +36,7 @@ std::vector<Loss> ModelPasses::train(Pass pass, const Loader& training) {
       const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
       const Slowdown::Part part(slowdown_);
       if (recomputes(u)) recompute(u, pass);
-      gradient = unit.backward(gradient);
+      gradient = unit.backward(gradient, saved_[u]);
     }
     scheme_.after_backward(u, pass);
   }
@@ -54,7 +54,14 @@ void ModelPasses::count_targets(const Loader& loader, std::int64_t index) {
 
 void ModelPasses::recompute(std::size_t unit, Pass pass) {
   pass.keep = pass.again = true;
-  model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
+  model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass, saved_[unit]);
+}
+
+/// Frees what an earlier micro-batch may have left: one without a backward, or one that failed.
+void ModelPasses::forget() {
+  saved_.clear();
+  side_ = SideValues(model_.edges.size());
+  for (std::size_t u = 0; u < model_.units.size(); ++u) saved_.emplace_back(side_);
 }
 
 std::vector<Loss> ModelPasses::forward(Pass& pass, std::int64_t index, const Loader& loader) {
@@ -67,6 +74,7 @@ std::vector<Loss> ModelPasses::forward(Pass& pass, std::int64_t index, const Loa
                                 ? terms_.targets
                                 : loader.targets({index, pass.first_sample / mean * mean, mean});
 
+  forget();
   Batch batch = scheme_.fetch(slice, loader, pass);
   Tensor x = batch.inputs;
   for (std::size_t u = 0; u < model_.units.size(); ++u) {
@@ -77,7 +85,7 @@ std::vector<Loss> ModelPasses::forward(Pass& pass, std::int64_t index, const Loa
       const Slowdown::Part part(slowdown_);
       if (pass.training && recomputes(u)) inputs_[u] = x;
       pass.keep = pass.training && !recomputes(u);
-      x = unit.forward(x, pass);
+      x = unit.forward(x, pass, saved_[u]);
       if (pass.training && u + 1 == model_.units.size()) faults_.poison(context_.device, x, pass);
       if (pass.training) outputs_.look_at(context_.device, pass, u, model_.units.size(), x);
     }

@@ -44,6 +44,7 @@ class ModelPasses {
   /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
   void count_targets(const Loader& loader, std::int64_t index);
   void recompute(std::size_t unit, Pass pass);
+  void forget();
   /// Whether a unit's activations are dropped in forward and recomputed in backward. The last
   /// unit's activations are kept, because backward begins with this unit.
   bool recomputes(std::size_t unit) const;
@@ -56,6 +57,8 @@ class ModelPasses {
   UnitOutputs outputs_;
   Slowdown slowdown_;
   std::vector<Tensor> inputs_;  // inputs of recomputed units, until their backward
+  SideValues side_;             // of the present micro-batch, like saved_
+  std::vector<Saved> saved_;    // one for each unit
 };
 
 }  // namespace ringside

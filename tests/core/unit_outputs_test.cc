@@ -14,8 +14,8 @@ namespace {
 class Named : public Unit {
  public:
   using Unit::Unit;
-  Tensor forward(const Tensor& input, const Pass&) override { return input; }
-  Tensor backward(const Tensor& grad_output) override { return grad_output; }
+  Tensor forward(const Tensor& input, const Pass&, Saved&) override { return input; }
+  Tensor backward(const Tensor& grad_output, Saved&) override { return grad_output; }
 };
 
 class Outputs : public ::testing::Test {

@@ -20,8 +20,8 @@ struct Range : Unit {
   Range(std::int64_t count, Device& device) : Unit("range", device) {
     declare().add("values", {count}, {Init::Kind::normal, 1});
   }
-  Tensor forward(const Tensor& input, const Pass&) override { return input; }
-  Tensor backward(const Tensor& grad_output) override { return grad_output; }
+  Tensor forward(const Tensor& input, const Pass&, Saved&) override { return input; }
+  Tensor backward(const Tensor& grad_output, Saved&) override { return grad_output; }
 };
 
 /// Objects that live as long as the program, because they are slow to make.

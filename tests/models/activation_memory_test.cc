@@ -65,7 +65,7 @@ constexpr Pass attention = [] {
 class Kept {
  public:
   explicit Kept(const ModelConfig& config, const Pass& pass = none)
-      : model_(make_model(config, device_)) {
+      : model_(make_model(config, device_)), own_(model_) {
     Tensor x = input_of(config, model_, device_, b, 1);
     std::vector<Tensor> ranges;
     for (const auto& unit : model_.units) {
@@ -73,7 +73,7 @@ class Kept {
       ranges.push_back(device_.tensor(shape, MemoryKind::parameter, DType::bf16));
       unit->bind(ranges.back(), {});
       if (!pass.keep) inputs_.push_back(x);
-      x = unit->forward(x, pass);
+      x = unit->forward(x, pass, own_.saved[held_.size()]);
       auto after = device_.held;
       std::sort(after.begin(), after.end());
       held_.push_back(after);
@@ -97,6 +97,7 @@ class Kept {
  private:
   HoldingDevice device_;
   Model model_;
+  testing::MicroBatch own_;
   std::vector<Tensor> inputs_;
   std::vector<std::vector<std::int64_t>> held_;  // after each unit, sorted
 };

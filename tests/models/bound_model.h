@@ -10,6 +10,7 @@
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
 #include "core/num/random.h"
+#include "tests/support/micro_batch.h"
 
 namespace ringside {
 

@@ -7,6 +7,8 @@
 namespace ringside {
 namespace {
 
+using testing::MicroBatch;
+
 constexpr std::int64_t samples = 3;
 
 struct Tolerance {
@@ -85,17 +87,21 @@ TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
   BoundModel bound(*device, make_model(config, *device));
   const Tensor data = input_of(config, bound.model, *device, samples, 3);
   Tensor input = data;
+  MicroBatch own(bound.model);
   for (std::size_t i = 0; i < bound.model.units.size(); ++i) {
     Unit& unit = *bound.model.units[i];
     // The gradients are those of a scalar: the sum of all outputs, each times a fixed weight.
     // The first unit hands tensors over to later units, which use them up.
-    if (i > 0) bound.model.units[0]->forward(data, looking);
-    const Tensor output = unit.forward(input, keeping);
+    const auto hand_over = [&] {
+      if (i > 0) bound.model.units[0]->forward(data, looking, own.saved[0]);
+    };
+    hand_over();
+    const Tensor output = unit.forward(input, keeping, own.saved[i]);
     const auto weights = normals(output.count(), 70 + i);
-    const Tensor grad_input = unit.backward(upload(*device, weights, output.shape()));
+    const Tensor grad_input = unit.backward(upload(*device, weights, output.shape()), own.saved[i]);
     const auto scalar = [&] {
-      if (i > 0) bound.model.units[0]->forward(data, looking);
-      return dot(weights, unit.forward(input, looking).span<float>());
+      hand_over();
+      return dot(weights, unit.forward(input, looking, own.saved[i]).span<float>());
     };
     const auto gradients = download(bound.gradients[i]);
     for (const Parameter& p : unit.layout().parameters()) {
@@ -135,14 +141,10 @@ class WholeModel : public ::testing::TestWithParam<Case> {
   }
   /// Returns the summed loss of one micro-batch. If `pass.keep`, also computes the gradients.
   double forward(std::uint64_t batch, const Pass& pass) {
-    Tensor x = input(batch);
-    for (auto& unit : bound_.model.units) x = unit->forward(x, pass);
+    MicroBatch own(bound_.model);
+    Tensor x = own.forward(bound_.model, input(batch), pass);
     const double sum = loss(x, batch);
-    if (pass.keep) {
-      // As in a trainer, nothing but `x` holds what a unit returned.
-      for (auto unit = bound_.model.units.rbegin(); unit != bound_.model.units.rend(); ++unit)
-        x = (*unit)->backward(x);
-    }
+    if (pass.keep) own.backward(bound_.model, std::exchange(x, {}));
     return sum;
   }
 
@@ -192,15 +194,15 @@ TEST_P(WholeModel, HasTheSameGradientsIfAttentionIsMadeAgain) {
   std::vector<std::int64_t> kept;
   std::vector<Tensor> moved;
   for (const Pass& pass : {keeping, dropping}) {
-    Tensor x = input(1);
-    for (auto& unit : bound_.model.units) x = unit->forward(x, pass);
+    MicroBatch own(bound_.model);
+    Tensor x = own.forward(bound_.model, input(1), pass);
     kept.push_back(device_->ledger().current()[MemoryKind::activation]);
     loss(x, 1);
     for (std::size_t i = bound_.model.units.size(); i-- > 0;) {
       const Tensor& old = bound_.parameters[i];
       moved.push_back(upload(*device_, download(old), {old.count()}));
       bound_.model.units[i]->bind(moved.back(), bound_.gradients[i]);
-      x = bound_.model.units[i]->backward(x);
+      x = bound_.model.units[i]->backward(x, own.saved[i]);
       bound_.model.units[i]->bind(old, bound_.gradients[i]);
     }
     EXPECT_EQ(bound_.all_gradients(), expected);
@@ -212,15 +214,12 @@ TEST_P(WholeModel, HasTheSameGradientsIfAttentionIsMadeAgain) {
   EXPECT_LE(kept[1], kept[0]);
 }
 
-/// Backward would make the attention of the forward again that had none.
 TEST_P(WholeModel, HasTheSameGradientsAfterAForwardWithoutAttentionAndBackward) {
   forward(1, keeping);
   const auto expected = bound_.all_gradients();
   Pass dropping = keeping;
   dropping.keep_attention = false;
-  Tensor x = input(2);
-  for (auto& unit : bound_.model.units) x = unit->forward(x, dropping);
-  x = {};
+  MicroBatch(bound_.model).forward(bound_.model, input(2), dropping);
   forward(1, keeping);
   EXPECT_EQ(bound_.all_gradients(), expected);
   EXPECT_EQ(device_->ledger().current(), rest_);
@@ -232,10 +231,12 @@ TEST_P(WholeModel, FreesEveryActivationInBackward) {
 }
 
 TEST_P(WholeModel, KeepsNothingInEvaluation) {
+  MicroBatch own(bound_.model);
   Tensor x = input(1);
   bool handed = false;
-  for (auto& unit : bound_.model.units) {
-    x = unit->forward(x, evaluation);
+  for (std::size_t u = 0; u < bound_.model.units.size(); ++u) {
+    const auto& unit = bound_.model.units[u];
+    x = unit->forward(x, evaluation, own.saved[u]);
     MemoryUse expected = rest_;
     expected[MemoryKind::activation] += static_cast<std::int64_t>(x.bytes());
     // The first unit's data stay until the unit that they are for takes them.
@@ -252,8 +253,8 @@ TEST_P(WholeModel, KeepsNothingInEvaluation) {
 TEST_P(WholeModel, MayBeBoundElsewhereBetweenForwardAndBackward) {
   forward(1, keeping);
   const auto expected = bound_.all_gradients();
-  Tensor x = input(1);
-  for (auto& unit : bound_.model.units) x = unit->forward(x, keeping);
+  MicroBatch own(bound_.model);
+  Tensor x = own.forward(bound_.model, input(1), keeping);
   loss(x, 1);
   std::vector<Tensor> moved;
   for (std::size_t i = 0; i < bound_.model.units.size(); ++i) {
@@ -263,7 +264,7 @@ TEST_P(WholeModel, MayBeBoundElsewhereBetweenForwardAndBackward) {
     bound_.model.units[i]->bind(moved[i], bound_.gradients[i]);
   }
   for (std::size_t i = bound_.model.units.size(); i-- > 0;) {
-    x = bound_.model.units[i]->backward(x);
+    x = bound_.model.units[i]->backward(x, own.saved[i]);
     bound_.model.units[i]->bind(i == 0 ? Tensor{} : moved[i], {});
   }
   EXPECT_EQ(bound_.all_gradients(), expected);
@@ -283,9 +284,10 @@ TEST_P(WholeModel, GivesTheSameAgain) {
   std::vector<Tensor> inputs, outputs;
   Tensor x = input(1);
   const auto& units = bound_.model.units;
-  for (const auto& unit : units) {
+  MicroBatch own(bound_.model);
+  for (std::size_t u = 0; u < units.size(); ++u) {
     inputs.push_back(x);
-    x = unit->forward(x, unit == units.back() ? keeping : looking);
+    x = units[u]->forward(x, u + 1 == units.size() ? keeping : looking, own.saved[u]);
     outputs.push_back(upload(*device_, download(x), x.shape()));
   }
   loss(x, 1);
@@ -294,11 +296,11 @@ TEST_P(WholeModel, GivesTheSameAgain) {
   for (std::size_t i = units.size(); i-- > 0;) {
     if (i + 1 < units.size()) {
       const auto before = statistics(*units[i]);
-      EXPECT_EQ(download(units[i]->forward(inputs[i], again)), download(outputs[i]))
+      EXPECT_EQ(download(units[i]->forward(inputs[i], again, own.saved[i])), download(outputs[i]))
           << units[i]->name();
       EXPECT_EQ(statistics(*units[i]), before) << units[i]->name();
     }
-    x = units[i]->backward(x);
+    x = units[i]->backward(x, own.saved[i]);
   }
   EXPECT_EQ(bound_.all_gradients(), expected);
   inputs.clear();

@@ -13,6 +13,8 @@ namespace {
 
 using testing::BatchNormUnit;
 using testing::DropoutUnit;
+using testing::forward_of;
+using testing::MicroBatch;
 
 constexpr std::int64_t rows = 6, channels = 3;
 
@@ -74,8 +76,8 @@ TEST(BatchNorm, RunsAfterTheMeanOverTheMicroBatchesOfAStep) {
     for (double& value : expected) value *= 0.9;
     for (std::int64_t m = 0; m < 2; ++m) {
       const auto x = normals(rows * channels, static_cast<std::uint64_t>(10 * step + m), 2);
-      unit.forward(upload(*device, x, {rows, channels}),
-                   {.step = step, .micro_batch = m, .micro_batches = 2, .keep = false});
+      forward_of(unit, upload(*device, x, {rows, channels}),
+                 {.step = step, .micro_batch = m, .micro_batches = 2, .keep = false});
       const auto statistics = statistics_of(x);
       for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += 0.05 * statistics[i];
     }
@@ -91,8 +93,9 @@ TEST(BatchNorm, EveryMicroBatchHasTheStatisticsThatItHasOnAnyRank) {
   for (std::int64_t m = 0; m < 4; ++m) {
     const Tensor x = upload(*device, normals(rows * channels, static_cast<std::uint64_t>(m), 3),
                             {rows, channels});
-    all.forward(x, {.micro_batch = m, .micro_batches = 4, .keep = false});
-    (m < 2 ? first : second).forward(x, {.micro_batch = m % 2, .micro_batches = 2, .keep = false});
+    forward_of(all, x, {.micro_batch = m, .micro_batches = 4, .keep = false});
+    forward_of(m < 2 ? first : second, x,
+               {.micro_batch = m % 2, .micro_batches = 2, .keep = false});
   }
   auto of_both = running_by_micro_batch(first);
   for (auto& later : running_by_micro_batch(second)) of_both.push_back(later);
@@ -103,9 +106,9 @@ TEST(BatchNorm, CountsAMicroBatchOnce) {
   const auto device = make_cpu_device(1);
   BatchNormUnit unit(*device, channels);
   const Tensor x = upload(*device, normals(rows * channels, 1, 2), {rows, channels});
-  const auto y = download(unit.forward(x, {.keep = false}));
+  const auto y = download(forward_of(unit, x, {.keep = false}));
   const auto once = running(unit);
-  EXPECT_EQ(download(unit.forward(x, {.again = true})), y);
+  EXPECT_EQ(download(forward_of(unit, x, {.again = true})), y);
   EXPECT_EQ(running(unit), once);
 }
 
@@ -114,9 +117,9 @@ TEST(BatchNorm, EvaluatesWithWhatItRemembers) {
   BatchNormUnit unit(*device, channels);
   const auto x = normals(rows * channels, 1, 2);
   const Tensor in = upload(*device, x, {rows, channels});
-  unit.forward(in, {.keep = false});
+  forward_of(unit, in, {.keep = false});
   const auto remembered = running(unit);
-  const auto y = download(unit.forward(in, evaluation));
+  const auto y = download(forward_of(unit, in, evaluation));
   EXPECT_EQ(running(unit), remembered);
   const auto p = download(unit.parameters);
   std::vector<double> expected;
@@ -133,13 +136,13 @@ TEST(BatchNorm, RefusesASingleRowInTraining) {
   const auto device = make_cpu_device(1);
   BatchNormUnit unit(*device, channels);
   const Tensor row = upload(*device, normals(channels, 1), {1, channels});
-  EXPECT_THROW(unit.forward(row, {}), Error);
-  EXPECT_NO_THROW(unit.forward(row, evaluation));
+  EXPECT_THROW(forward_of(unit, row, {}), Error);
+  EXPECT_NO_THROW(forward_of(unit, row, evaluation));
 }
 
 std::vector<float> dropped(Device& device, Unit& unit, const Pass& pass, std::int64_t samples) {
   return download(
-      unit.forward(upload(device, std::vector<float>(samples * 5, 1.0f), {samples, 5}), pass));
+      forward_of(unit, upload(device, std::vector<float>(samples * 5, 1.0f), {samples, 5}), pass));
 }
 
 TEST(Dropout, DependsOnThePlaceInTheGlobalBatchAlone) {
@@ -163,8 +166,10 @@ TEST(PositionTable, SumsTheGradientsOfAllSamplesInFp32) {
    public:
     explicit Positions(Device& device)
         : OwnRanges("unit", device), table(*this, "table", 2, 3, Init{Init::Kind::normal, 1}) {}
-    Tensor forward(const Tensor& x, const Pass&) override { return table.forward(x), x; }
-    Tensor backward(const Tensor& dy) override { return table.backward(dy), dy; }
+    Tensor forward(const Tensor& x, const Pass&, Saved&) override { return table.forward(x), x; }
+    Tensor backward(const Tensor& dy, Saved& saved) override {
+      return table.backward(dy, saved), dy;
+    }
     PositionTable table;
   };
   constexpr std::int64_t samples = 512, count = 2 * 3;
@@ -175,7 +180,8 @@ TEST(PositionTable, SumsTheGradientsOfAllSamplesInFp32) {
     unit.bind(range, range);
     const Tensor dy = device->tensor({samples * 2, 3}, MemoryKind::workspace, dtype);
     device->kernels().fill({.out = dy, .value = 1});
-    unit.backward(dy);
+    MicroBatch own;
+    unit.backward(dy, own.saved[0]);
     const Tensor sums = device->tensor({count}, MemoryKind::workspace);
     device->kernels().cast({.in = range, .out = sums});
     EXPECT_EQ(download(sums), std::vector<float>(count, samples)) << name_of(dtype);
@@ -197,10 +203,13 @@ TEST(Dropout, DropsNothingInEvaluationAndTheSameInBackward) {
   DropoutUnit unit(*device, "unit", 0.25);
   const std::vector<float> ones(40, 1.0f);
   EXPECT_EQ(dropped(*device, unit, evaluation, 8), ones);
-  const auto forward = dropped(*device, unit, {.step = 3, .seed = 9}, 8);
-  EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), forward);
-  // The first backward released what forward had kept, so the second drops nothing.
-  EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), ones);
+  MicroBatch own;
+  const Pass pass{.step = 3, .seed = 9};
+  const auto forward = download(unit.forward(upload(*device, ones, {8, 5}), pass, own.saved[0]));
+  EXPECT_EQ(forward, dropped(*device, unit, pass, 8));
+  EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}), own.saved[0])), forward);
+  // The first backward took what forward had kept, so the second drops nothing.
+  EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}), own.saved[0])), ones);
 }
 
 /// The expected numbers are those of Hugging Face's T5Attention._relative_position_bucket.

@@ -38,8 +38,8 @@ std::vector<float> normalised(ModelConfig config) {
   set(bound, head, "norm.weight", {1, 1, 1, 1});
   if (config.kind == "gpt") set(bound, head, "norm.bias", {0, 0, 0, 0});
   set(bound, head, "logits.weight", {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
-  return download(
-      bound.model.units[head]->forward(upload(*device, {1, 2, 3, 4}, {1, 1, 4}), evaluation));
+  return download(testing::forward_of(*bound.model.units[head],
+                                      upload(*device, {1, 2, 3, 4}, {1, 1, 4}), evaluation));
 }
 
 auto near(std::vector<float> values, float scale) {
@@ -76,8 +76,8 @@ float activated(ModelActivation activation) {
   set(bound, 1, "mlp.in.bias", {1, 1, 1, 1});
   set(bound, 1, "mlp.out.weight", {0.25, 0.25, 0.25, 0.25});
   set(bound, 1, "mlp.out.bias", {0});
-  return download(bound.model.units[1]->forward(upload(*device, {3}, {1, 1, 1}), evaluation))[0] -
-         3;
+  const Tensor stream = upload(*device, {3}, {1, 1, 1});
+  return download(testing::forward_of(*bound.model.units[1], stream, evaluation))[0] - 3;
 }
 
 TEST(ActivationKey, IsThatOfTheMlp) {
@@ -92,9 +92,8 @@ TEST(ActivationKey, IsThatOfTheMlp) {
 std::vector<float> logits_of(const ModelConfig& config) {
   const auto device = make_cpu_device(1);
   BoundModel bound(*device, make_model(config, *device));
-  Tensor x = input_of(config, bound.model, *device, 2, 3);
-  for (const auto& unit : bound.model.units) x = unit->forward(x, evaluation);
-  return download(x);
+  const Tensor x = input_of(config, bound.model, *device, 2, 3);
+  return download(testing::MicroBatch(bound.model).forward(bound.model, x, evaluation));
 }
 
 TEST(Defaults, AreWhatTheyStandForToTheBit) {

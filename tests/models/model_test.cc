@@ -18,6 +18,7 @@ namespace ringside {
 namespace {
 
 using testing::complaint;
+using testing::forward_of;
 
 std::vector<std::string> unit_names(const Model& model) {
   std::vector<std::string> names;
@@ -30,11 +31,12 @@ TEST(Models, SayHowLargeASampleAndItsLogitsAre) {
   for (const Case& c : cases()) {
     const auto device = make_cpu_device(1);
     BoundModel bound(*device, make_model(c.config, *device));
+    testing::MicroBatch own(bound.model);
     Tensor x = input_of(c.config, bound.model, *device, samples, 1);
     EXPECT_EQ(static_cast<std::int64_t>(x.bytes()), samples * bound.model.input_bytes()) << c.name;
     EXPECT_EQ(x.count(), samples * bound.model.input.count()) << c.name;
     EXPECT_EQ(x.dtype(), input_dtype(bound.model.task)) << c.name;
-    for (auto& unit : bound.model.units) x = unit->forward(x, keeping);
+    x = own.forward(bound.model, x, keeping);
     EXPECT_EQ(x.count(), samples * bound.model.logits_per_sample()) << c.name;
   }
 }
@@ -90,9 +92,10 @@ TEST(Idefics3, RefusesInputsOfAnotherLength) {
           ModelConfig{.kind = "idefics3", .layers = 1, .width = 16, .context = 7, .hidden = 8}.with(
               Idefics3Options{.vision_layers = 1}),
           *device));
-  EXPECT_EQ(
-      complaint([&] { bound.model.units[0]->forward(tokens_of(*device, 2, 7, 9, 1), evaluation); }),
-      "unit patches: input 2x7 is not [samples, n] with n = 3072 pixels plus 7 tokens");
+  EXPECT_EQ(complaint([&] {
+              forward_of(*bound.model.units[0], tokens_of(*device, 2, 7, 9, 1), evaluation);
+            }),
+            "unit patches: input 2x7 is not [samples, n] with n = 3072 pixels plus 7 tokens");
 }
 
 TEST(Mlp, HasItsNumberOfParameters) {
@@ -438,10 +441,8 @@ TEST(Gpt, AddsBothGradientsOfATiedTable) {
   device->kernels().copy(
       {.in = tied.parameters[0].range(0, table), .out = head.range(head.count() - table, table)});
   for (BoundModel* bound : {&apart, &tied}) {
-    Tensor x = tokens_of(*device, 2, 4, 8, 1);
-    for (const auto& unit : bound->model.units) x = unit->forward(x, keeping);
-    for (std::size_t u = bound->model.units.size(); u-- > 0;)
-      x = bound->model.units[u]->backward(x);
+    testing::MicroBatch own(bound->model);
+    own.backward(bound->model, own.forward(bound->model, tokens_of(*device, 2, 4, 8, 1), keeping));
   }
   device->kernels().add({.in = head_gradient.range(head.count() - table, table),
                          .out = apart.gradients[0].range(0, table)});
@@ -453,10 +454,10 @@ TEST(Models, RefuseInputsOfAnotherLength) {
   const ModelConfig config{.layers = 1, .heads = 1, .width = 4, .context = 4, .vocabulary = 8};
   BoundModel gpt(*device, make_gpt(config, *device)), mlp(*device, make_mlp(config, *device));
   const Tensor longer = tokens_of(*device, 1, 5, 8, 1), shorter = tokens_of(*device, 1, 3, 8, 1);
-  EXPECT_THROW(gpt.model.units[0]->forward(longer, evaluation), Error);
-  EXPECT_THROW(mlp.model.units[0]->forward(longer, evaluation), Error);
-  EXPECT_THROW(mlp.model.units[0]->forward(shorter, evaluation), Error);
-  EXPECT_EQ(gpt.model.units[0]->forward(shorter, evaluation).shape(), Shape({1, 3, 4}));
+  EXPECT_THROW(forward_of(*gpt.model.units[0], longer, evaluation), Error);
+  EXPECT_THROW(forward_of(*mlp.model.units[0], longer, evaluation), Error);
+  EXPECT_THROW(forward_of(*mlp.model.units[0], shorter, evaluation), Error);
+  EXPECT_EQ(forward_of(*gpt.model.units[0], shorter, evaluation).shape(), Shape({1, 3, 4}));
 }
 
 TEST(Models, GiveALaterPositionNoSayInAnEarlierOne) {
@@ -467,8 +468,7 @@ TEST(Models, GiveALaterPositionNoSayInAnEarlierOne) {
   const auto logits = [&](std::int32_t last) {
     Tensor x = tokens_of(*device, 1, 6, 16, 1);
     x.data<std::int32_t>()[5] = last;
-    for (auto& unit : gpt.model.units) x = unit->forward(x, evaluation);
-    return download(x);
+    return download(testing::MicroBatch(gpt.model).forward(gpt.model, x, evaluation));
   };
   const auto a = logits(3), b = logits(4);
   EXPECT_TRUE(std::equal(a.begin(), a.begin() + 5 * 16, b.begin()));

@@ -69,14 +69,14 @@ void train(Device& device, const ModelConfig& config, std::int64_t samples,
     Tensor x = device.tensor({samples, config.context}, MemoryKind::data, DType::i32);
     const Tensor targets = device.tensor({tokens}, MemoryKind::data, DType::i32);
     for (const Tensor& t : {x, targets}) device.write(t, std::as_bytes(std::span(zeros)));
-    for (const auto& unit : model.units)
-      x = unit->forward(x, Pass{.step = step, .keep_attention = keep_attention});
+    testing::MicroBatch own(model);
+    x = own.forward(model, x, Pass{.step = step, .keep_attention = keep_attention});
     {
       const Tensor losses = device.tensor({tokens}, MemoryKind::workspace);
       device.kernels().cross_entropy(
           {.logits = x, .targets = targets, .losses = losses, .dlogits = x});
     }
-    for (std::size_t u = model.units.size(); u-- > 0;) x = model.units[u]->backward(x);
+    own.backward(model, std::exchange(x, {}));
     update.step = step + 1;
     device.kernels().adamw(update);
   }
@@ -87,9 +87,9 @@ void train(Device& device, const ModelConfig& config, std::int64_t samples,
 double forward_gmac(const ModelConfig& config) {
   CountingDevice device;
   const Ranges ranges(device, config);
-  Tensor x = device.tensor(stacked(1, ranges.model.input), MemoryKind::data,
-                           input_dtype(ranges.model.task));
-  for (const auto& unit : ranges.model.units) x = unit->forward(x, evaluation);
+  const Tensor x = device.tensor(stacked(1, ranges.model.input), MemoryKind::data,
+                                 input_dtype(ranges.model.task));
+  testing::MicroBatch(ranges.model).forward(ranges.model, x, evaluation);
   return (device.operations[OpClass::convolution] + device.operations[OpClass::linear]) / 2e9;
 }
 

@@ -12,6 +12,7 @@
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
 #include "tests/parity/fixture.h"
+#include "tests/support/micro_batch.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
@@ -84,10 +85,8 @@ class Parity : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
   std::vector<float> expected(const std::string& what) const {
     return fixture_.floats(prefix_ + what);
   }
-  Tensor forward(const Pass& pass) {
-    Tensor x = batch_.inputs;
-    for (const auto& unit : model_.units) x = unit->forward(x, pass);
-    return x;
+  Tensor forward(const Pass& pass, testing::MicroBatch& own) {
+    return own.forward(model_, batch_.inputs, pass);
   }
 
   /// The tolerance for a gradient. Some of PyTorch's bf16 gradients of Llama's blocks are as far
@@ -184,15 +183,16 @@ TEST_P(Parity, LogitsAndTheGradientOfEveryParameter) {
     values_->write(unit, model_.first_parameter(u), 0, parameters);
     unit.bind(parameters, gradients[u]);
   }
-  const Tensor logits = forward({});
+  testing::MicroBatch own(model_);
+  const Tensor logits = forward({}, own);
   if (rounding_flips())
     compare_roundings("logits", floats(*device_, logits), 1);
   else
     EXPECT_LT(difference(floats(*device_, logits), expected("logits")), tolerance());
 
-  Tensor d =
-      cross_entropy(*device_, logits, batch_.targets, {model_.terms, data_.size()}, true).gradient;
-  for (std::size_t u = model_.units.size(); u-- > 0;) d = model_.units[u]->backward(d);
+  own.backward(
+      model_,
+      cross_entropy(*device_, logits, batch_.targets, {model_.terms, data_.size()}, true).gradient);
   // Writes the gradients under PyTorch's names and in PyTorch's layout.
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "gradients.safetensors";
@@ -238,7 +238,8 @@ TEST_P(Parity, LossesOfTenSteps) {
   for (std::size_t i = 0; i < losses.size(); ++i)
     EXPECT_NEAR(record.losses[i], losses[i], tolerance() * std::abs(losses[i])) << "step " << i;
   EXPECT_LT(losses.back(), 0.97 * losses.front()) << "it learns";
-  EXPECT_LT(difference(floats(*device_, forward(evaluation)), expected("final_logits")),
+  testing::MicroBatch own(model_);
+  EXPECT_LT(difference(floats(*device_, forward(evaluation, own)), expected("final_logits")),
             10 * tolerance())
       << "with the running statistics";
 }

@@ -4,6 +4,7 @@
 #include "core/num/random.h"
 #include "tests/peer/ranks.h"
 #include "tests/support/layer_units.h"
+#include "tests/support/micro_batch.h"
 
 namespace ringside::testing {
 namespace {
@@ -36,9 +37,10 @@ Results train(BatchNormUnit& unit, std::int64_t first, std::int64_t count) {
     return std::vector<float>(span.begin(), span.end());
   };
   Results out;
-  unit.forward(part(1), {.keep = false});
-  out.y = values(unit.forward(part(2), {}));
-  out.dx = values(unit.backward(part(3)));
+  MicroBatch own;
+  unit.forward(part(1), {.keep = false}, own.saved[0]);
+  out.y = values(unit.forward(part(2), {}, own.saved[0]));
+  out.dx = values(unit.backward(part(3), own.saved[0]));
   out.gradients = values(unit.gradients);
   for (const Unit::Statistic& statistic : unit.statistics())
     for (float v : values(statistic.values)) out.running.push_back(v);

@@ -29,18 +29,19 @@ void step(const Training& training, Scene& s, SyncScheme& scheme, const During& 
     const Pass pass{.micro_batch = m, .micro_batches = training.micro_batches};
     const Batch batch =
         training.batch(s.context.device, 0, s.context.rank * training.micro_batches + m);
+    MicroBatch own(s.model);
     Tensor x = batch.inputs;
     for (std::size_t u = 0; u < s.model.units.size(); ++u) {
       scheme.before_forward(u, pass);
       during(Way::forward, m, u);
-      x = s.model.units[u]->forward(x, pass);
+      x = s.model.units[u]->forward(x, pass, own.saved[u]);
       scheme.after_forward(u, pass);
     }
     x = scheme.loss(x, batch, training.terms(), pass).gradient;
     for (std::size_t u = s.model.units.size(); u-- > 0;) {
       scheme.before_backward(u, pass);
       during(Way::backward, m, u);
-      x = s.model.units[u]->backward(x);
+      x = s.model.units[u]->backward(x, own.saved[u]);
       scheme.after_backward(u, pass);
     }
   }

@@ -11,6 +11,7 @@
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/scheme.h"
 #include "tests/peer/ranks.h"
+#include "tests/support/micro_batch.h"
 
 namespace ringside::testing {
 
@@ -88,11 +89,12 @@ inline void train(
       const Pass pass{.step = step, .micro_batch = m, .micro_batches = training.micro_batches};
       const Batch batch =
           training.batch(context.device, step, context.rank * training.micro_batches + m);
+      MicroBatch own(model);
       Tensor x = batch.inputs;
       for (std::size_t u = 0; u < model.units.size(); ++u) {
         scheme.before_forward(u, pass);
         observe();
-        x = model.units[u]->forward(x, pass);
+        x = model.units[u]->forward(x, pass, own.saved[u]);
         scheme.after_forward(u, pass);
         observe();
       }
@@ -100,7 +102,7 @@ inline void train(
       for (std::size_t u = model.units.size(); u-- > 0;) {
         scheme.before_backward(u, pass);
         observe();
-        x = model.units[u]->backward(x);
+        x = model.units[u]->backward(x, own.saved[u]);
         scheme.after_backward(u, pass);
         observe();
       }
@@ -133,13 +135,12 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
   const auto gradient_of = [&](std::int64_t step, std::int64_t part) {
     const Tensor gradient = device->tensor({count}, MemoryKind::gradient);
     const Batch batch = training.batch(*device, step, part);
-    Tensor x = batch.inputs;
-    for (std::size_t u = 0; u < model.units.size(); ++u) {
+    for (std::size_t u = 0; u < model.units.size(); ++u)
       model.units[u]->bind(range(parameters, u), range(gradient, u));
-      x = model.units[u]->forward(x, {});
-    }
+    MicroBatch own(model);
+    Tensor x = own.forward(model, batch.inputs, {});
     x = cross_entropy(*device, x, batch.targets, training.terms(), true).gradient;
-    for (std::size_t u = model.units.size(); u-- > 0;) x = model.units[u]->backward(x);
+    own.backward(model, x);
     return gradient;
   };
   const auto add = [&](Tensor& sum, const Tensor& next) {

@@ -27,8 +27,8 @@ class ServerTest : public ::testing::Test {
     Range(std::int64_t count, Device& device) : Unit("range", device) {
       declare().add("values", {count}, {Init::Kind::normal, 1});
     }
-    Tensor forward(const Tensor& input, const Pass&) override { return input; }
-    Tensor backward(const Tensor& grad_output) override { return grad_output; }
+    Tensor forward(const Tensor& input, const Pass&, Saved&) override { return input; }
+    Tensor backward(const Tensor& grad_output, Saved&) override { return grad_output; }
   };
 
   static float value(const Tensor& t, std::int64_t i) {

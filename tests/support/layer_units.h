@@ -25,8 +25,8 @@ class ValuesUnit final : public Unit {
   ValuesUnit(std::int64_t count, Device& device) : Unit("values", device) {
     declare().add("values", {count}, {Init::Kind::constant, 1});
   }
-  Tensor forward(const Tensor& input, const Pass&) override { return input; }
-  Tensor backward(const Tensor& grad_output) override { return grad_output; }
+  Tensor forward(const Tensor& input, const Pass&, Saved&) override { return input; }
+  Tensor backward(const Tensor& grad_output, Saved&) override { return grad_output; }
 };
 
 /// A batch norm of inputs [M, channels].
@@ -40,10 +40,12 @@ class BatchNormUnit final : public OwnRanges {
       parameters.data<float>()[channels + c] = 0.2f * static_cast<float>(c);
     }
   }
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    return norm.forward(input, {}, pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    return norm.forward(input, {}, pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override { return norm.backward(grad_output); }
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    return norm.backward(grad_output, saved);
+  }
 
   BatchNorm norm;
 };
@@ -56,10 +58,12 @@ class DropoutUnit final : public OwnRanges {
     declare().add("unused", {1}, {});
     bind_own();
   }
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    return dropout.forward(input, input.shape()[0], pass);
+  Tensor forward(const Tensor& input, const Pass& pass, Saved& saved) override {
+    return dropout.forward(input, input.shape()[0], pass, saved);
   }
-  Tensor backward(const Tensor& grad_output) override { return dropout.backward(grad_output); }
+  Tensor backward(const Tensor& grad_output, Saved& saved) override {
+    return dropout.backward(grad_output, saved);
+  }
 
   DropoutLayer dropout;
 };

@@ -46,7 +46,8 @@ void convolution_forward(const Context& context, const ConvolutionForward& op) {
   convolve_by_onednn(context, op);
 }
 
-void convolution_backward(const Context& context, const ConvolutionBackward& op) {
+void convolution_backward(const Context& context, const ConvolutionBackward& given) {
+  const ConvolutionBackward op = with_extents(given);
   if (op.relu)
     with_float_type(op.dy.dtype(), [&]<class T>(T) {
       through_relu(context, op.y.data<T>(), op.dy.data<T>(), op.dy.count());
@@ -58,6 +59,7 @@ void convolution_backward(const Context& context, const ConvolutionBackward& op)
     image_gradient_by_windows(context, op);
   else if (op.dx)
     image_gradient_by_onednn(context, op);
+  if (!op.dweight) return;
   if (!winograd && !taps) return weight_gradient_by_onednn(context, op);
   if (winograd)
     weight_gradient_by_winograd(context, op);

@@ -78,12 +78,27 @@ Kernel<Op> bound(const Context& context, void (*kernel)(const Context&, const Op
     return [context, kernel](const Op& op) { kernel(context, op); };
 }
 
-/// Replaces `kernel` by `native` for operations whose x is bf16.
+/// Rounds dy behind the activation before it is multiplied, as kernels for 16 bits do. So products
+/// have the same bits in an operation of their own, which reads the rounded dy.
+void round_behind_activation(Kernel<LinearBackward>& kernel) {
+  kernel = [other = std::move(kernel)](const LinearBackward& op) {
+    if (!is_narrow(op.dy) || op.activation == Activation::none) return other(op);
+    other({.dy = op.dy, .activation = op.activation, .pre = op.pre});
+    LinearBackward products = op;
+    products.activation = Activation::none;
+    products.pre = {};
+    other(products);
+  };
+}
+
+/// Replaces `kernel` by `native` for operations on bf16.
 template <class Op>
 void multiply_bf16(Kernel<Op>& kernel, const Context& context,
                    void (*native)(const Context&, const Op&)) {
   kernel = [context, other = std::move(kernel), native](const Op& op) {
-    op.x.dtype() == DType::bf16 ? native(context, op) : other(op);
+    DType dtype = op.x.dtype();
+    if constexpr (requires { op.dy; }) dtype = op.dy.dtype();  // a backward may have no x
+    dtype == DType::bf16 ? native(context, op) : other(op);
   };
 }
 
@@ -94,6 +109,7 @@ Kernels make_kernels(const Context& context) {
 #define RINGSIDE_BIND(Op, name) out.name = bound<Op>(context, name);
   RINGSIDE_KERNELS(RINGSIDE_BIND, RINGSIDE_BIND)
 #undef RINGSIDE_BIND
+  round_behind_activation(out.linear_backward);
   if (has_bf16_products()) {
     multiply_bf16(out.linear_forward, context, linear_forward_bf16);
     multiply_bf16(out.linear_backward, context, linear_backward_bf16);

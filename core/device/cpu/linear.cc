@@ -130,7 +130,7 @@ void linear_forward(const Context& context, const LinearForward& op) {
 }
 
 void linear_backward(const Context& context, const LinearBackward& op) {
-  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
+  const std::int64_t rows = op.dy.shape()[0], out = op.dy.shape()[1];
   const bool active = op.activation != Activation::none;
   float* dy = op.dy.data<float>();
   float* dbias = op.dbias.data<float>();
@@ -148,7 +148,8 @@ void linear_backward(const Context& context, const LinearBackward& op) {
       }
     });
   }
-  if (op.dx)
+  if (op.dx) {
+    const std::int64_t in = op.dx.shape()[1];
     gemm(context.threads, {.m = rows,
                            .n = in,
                            .k = out,
@@ -158,16 +159,20 @@ void linear_backward(const Context& context, const LinearBackward& op) {
                            .ldb = in,
                            .c = op.dx.data<float>(),
                            .ldc = in});
-  gemm(context.threads, {.transpose_a = true,
-                         .m = out,
-                         .n = in,
-                         .k = rows,
-                         .a = dy,
-                         .lda = out,
-                         .b = op.x.data<float>(),
-                         .ldb = in,
-                         .c = op.dweight.data<float>(),
-                         .ldc = in});
+  }
+  if (op.dweight) {
+    const std::int64_t in = op.x.shape()[1];
+    gemm(context.threads, {.transpose_a = true,
+                           .m = out,
+                           .n = in,
+                           .k = rows,
+                           .a = dy,
+                           .lda = out,
+                           .b = op.x.data<float>(),
+                           .ldb = in,
+                           .c = op.dweight.data<float>(),
+                           .ldc = in});
+  }
 }
 
 }  // namespace ringside::cpu

@@ -125,7 +125,8 @@ void linear_forward_bf16(const Context& context, const LinearForward& op) {
 }
 
 void linear_backward_bf16(const Context& context, const LinearBackward& op) {
-  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
+  const std::int64_t rows = op.dy.shape()[0], out = op.dy.shape()[1];
+  const std::int64_t in = (op.dx ? op.dx : op.x).shape()[1];
   try {
     Runner runner(context);
     if (op.activation != Activation::none) deactivate(runner, op, matrix(rows, out));
@@ -133,8 +134,9 @@ void linear_backward_bf16(const Context& context, const LinearBackward& op) {
     if (op.dx)
       multiply(runner,
                {matrix(rows, out), matrix(out, in), matrix(rows, in), op.dy, op.weight, op.dx});
-    multiply(runner,
-             {matrix(out, rows, true), matrix(rows, in), matrix(out, in), op.dy, op.x, op.dweight});
+    if (op.dweight)
+      multiply(runner, {matrix(out, rows, true), matrix(rows, in), matrix(out, in), op.dy, op.x,
+                        op.dweight});
   } catch (const dnnl::error& cause) {
     throw failure(rows, in, out, cause);
   }

@@ -32,19 +32,27 @@ struct ConvolutionForward {
   Extent2d padding = 0;  // rows of zeros above and below, columns on either side
   Tensor y{};            // [B, P, Q, K]
 };
-/// With `relu`, dy is overwritten by the gradient of the values before the relu.
+/// With `relu`, dy is overwritten by the gradient of the values before the relu. An operation for
+/// dx, and then one for dweight and dbias without relu, give the same bits as one for all of them.
 struct ConvolutionBackward {
   Tensor dy{};      // [B, P, Q, K]
-  Tensor x{};       // [B, H, W, C]
-  Tensor weight{};  // [K, R, S, C / G]
+  Tensor x{};       // [B, H, W, C], needed for dweight
+  Tensor weight{};  // [K, R, S, C / G], needed for dx
   Tensor y{};       // [B, P, Q, K], needed if and only if `relu`
   bool relu = false;
   std::int64_t stride = 1;
   Extent2d padding = 0;
-  Tensor dx{};       // [B, H, W, C], optional
-  Tensor dweight{};  // [K, R, S, C / G]
-  Tensor dbias{};    // [K], optional
+  Tensor dx{};       // [B, H, W, C], optional unless there is no dweight
+  Tensor dweight{};  // [K, R, S, C / G], optional unless there is no dx
+  Tensor dbias{};    // [K], optional; only with dweight
 };
+/// The operation with dx as x and dweight as weight where it does not need these: they have the
+/// same extents, which kernels want to know in any case.
+inline ConvolutionBackward with_extents(ConvolutionBackward op) {
+  if (!op.x) op.x = op.dx;
+  if (!op.weight) op.weight = op.dweight;
+  return op;
+}
 /// The number of groups of a convolution of images x with `weight`.
 inline std::int64_t groups_of(const Tensor& x, const Tensor& weight) {
   return x.shape()[3] / weight.shape()[3];

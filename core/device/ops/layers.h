@@ -24,16 +24,17 @@ struct LinearForward {
   Tensor pre{};  // [M, out], needed if and only if there is an activation
   Tensor y{};    // [M, out]
 };
-/// With an activation, `dy` is overwritten by the gradient of `pre`.
+/// With an activation, `dy` is overwritten by the gradient of `pre`. An operation for dx, and then
+/// one for dweight and dbias without the activation, give the same bits as one for all of them.
 struct LinearBackward {
   Tensor dy{};      // [M, out]
-  Tensor x{};       // [M, in]
-  Tensor weight{};  // [out, in]
+  Tensor x{};       // [M, in], needed for dweight
+  Tensor weight{};  // [out, in], needed for dx
   Activation activation = Activation::none;
   Tensor pre{};      // [M, out], as in the forward
   Tensor dx{};       // [M, in], optional
-  Tensor dweight{};  // [out, in]
-  Tensor dbias{};    // [out], optional
+  Tensor dweight{};  // [out, in], optional
+  Tensor dbias{};    // [out], optional; only with dweight
 };
 
 /// y = token_table[tokens] + position_table[t] for position t of a sample. Tokens lie in [0, V),

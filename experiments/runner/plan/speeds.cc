@@ -30,17 +30,21 @@ void pass_over(const Model& model, Device& device, std::int64_t samples, const T
       device.tensor(stacked(samples, model.input), MemoryKind::data, input_dtype(model.task));
   const bool full = train.recompute == Recompute::full;
   std::vector<Tensor> inputs;
-  for (const auto& unit : model.units) {
+  SideValues side(model.edges.size());
+  std::vector<Saved> saved(model.units.size(), Saved(side));
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
     inputs.push_back(x);
-    x = unit->forward(x, Pass{.keep = !full || unit == model.units.back(),
-                              .keep_attention = train.recompute != Recompute::attention});
+    const Pass pass{.keep = !full || u + 1 == model.units.size(),
+                    .keep_attention = train.recompute != Recompute::attention};
+    x = model.units[u]->forward(x, pass, saved[u]);
   }
   const Loss loss = cross_entropy(device, x, device.tensor({targets}, MemoryKind::data, DType::i32),
                                   {.terms = model.terms, .global_batch = samples}, true);
   x = loss.gradient;
   for (std::size_t u = model.units.size(); u-- > 0;) {
-    if (full && u + 1 < model.units.size()) model.units[u]->forward(inputs[u], Pass{.again = true});
-    x = model.units[u]->backward(x);
+    if (full && u + 1 < model.units.size())
+      model.units[u]->forward(inputs[u], Pass{.again = true}, saved[u]);
+    x = model.units[u]->backward(x, saved[u]);
   }
 }
 

@@ -1,76 +1,15 @@
 #include "experiments/runner/registry/model_work.h"
 
-#include <algorithm>
-#include <array>
 #include <functional>
-#include <memory>
-#include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/data/loader.h"
-#include "core/device/cost.h"
-#include "core/device/device.h"
+#include "core/device/counting_device.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::runner {
 namespace {
-
-/// A device that counts instead of computing: buffers have no memory, operations add up their costs
-/// (core/device/cost.h), and no time passes. read() gives zeros. For one thread.
-class CountingDevice final : public Device, private Clock {
- public:
-  CountingDevice();
-
-  /// Floating-point operations of one class since the device was made.
-  double operations(OpClass kind) const { return operations_[static_cast<std::size_t>(kind)]; }
-
-  std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;
-  std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
-                                std::function<void()> release) override;
-  bool has_values() const override { return false; }
-  const Kernels& kernels() const override { return kernels_; }
-  Mark mark() override { return {}; }
-  double time(const Mark& mark) override { return mark.value; }
-  void synchronize() override {}
-  void write(const Tensor&, std::span<const std::byte>) override {}
-  void read(const Tensor& from, std::span<std::byte> to) override;
-  const Clock& clock() const override { return *this; }
-
- private:
-  double now() const override { return 0; }
-
-  std::array<double, op_classes> operations_{};
-  Kernels kernels_;
-};
-
-CountingDevice::CountingDevice() {
-  for_each_slot(kernels_, [this]<class Op>(std::string_view, Kernel<Op>& slot) {
-    slot = [this](const Op& op) {
-      const OpCost of_op = cost(op);
-      operations_[static_cast<std::size_t>(of_op.kind)] += of_op.operations;
-    };
-  });
-}
-
-std::shared_ptr<Buffer> CountingDevice::allocate(std::size_t bytes, MemoryKind kind) {
-  return adopt(nullptr, bytes, kind, {});
-}
-
-std::shared_ptr<Buffer> CountingDevice::adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
-                                              std::function<void()> release) {
-  ledger().add(kind, bytes);
-  return std::make_shared<Buffer>(data, bytes, kind, SymmetricAddress{},
-                                  [this, bytes, kind, release = std::move(release)] {
-                                    if (release) release();
-                                    ledger().remove(kind, bytes);
-                                  });
-}
-
-void CountingDevice::read(const Tensor&, std::span<std::byte> to) {
-  std::fill(to.begin(), to.end(), std::byte{0});
-}
 
 void bind_all(Model& model, Device& device, DType dtype) {
   for (const auto& unit : model.units) {
@@ -101,19 +40,21 @@ void count_step(const RunPlan& plan, std::int64_t samples, CountingDevice& devic
   std::vector<Tensor> inputs;  // that are recomputed from
   Tensor x =
       device.tensor(stacked(samples, model.input), MemoryKind::data, input_dtype(model.task));
-  for (const auto& unit : model.units) {
+  SideValues side(model.edges.size());
+  std::vector<Saved> saved(model.units.size(), Saved(side));
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
     if (full) inputs.push_back(x);
-    pass.keep = !full || unit == model.units.back();
-    x = unit->forward(x, pass);
+    pass.keep = !full || u + 1 == model.units.size();
+    x = model.units[u]->forward(x, pass, saved[u]);
   }
   between();
   Tensor gradient = std::exchange(x, {});  // losses overwrite the last output
   for (std::size_t u = model.units.size(); u-- > 0;) {
     if (full && u + 1 < model.units.size()) {
       pass.keep = pass.again = true;
-      model.units[u]->forward(std::exchange(inputs[u], {}), pass);
+      model.units[u]->forward(std::exchange(inputs[u], {}), pass, saved[u]);
     }
-    gradient = model.units[u]->backward(gradient);
+    gradient = model.units[u]->backward(gradient, saved[u]);
   }
 }
 

@@ -25,10 +25,10 @@ class ParametersOnly : public Unit {
       : Unit(std::move(name), device) {
     declare().add("values", {count}, {});
   }
-  Tensor forward(const Tensor&, const Pass&) override {
+  Tensor forward(const Tensor&, const Pass&, Saved&) override {
     throw Error("{} computes nothing", name());
   }
-  Tensor backward(const Tensor&) override { throw Error("{} computes nothing", name()); }
+  Tensor backward(const Tensor&, Saved&) override { throw Error("{} computes nothing", name()); }
 };
 
 Model model_of(const PsRoles& roles, std::int64_t count, Device& device) {

@@ -187,13 +187,14 @@ void convolution_forward(const Context& context, Matmul& matmul, FusedConvolutio
 }
 
 void convolution_backward(const Context& context, Matmul& matmul, FusedConvolution* fused,
-                          const ConvolutionBackward& op, std::int64_t most_bytes) {
+                          const ConvolutionBackward& given, std::int64_t most_bytes) {
+  const ConvolutionBackward op = with_extents(given);
   if (op.relu) deactivate(context, Activation::relu, op.y, op.dy);
   const std::int64_t filters = op.weight.shape()[0];
   if (op.dbias) sum_columns(context, op.dy.reshaped({op.dy.count() / filters, filters}), op.dbias);
   if (op.dx && !(fused && fused->input_gradient(op)))
     input_gradient_by_products(context, matmul, op, most_bytes);
-  if (!(fused && fused->weight_gradient(op)))
+  if (op.dweight && !(fused && fused->weight_gradient(op)))
     weight_gradient_by_products(context, matmul, op, most_bytes);
 }
 

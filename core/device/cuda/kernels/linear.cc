@@ -67,8 +67,9 @@ void linear_forward(const Context& context, Matmul& matmul, const LinearForward&
 }
 
 void linear_backward(const Context& context, Matmul& matmul, const LinearBackward& op) {
-  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
-  const DType dtype = op.x.dtype();
+  const std::int64_t rows = op.dy.shape()[0], out = op.dy.shape()[1];
+  const std::int64_t in = (op.dx ? op.dx : op.x).shape()[1];
+  const DType dtype = op.dy.dtype();
   if (op.activation != Activation::none) deactivate(context, op.activation, op.pre, op.dy);
   if (op.dx)
     matmul.run({.in = dtype,
@@ -82,6 +83,7 @@ void linear_backward(const Context& context, Matmul& matmul, const LinearBackwar
                 .ldb = in,
                 .c = raw(op.dx),
                 .ldc = in});
+  if (!op.dweight) return;
   const Product dweight{.in = dtype,
                         .out = dtype,
                         .transpose_a = true,
