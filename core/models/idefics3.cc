@@ -372,13 +372,15 @@ Model make_idefics3(const ModelConfig& config, Device& device) {
   auto connector = std::make_unique<Connector>(config, device);
   auto head = std::make_unique<Idefics3Head>(config, *connector, device);
   const std::size_t middle = model.units.size();
+  const auto table = config.tied ? connector->share() : nullptr;
   model.units.push_back(std::move(connector));
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(make_llama_block(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
   model.edges = {{"text", Edge::Kind::data, 0, middle}};
-  if (config.tied)
-    model.edges.push_back({"table", Edge::Kind::table, middle, model.units.size() - 1});
+  if (table)
+    model.edges.push_back(
+        {"table", Edge::Kind::table, middle, model.units.size() - 1, table->parameter()});
   model.task = Task::caption_tokens;
   model.input = {Extents(config).pixels + config.context};
   model.terms = {{config.context, config.vocabulary}};

@@ -126,6 +126,7 @@ struct Edge {
   std::string name;
   Kind kind = Kind::activation;
   std::size_t from = 0, last = 0;  // the unit that makes it, and the last unit that reads it
+  std::size_t parameter = 0;       // a table's place in the layout of its unit
 };
 
 /// Units are computed first to last in forward and last to first in backward. The last unit returns

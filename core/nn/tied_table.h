@@ -15,7 +15,8 @@ namespace ringside {
 /// comes first and writes its part of the gradient: into the owner's gradient range if that is
 /// bound already, so that it takes no memory of its own while other units compute. The owner writes
 /// its own part into another tensor and adds the two up. A sum of two values has the same bits in
-/// either order.
+/// either order. Where gradients of parameters are put off, all of this is done in
+/// finish_weights(), which has to come first for the later unit as well.
 ///
 /// Where the owner is in another part of the model, the caller puts the table into the edge's value
 /// for the later unit, takes the later unit's part of the gradient from the edge, and puts it into
@@ -26,6 +27,8 @@ class TiedTable {
   TiedTable(const Unit& owner, std::size_t parameter, std::size_t edge)
       : owner_(owner), parameter_(parameter), edge_(edge) {}
 
+  /// The table's place in the owner's layout.
+  std::size_t parameter() const { return parameter_; }
   const Shape& shape() const { return owner_.layout().parameters()[parameter_].shape; }
   Tensor value(SideValues& side) const {
     return side[edge_].value ? side[edge_].value : owner_.value(parameter_);

@@ -80,6 +80,18 @@ TEST(Cost, Linear) {
   // dy is read and overwritten.
   expect_cost(cost(backward), OpClass::linear, 2 * product,
               3 * m * out + 2 * m * in + 2 * in * out + out);
+  // Each half of the backward takes a product, as the forward does.
+  expect_cost(cost(LinearBackward{.dy = backward.dy,
+                                  .weight = backward.weight,
+                                  .activation = backward.activation,
+                                  .pre = backward.pre,
+                                  .dx = backward.dx}),
+              OpClass::linear, product, 3 * m * out + m * in + in * out);
+  expect_cost(cost(LinearBackward{.dy = backward.dy,
+                                  .x = backward.x,
+                                  .dweight = backward.dweight,
+                                  .dbias = backward.dbias}),
+              OpClass::linear, product, m * out + m * in + in * out + out);
 }
 
 TEST(Cost, Embedding) {
@@ -259,6 +271,12 @@ TEST(Cost, ConvolutionsWithGroups) {
   expect_cost(cost(backward), OpClass::grouped_convolution,
               4.0 * pixels * (32 * groups) * in / groups,
               pixels * (2 * in + out) + 2 * out * in / groups);
+  expect_cost(cost(ConvolutionBackward{.dy = y, .weight = weight, .dx = x}),
+              OpClass::grouped_convolution, 2.0 * pixels * (32 * groups) * in / groups,
+              pixels * (in + out) + out * in / groups);
+  expect_cost(cost(ConvolutionBackward{.dy = y, .x = x, .dweight = weight}),
+              OpClass::grouped_convolution, 2.0 * pixels * (32 * groups) * in / groups,
+              pixels * (in + out) + out * in / groups);
   const Tensor wide = made({2, 9, 8, 2 * 48}), half = made({2 * 48, 1, 1, 48});
   EXPECT_EQ(cost(ConvolutionForward{.x = wide, .weight = half, .y = wide}).operations,
             2.0 * pixels * 2 * 48 * 48)

@@ -142,6 +142,38 @@ TEST_P(ImageKernels, ConvolutionBackwardAgreesWithReference) {
       }
 }
 
+TEST_P(ImageKernels, ConvolutionBackwardInHalvesHasTheBitsOfTheWhole) {
+  for (const auto& o : convolutions)
+    for (const bool with_relu : {true, false}) {
+      const Values dy = normal(o.y_count()), y = relu(normal(o.y_count()));
+      ConvolutionBackward whole{.dy = upload(y_shape(o), dy),
+                                .x = upload(x_shape(o), normal(o.x_count())),
+                                .weight = upload(weight_shape(o), normal(o.weight_count())),
+                                .relu = with_relu,
+                                .stride = o.stride,
+                                .padding = o.padding,
+                                .dx = output(x_shape(o)),
+                                .dweight = output(weight_shape(o)),
+                                .dbias = output({o.K})};
+      if (with_relu) whole.y = upload(y_shape(o), y);
+      ConvolutionBackward input = whole, parameters = whole;
+      input.dy = parameters.dy = upload(y_shape(o), dy);
+      input.dx = output(x_shape(o));
+      input.x = input.dweight = input.dbias = {};
+      parameters.dweight = output(weight_shape(o));
+      parameters.dbias = output({o.K});
+      parameters.weight = parameters.dx = parameters.y = {};
+      parameters.relu = false;
+      for (const ConvolutionBackward& op : {whole, input, parameters})
+        kernels().convolution_backward(op);
+      SCOPED_TRACE(text(o));
+      EXPECT_EQ(download(input.dy), download(whole.dy));
+      EXPECT_EQ(download(input.dx), download(whole.dx));
+      EXPECT_EQ(download(parameters.dweight), download(whole.dweight));
+      EXPECT_EQ(download(parameters.dbias), download(whole.dbias));
+    }
+}
+
 struct ImageRows {
   std::int64_t rows, channels;
 };

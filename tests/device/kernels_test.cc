@@ -121,6 +121,35 @@ TEST_P(LayerKernels, ActivationsHoldFarFromZero) {
   }
 }
 
+TEST_P(LayerKernels, LinearBackwardInHalvesHasTheBitsOfTheWhole) {
+  for (const auto& s : linear_shapes)
+    for (const auto activation : activations) {
+      const Values dy = normal(s.rows * s.out), pre = normal(s.rows * s.out);
+      LinearBackward whole{.dy = upload({s.rows, s.out}, dy),
+                           .x = upload({s.rows, s.in}, normal(s.rows * s.in)),
+                           .weight = upload({s.out, s.in}, normal(s.out * s.in)),
+                           .activation = activation,
+                           .dx = output({s.rows, s.in}),
+                           .dweight = output({s.out, s.in}),
+                           .dbias = output({s.out})};
+      if (activation != Activation::none) whole.pre = upload({s.rows, s.out}, pre);
+      const LinearBackward input{.dy = upload({s.rows, s.out}, dy),
+                                 .weight = whole.weight,
+                                 .activation = activation,
+                                 .pre = whole.pre,
+                                 .dx = output({s.rows, s.in})};
+      const LinearBackward parameters{
+          .dy = input.dy, .x = whole.x, .dweight = output({s.out, s.in}), .dbias = output({s.out})};
+      for (const LinearBackward& op : {whole, input, parameters}) kernels().linear_backward(op);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
+                                        << static_cast<int>(activation));
+      EXPECT_EQ(download(input.dy), download(whole.dy));
+      EXPECT_EQ(download(input.dx), download(whole.dx));
+      EXPECT_EQ(download(parameters.dweight), download(whole.dweight));
+      EXPECT_EQ(download(parameters.dbias), download(whole.dbias));
+    }
+}
+
 TEST_P(LayerKernels, EmbeddingAgreesWithReference) {
   struct {
     std::int64_t samples, positions, width, vocabulary, table_rows;

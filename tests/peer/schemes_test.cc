@@ -79,10 +79,11 @@ TEST(SchemesOfPeers, EvaluationLeavesParametersAndMemoryAsTheyWere) {
     const auto evaluate = [&] {
       const Pass pass = evaluation;
       const Batch batch = training.batch(r.device, 100, r.rank);
+      MicroBatch own(s.model);
       Tensor x = batch.inputs;
       for (std::size_t u = 0; u < s.model.units.size(); ++u) {
         scheme->before_forward(u, pass);
-        x = s.model.units[u]->forward(x, pass);
+        x = s.model.units[u]->forward(x, pass, own.saved[u]);
         scheme->after_forward(u, pass);
       }
       const Loss loss = scheme->loss(x, batch, training.terms(), pass);
