@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "core/observe/parameter_digest.h"
+#include "core/plan/mesh.h"
 
 namespace ringside {
 namespace {
 
-/// The number of micro-batches of a step, over all ranks.
+/// The number of micro-batches of a step, over all ranks with different samples.
 std::size_t micro_batches(const RunPlan& plan) {
-  return static_cast<std::size_t>(plan.train.accumulation) * static_cast<std::size_t>(plan.world);
+  return static_cast<std::size_t>(plan.train.accumulation * data_world(plan));
 }
 
 /// The losses that a run does not have, of all that its replay computes: those of workers that it
@@ -182,8 +183,8 @@ std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
       add(sum, evaluation->shares);
       steps += evaluation->step;
     }
-    if (evaluating < static_cast<std::size_t>(plan.world))
-      scale(sum, make_up(static_cast<std::size_t>(plan.world), evaluating));
+    if (const auto all = static_cast<std::size_t>(data_world(plan)); evaluating < all)
+      scale(sum, make_up(all, evaluating));
     sum.step = steps / static_cast<std::int64_t>(evaluating);
     out.push_back(sum);
   }

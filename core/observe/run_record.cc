@@ -12,6 +12,7 @@
 #include "core/observe/over_ranks.h"
 #include "core/plan/device_traits.h"
 #include "core/plan/kept_plan.h"
+#include "core/plan/mesh.h"
 #include "core/plan/slices.h"
 
 namespace ringside {
@@ -107,13 +108,14 @@ double measured_s(const RunRecord& row) {
   return slowest_s;
 }
 
+/// The workers of all stages of a pipeline compute the same samples, which count once.
 double samples_per_s(const RunRecord& row) {
   const double seconds = measured_s(row);
   std::int64_t samples = 0;
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {
     const int worker = row.plan.ranks[r].worker;
     const std::int64_t steps = trained_steps(row.ranks[r]);
-    if (worker >= 0)
+    if (worker >= 0 && mesh_place(row.plan, worker).pipeline == 0)
       samples +=
           samples_of(row.plan, worker) * std::max<std::int64_t>(0, steps - row.plan.train.warmup);
   }

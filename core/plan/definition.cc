@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/plan/faults.h"
+#include "core/plan/mesh.h"
 #include "core/sim/uneven.h"
 
 namespace ringside {
@@ -11,10 +12,12 @@ namespace ringside {
 RunPlan definition_of(const RunPlan& run) {
   RunPlan plan = run;
   plan.purpose = Purpose::reference;
-  plan.defines = run.world;
+  plan.defines = data_world(run);
   plan.world = 1;
   plan.repeat = 0;
-  plan.train.accumulation *= run.world;
+  plan.train.accumulation *= data_world(run);
+  plan.mesh = {.data = 1};
+  plan.pipeline = {};
   plan.train.offload = Offload::none;
   plan.ranks.assign(1, run.ranks[0]);
   plan.homes.resize(std::min<std::size_t>(plan.homes.size(), 1));

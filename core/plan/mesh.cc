@@ -1,5 +1,9 @@
 #include "core/plan/mesh.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace ringside {
 
 MeshPlace mesh_place(const RunPlan& plan, int worker) {
@@ -21,13 +25,28 @@ MeshPlace place_in_mesh(const RunPlan& plan, int rank) {
   return {0, self.server / (plan.servers / static_cast<int>(plan.mesh.pipeline))};
 }
 
+namespace {
+
+/// The factors of the workers of one stage (DeviceConfig::slow).
+std::vector<double> slow_of_stage(const RunPlan& plan, int pipeline) {
+  std::vector<double> out;
+  for (int data = 0; data < data_world(plan) && !plan.device.slow.empty(); ++data) {
+    const auto worker = static_cast<std::size_t>(worker_at(plan, {data, pipeline}));
+    out.push_back(worker < plan.device.slow.size() ? plan.device.slow[worker] : 1);
+  }
+  return out;
+}
+
+}  // namespace
+
 RunPlan data_view(const RunPlan& plan, int pipeline) {
   if (!has_pipeline(plan)) return plan;
   const int stages = static_cast<int>(plan.mesh.pipeline);
   RunPlan view = plan;
   view.world = data_world(plan);
   view.servers = plan.servers / stages;
-  view.mesh = {};
+  view.mesh = {.data = 1};
+  view.device.slow = slow_of_stage(plan, pipeline);
   view.ranks.clear();
   view.homes.clear();
   for (const RankPlan& rank : plan.ranks) {
@@ -48,6 +67,12 @@ int rank_in_view(const RunPlan& plan, int rank) {
   int before = 0;
   for (int r = 0; r < rank; ++r) before += place_in_mesh(plan, r).pipeline == pipeline ? 1 : 0;
   return before;
+}
+
+std::string mesh_text(const RunPlan& plan) {
+  if (!has_pipeline(plan)) return {};
+  return fmt::format("data {} x pipeline {}, {} within a machine", plan.mesh.data,
+                     plan.mesh.pipeline, name_of(plan.mesh.innermost));
 }
 
 }  // namespace ringside

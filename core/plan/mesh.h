@@ -1,6 +1,8 @@
 // The mesh of a run's workers: named dimensions, and each worker's place in them.
 #pragma once
 
+#include <string>
+
 #include "core/plan/run_plan.h"
 
 namespace ringside {
@@ -27,7 +29,10 @@ int worker_at(const RunPlan& plan, const MeshPlace& place);
 RunPlan data_view(const RunPlan& plan, int pipeline);
 /// The number of a rank within that view.
 int rank_in_view(const RunPlan& plan, int rank);
-/// The place of a rank's worker; a server has that of the workers that it serves.
+/// The place of a rank's worker; a server that is no worker has that of the stage that it serves.
 MeshPlace place_in_mesh(const RunPlan& plan, int rank);
+
+/// "data 2 x pipeline 4, pipeline within a machine"; empty for a plan without a pipeline.
+std::string mesh_text(const RunPlan& plan);
 
 }  // namespace ringside

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/plan/mesh.h"
+
 namespace ringside {
 namespace {
 
@@ -84,7 +86,7 @@ bool must_equal(const RunPlan& run, const RunPlan& definition) {
       run.model.batch_norm_group != definition.model.batch_norm_group)
     return false;
   if (!has_own_definition(run)) return definition.scheme == reference_scheme;
-  return definition.defines == run.world && definition.scheme == run.scheme &&
+  return definition.defines == data_world(run) && definition.scheme == run.scheme &&
          definition.options == run.options && same_files(run, definition) &&
          (!run.sums.own_order || same_cluster(run, definition));
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/plan/mesh.h"
+
 namespace ringside {
 
 BatchSlice slice_of(const RunPlan& plan, int worker, std::int64_t step, std::int64_t micro_batch) {
   const TrainConfig& train = plan.train;
-  const std::int64_t all = plan.world * train.accumulation;
-  const std::int64_t place = worker * train.accumulation + micro_batch;
+  const std::int64_t all = data_world(plan) * train.accumulation;
+  const std::int64_t place = mesh_place(plan, worker).data * train.accumulation + micro_batch;
   if (train.weights.empty()) {
     const std::int64_t count = train.global_batch / all;
     return {step, place * count, count};
@@ -20,7 +22,7 @@ BatchSlice slice_of(const RunPlan& plan, int worker, std::int64_t step, std::int
 }
 
 std::int64_t joined_micro_batches(const RunPlan& plan) {
-  return plan.world == 1 ? plan.model.batch_norm_group : 1;
+  return data_world(plan) == 1 ? plan.model.batch_norm_group : 1;
 }
 
 BatchSlice next_slice(const RunPlan& plan, int worker, std::int64_t step,
@@ -32,14 +34,16 @@ BatchSlice next_slice(const RunPlan& plan, int worker, std::int64_t step,
 
 std::int64_t samples_of(const RunPlan& plan, int worker) {
   const std::vector<std::int64_t>& weights = plan.train.weights;
-  if (static_cast<int>(weights.size()) == plan.world)
-    return weights[static_cast<std::size_t>(worker)] * plan.train.accumulation;
-  return plan.train.global_batch / plan.world;
+  if (static_cast<int>(weights.size()) == data_world(plan))
+    return weights[static_cast<std::size_t>(mesh_place(plan, worker).data)] *
+           plan.train.accumulation;
+  return plan.train.global_batch / data_world(plan);
 }
 
 std::int64_t largest_micro_batch(const RunPlan& plan) {
   const std::vector<std::int64_t>& weights = plan.train.weights;
-  if (weights.empty()) return plan.train.global_batch / (plan.world * plan.train.accumulation);
+  if (weights.empty())
+    return plan.train.global_batch / (data_world(plan) * plan.train.accumulation);
   return *std::max_element(weights.begin(), weights.end());
 }
 

@@ -34,6 +34,7 @@ Fields fields_of(PluginsConfig& config) {
 std::vector<std::pair<std::string_view, Fields>> tables_of(ExperimentConfig& config) {
   return {{"model", fields_of(config.model)},    {"data", fields_of(config.data)},
           {"train", fields_of(config.train)},    {"optimizer", fields_of(config.optimizer)},
+          {"mesh", fields_of(config.mesh)},      {"pipeline", fields_of(config.pipeline)},
           {"device", fields_of(config.device)},  {"sim", fields_of(config.sim)},
           {"hosts", fields_of(config.hosts)},    {"checkpoint", fields_of(config.checkpoint)},
           {"faults", fields_of(config.faults)},  {"compare", fields_of(config.compare)},

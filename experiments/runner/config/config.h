@@ -47,6 +47,8 @@ struct ExperimentConfig {
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
+  MeshConfig mesh;
+  PipelineConfig pipeline;
   DeviceConfig device;
   SimConfig sim;
   HostsConfig hosts;

@@ -11,6 +11,7 @@
 #include "core/interchange/weights.h"
 #include "core/optim/optimizers.h"
 #include "core/plan/device_traits.h"
+#include "core/plan/mesh.h"
 #include "core/sim/uneven.h"
 #include "core/sim/world.h"
 #include "experiments/runner/plan/simulated.h"
@@ -195,10 +196,11 @@ bool shares_this_memory(const RunPlan& plan) {
 
 /// Bytes of parameters, gradients and optimizer state that all workers of a run keep. If the scheme
 /// does not state them, a worker has at least the parameters that it computes with.
+/// The stages of a pipeline have the whole model together.
 double state_of_workers(const RunPlan& plan, std::int64_t parameters) {
-  const auto state = state_formula(plan, parameters);
+  const auto state = state_formula(data_view(plan, 0), parameters);
   const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
-  return plan.world * (state ? state->total() : element * static_cast<double>(parameters));
+  return data_world(plan) * (state ? state->total() : element * static_cast<double>(parameters));
 }
 
 /// Bytes of activations that all workers of a run hold at once, each for one micro-batch.
@@ -210,7 +212,7 @@ double activations_of_workers(const RunPlan& plan) {
 
 /// Whether the runs need the same memory.
 bool same_need(const RunPlan& a, const RunPlan& b) {
-  return a.scheme == b.scheme && a.options == b.options && a.world == b.world &&
+  return a.scheme == b.scheme && a.options == b.options && a.world == b.world && a.mesh == b.mesh &&
          a.optimizer == b.optimizer && a.train == b.train && a.model == b.model;
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/plan/faults.h"
 #include "core/plan/host_workers.h"
+#include "core/plan/mesh.h"
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 #include "core/plan/saved_steps.h"
@@ -16,6 +17,8 @@
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/elastic.h"
+#include "experiments/runner/plan/mesh_checks.h"
+#include "experiments/runner/plan/mesh_plan.h"
 #include "experiments/runner/plan/shares.h"
 #include "experiments/runner/plan/simulated.h"
 #include "experiments/runner/registry/plugins.h"
@@ -234,6 +237,32 @@ void check_detection(const RunPlan& plan, const SchemeInfo& row) {
         given, row.name);
 }
 
+/// Lets the scheme replace values of options that stand for the hosts of its workers, which must
+/// come to the same in every stage of the mesh.
+void settle_options(RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh,
+                    const std::vector<int>& hosts) {
+  if (!row.settle) return;
+  const Options asked = plan.options;
+  row.settle(plan.options, hosts_of_stage(hosts, mesh, 0));
+  for (int stage = 1; stage < mesh.pipeline; ++stage) {
+    Options other = asked;
+    row.settle(other, hosts_of_stage(hosts, mesh, stage));
+    if (other != plan.options)
+      throw Error(
+          "mesh.pipeline = {}: workers of stage {} lie on their machines otherwise than those of "
+          "stage 0, so that options of scheme {} differ; choose another mesh.innermost",
+          mesh.pipeline, stage, row.name);
+  }
+}
+
+/// The ranks whose gradients are added up, for errors.
+std::string name_of_ranks(const RunPlan& plan, const MeshConfig& mesh, std::int64_t ranks) {
+  if (mesh.pipeline > 1)
+    return fmt::format("{} workers along mesh.data (scheme {})", ranks, plan.scheme);
+  if (ranks != plan.world) return fmt::format("{} replicas (scheme {})", ranks, plan.scheme);
+  return fmt::format("world {} (scheme {})", ranks, plan.scheme);
+}
+
 }  // namespace
 
 const Options& options_of(const ExperimentConfig& config, const SchemeInfo& row) {
@@ -243,12 +272,13 @@ const Options& options_of(const ExperimentConfig& config, const SchemeInfo& row)
 
 RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int world, int repeat,
                  const std::vector<MeasuredSpeeds>& measured) {
+  const MeshConfig mesh = settle_mesh(config.mesh, row, world);
   RunPlan plan;
   plan.experiment = config.name;
   plan.scheme = row.name;
   plan.options = options_of(config, row);
   plan.promise = row.promise(plan.options);
-  plan.world = world;
+  plan.world = world / static_cast<int>(mesh.pipeline);  // of one stage, until all are laid out
   plan.repeat = repeat;
   plan.model = config.model;
   plan.data = config.data;
@@ -266,11 +296,10 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);
-  const bool replicas = ranks != world;
+  const bool replicas = ranks != plan.world;
   plan.listing.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
   plan.listing.family = plan.listing.label;
-  const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
-                                   : fmt::format("world {} (scheme {})", ranks, plan.scheme);
+  const std::string who = name_of_ranks(plan, mesh, ranks);
   plan.train = train_of(config, ranks, who);
   settle_cluster(plan);
   plan.host_step_us = host_step_us(plan);
@@ -281,10 +310,10 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   check_detection(plan, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
+  if (mesh.pipeline > 1) check_mesh(plan, row, mesh);
   if (row.own_replicas) check_side_by_side(plan);
-  if (row.settle)
-    row.settle(plan.options,
-               hosts_of_workers(world, plan.cluster, config.host_slots, plan.hosts.workers));
+  settle_options(plan, row, mesh,
+                 hosts_of_workers(world, plan.cluster, config.host_slots, plan.hosts.workers));
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;
@@ -294,9 +323,11 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.train.micro_batch = largest_micro_batch(plan);
   check_batch_norm_groups(plan, ranks);
   plan.sums = sum_tree(plan, row);
-  plan.expendable = row.expendable(plan.options, world);
-  const Servers servers = row.servers(plan.options, world);
+  plan.expendable = row.expendable(plan.options, plan.world);
+  const Servers servers = row.servers(plan.options, plan.world);
   place_ranks(plan, servers);
+  lay_out_stages(plan, mesh);
+  if (has_pipeline(plan)) settle_pipeline(plan, config.pipeline);
   give_devices(plan, servers, config.in_job);
   check_faults(plan);
   if (row.program) {

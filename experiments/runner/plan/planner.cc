@@ -88,7 +88,8 @@ std::vector<AskedRun> asked_runs(const std::vector<PlannedCase>& lines,
 bool is_common(const ExperimentConfig& config, const ExperimentConfig& common) {
   return config.model == common.model && config.data == common.data &&
          config.train == common.train && config.optimizer == common.optimizer &&
-         config.device == common.device && config.sim == common.sim;
+         config.device == common.device && config.sim == common.sim && config.mesh == common.mesh &&
+         config.pipeline == common.pipeline;
 }
 
 /// Plans `single` with the threads of all ranks of the largest world together. Returns nothing if

@@ -6,6 +6,7 @@
 #include "core/base/utf8.h"
 #include "core/plan/definition.h"
 #include "core/plan/faults.h"
+#include "core/plan/mesh.h"
 #include "core/plan/same_run.h"
 #include "core/plan/worlds.h"
 #include "core/scheme/single.h"
@@ -16,12 +17,13 @@ namespace ringside::runner {
 namespace {
 
 /// The settings of the run's case and of the sweep: options of its scheme, or all others but
-/// train.offload, which references leave out.
+/// train.offload and those of the mesh, which references leave out.
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
   std::vector<Setting> out = run.listing.set;
   out.insert(out.end(), run.listing.swept.begin(), run.listing.swept.end());
   std::erase_if(out, [&](const Setting& one) {
-    return one.key.starts_with("scheme.") != options || one.key == "train.offload";
+    return one.key.starts_with("scheme.") != options || one.key == "train.offload" ||
+           one.key.starts_with("mesh.") || one.key.starts_with("pipeline.");
   });
   return out;
 }
@@ -42,14 +44,14 @@ RunPlan plan_definition(const RunPlan& run) {
   plan.listing.published.clear();
   plan.listing.swept.clear();  // runs at other points of the sweep may have the same definition
   const std::vector<Setting> options = settings_of(run, true);
-  plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);
+  plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, plan.defines), options);
   plan.listing.label =
-      label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);
+      label_with(fmt::format("{} x{} (definition)", run.scheme, plan.defines), options);
   return plan;
 }
 
 RunPlan plan_single_for(const AskedRun& asked) {
-  const int world = asked.plan.world;
+  const int replicas = data_world(asked.plan);
   ExperimentConfig changed = *asked.config;
   changed.train.offload = Offload::none;
   changed.checkpoint = {};
@@ -60,10 +62,10 @@ RunPlan plan_single_for(const AskedRun& asked) {
   // Shares by speed may come out equal in more micro-batches than equal shares would need.
   if (changed.train.shares != Shares::equal || asked.config->train.shares == Shares::speed)
     changed.train.accumulation = asked.plan.train.accumulation;
-  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world};
+  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = replicas};
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
   plan.purpose = Purpose::reference;
-  plan.id = fmt::format("{}-x{}", reference_scheme, world);
+  plan.id = fmt::format("{}-x{}", reference_scheme, replicas);
   if (const std::int64_t group = plan.model.batch_norm_group; group > 1) {
     plan.id += fmt::format("-g{}", group);
     plan.listing.label += fmt::format(" (norms of {})", group);

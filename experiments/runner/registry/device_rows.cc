@@ -12,6 +12,7 @@
 #include "core/device/sim/sim_host_side.h"
 #include "core/device/sim/sim_storage.h"
 #include "core/plan/faults.h"
+#include "core/plan/mesh.h"
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
 #include "peer/comm/hosts/communicator.h"
@@ -29,8 +30,8 @@ std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
   return make_cpu_device(static_cast<int>(plan.device.threads));
 }
 
-/// What a simulated rank's steps take besides operations. The ranks of a machine load their samples
-/// through its host, each with the same share of it.
+/// What a simulated rank's steps take besides operations. The ranks of a machine that have the
+/// model's first stage load their samples through its host, each with the same share of it.
 sim::StepTimes step_times(const RunPlan& plan, int rank) {
   sim::StepTimes times{.host_s = plan.host_step_us * 1e-6};
   const int worker = plan.ranks[static_cast<std::size_t>(rank)].worker;
@@ -40,11 +41,12 @@ sim::StepTimes step_times(const RunPlan& plan, int rank) {
     const bool slow = fault.kind == Fault::Kind::slow;
     times.faults.push_back({fault.step, slow ? 0 : fault.amount, slow ? fault.amount : 1});
   }
-  if (!plan.sim.decode || worker < 0) return times;
+  if (!plan.sim.decode || worker < 0 || mesh_place(plan, worker).pipeline > 0) return times;
   const int machine = place_of(plan, rank).machine;
   std::int64_t beside = 0;
   for (int w = 0; w < plan.world; ++w)
-    beside += place_of_worker(*plan.cluster, w).machine == machine;
+    beside +=
+        mesh_place(plan, w).pipeline == 0 && place_of_worker(*plan.cluster, w).machine == machine;
   times.input_s =
       static_cast<double>(samples_of(plan, worker) * std::max<std::int64_t>(beside, 1)) /
       plan.cluster->decoded_per_s;

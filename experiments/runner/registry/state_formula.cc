@@ -1,13 +1,15 @@
 #include "experiments/runner/registry/state_formula.h"
 
 #include "core/optim/optimizers.h"
+#include "core/plan/mesh.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::runner {
 
 std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parameters) {
   const SchemeInfo& scheme = find_scheme(plan.scheme);
-  if (!scheme.divides || plan.train.offload != Offload::none || converts_gradients(plan.train))
+  if (has_pipeline(plan) || !scheme.divides || plan.train.offload != Offload::none ||
+      converts_gradients(plan.train))
     return {};
   const StateDivision among = scheme.divides(plan.options, plan.world);
   const auto count = static_cast<double>(parameters);

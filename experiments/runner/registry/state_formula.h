@@ -18,8 +18,9 @@ struct StateBytes {
 /// Of a run whose model has so many parameters (Rajbhandari et al., SC'20, section 5): each part of
 /// the state is divided evenly among the ranks that SchemeInfo::divides names. A parameter and its
 /// gradient have 2 bytes each in 16 bits and 4 in fp32; AdamW keeps 8, and in 16 bits 4 more for
-/// the master value: the paper's K = 12. Nothing for a scheme without `divides`, with offload, and
-/// if gradients are summed in another dtype than they are computed in.
+/// the master value: the paper's K = 12. Nothing for a scheme without `divides`, with offload, if
+/// gradients are summed in another dtype than they are computed in, and if workers have different
+/// stages of the model, whose sizes differ.
 std::optional<StateBytes> state_formula(const RunPlan& plan, std::int64_t parameters);
 
 }  // namespace ringside::runner

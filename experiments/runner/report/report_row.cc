@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/plan/mesh.h"
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
@@ -22,9 +23,11 @@ std::string shown_text(const RunRecord& row) {
   const RunParameters& at_end = row.at_end;
   if (!at_end.differing.empty())
     return fmt::format(", but those of {} DIFFER", ranks_text(at_end.differing));
-  if (last_world(row) == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
-  if (at_end.shown_by == last_world(row))
-    return fmt::format(" (of each of {} workers)", last_world(row));
+  const int showing = has_pipeline(row.plan) ? data_world(row.plan) : last_world(row);
+  if (showing == 1 || row.parameter_hashes.size() > 1 || at_end.shown_by == 0) return "";
+  if (at_end.shown_by == showing)
+    return fmt::format(" (of each of {} {})", showing,
+                       has_pipeline(row.plan) ? "pipelines" : "workers");
   return " (of the servers, as worker 0 read them)";
 }
 
@@ -93,6 +96,7 @@ std::string row_text(const RunRecord& row) {
   out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
                      row.plan.world, row.parameters, row.plan.train.steps,
                      row.plan.train.global_batch);
+  if (has_pipeline(row.plan)) out += fmt::format("mesh           {}\n", mesh_text(row.plan));
   if (row.plan.cluster)
     out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
   if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/plan/mesh.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::runner {
@@ -116,6 +117,11 @@ std::string cores_cell(const CaseSummary& one) {
   return one.cores ? fmt::format("{:.1f}", *one.cores) : "-";
 }
 
+/// "2 x 4": data x pipeline.
+std::string mesh_cell(const RunPlan& plan) {
+  return fmt::format("{} x {}", data_world(plan), plan.mesh.pipeline);
+}
+
 }  // namespace
 
 std::string prediction_cell(double value, double scale, double error) {
@@ -140,6 +146,10 @@ bool with_all_cores(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) { return one.of_all_cores.median >= 0; });
 }
 
+bool with_meshes(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return has_pipeline(one.plan); });
+}
+
 bool with_encoding(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) {
     return own_algorithm(one) && one.finished() && one.time_ms.encoding > 0;
@@ -155,7 +165,10 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
   const bool predictions = with_predictions(cases), all_cores = with_all_cores(cases);
   const bool some_measured = any(cases, [](const CaseSummary& one) { return !one.simulated(); });
   const std::string cores = cores_column(cases);
-  TableLine names = {"scheme", "world", "procs"};
+  const bool meshes = with_meshes(cases);
+  TableLine names = {"scheme", "world"};
+  if (meshes) names.emplace_back("mesh");
+  names.emplace_back("procs");
   if (!cores.empty()) names.push_back(cores);
   names.insert(names.end(), {"samples/s", "speed-up", "eff."});
   if (all_cores) names.emplace_back("vs all cores");
@@ -169,8 +182,9 @@ std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
   names.insert(names.end(), {"other", "MB sent", "least", "peak MB", "loss", "proof"});
   std::vector<TableLine> lines = {names};
   for (const CaseSummary& one : cases) {
-    TableLine line = {one.label(), std::to_string(one.plan.world),
-                      std::to_string(one.plan.ranks.size())};
+    TableLine line = {one.label(), std::to_string(one.plan.world)};
+    if (meshes) line.push_back(mesh_cell(one.plan));
+    line.push_back(std::to_string(one.plan.ranks.size()));
     if (!one.finished()) {
       line.insert(line.end(), names.size() - line.size() - 1, "-");
     } else {

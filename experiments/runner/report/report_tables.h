@@ -41,6 +41,8 @@ bool with_predictions(const std::vector<CaseSummary>& cases);
 /// Whether the errors of a cluster give an interval of a simulated step.
 bool with_intervals(const std::vector<CaseSummary>& cases);
 bool with_all_cores(const std::vector<CaseSummary>& cases);
+/// Whether workers of any case have different stages of the model.
+bool with_meshes(const std::vector<CaseSummary>& cases);
 /// Whether a scheme with an algorithm of its own encodes what it sends.
 bool with_encoding(const std::vector<CaseSummary>& cases);
 /// Whether the table of memory has the columns for the memory of a device: the bytes that its

@@ -5,6 +5,7 @@
 
 #include "core/base/json_fields.h"
 #include "core/observe/dtypes.h"
+#include "core/plan/mesh.h"
 
 namespace ringside::runner {
 namespace {
@@ -35,27 +36,32 @@ ordered_json setup_json(const RunPlan& plan, const CaseSetup& setup) {
   const TrainConfig& train = plan.train;
   const ordered_json options = to_json(plan.options.fields());
   const auto shard = options.find("shard");
-  return {{"model", to_json(plan.model)},
-          {"parameters", setup.parameters},
-          {"data", to_json(plan.data)},
-          {"global_batch", train.global_batch},
-          {"micro_batch", train.micro_batch},
-          {"accumulation", train.accumulation},
-          {"sequence", setup.tokens > 0 ? ordered_json(setup.tokens) : ordered_json()},
-          {"steps", train.steps},
-          {"warmup", train.warmup},
-          {"recompute", name_of(train.recompute)},
-          {"offload", name_of(train.offload)},
-          {"dtypes", dtypes_json(train)},
-          {"optimizer", to_json(plan.optimizer)},
-          {"options", options},
-          {"shard", shard == options.end() ? ordered_json() : *shard},
-          {"servers", plan.servers},
-          {"device", plan.device.kind},
-          {"threads", plan.device.threads},
-          {"tf32", plan.device.tf32},
-          {"seeds", setup.seeds},
-          {"hosts", setup.hosts}};
+  ordered_json out = {{"model", to_json(plan.model)},
+                      {"parameters", setup.parameters},
+                      {"data", to_json(plan.data)},
+                      {"global_batch", train.global_batch},
+                      {"micro_batch", train.micro_batch},
+                      {"accumulation", train.accumulation},
+                      {"sequence", setup.tokens > 0 ? ordered_json(setup.tokens) : ordered_json()},
+                      {"steps", train.steps},
+                      {"warmup", train.warmup},
+                      {"recompute", name_of(train.recompute)},
+                      {"offload", name_of(train.offload)},
+                      {"dtypes", dtypes_json(train)},
+                      {"optimizer", to_json(plan.optimizer)},
+                      {"options", options},
+                      {"shard", shard == options.end() ? ordered_json() : *shard},
+                      {"servers", plan.servers},
+                      {"device", plan.device.kind},
+                      {"threads", plan.device.threads},
+                      {"tf32", plan.device.tf32},
+                      {"seeds", setup.seeds},
+                      {"hosts", setup.hosts}};
+  if (has_pipeline(plan)) {
+    out["mesh"] = to_json(fields_to_read(plan.mesh));
+    out["pipeline"] = to_json(fields_to_read(plan.pipeline));
+  }
+  return out;
 }
 
 }  // namespace ringside::runner

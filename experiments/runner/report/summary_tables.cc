@@ -30,6 +30,8 @@ std::string interval_text(const std::vector<CaseSummary>& cases) {
 std::string columns_text(const std::vector<CaseSummary>& cases) {
   std::string out =
       "world: number of workers. procs: number of processes, with those of dedicated servers.";
+  if (with_meshes(cases))
+    out += " mesh: workers with different samples x workers with different stages of the model.";
   if (const std::string cores = cores_column(cases); cores == "cores")
     out += " cores: processor cores at work in the measured steps, on average.";
   out +=

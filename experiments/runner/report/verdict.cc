@@ -8,6 +8,7 @@
 
 #include "core/compress/compressor.h"
 #include "core/plan/device_traits.h"
+#include "core/plan/mesh.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/text_table.h"
 
@@ -142,10 +143,12 @@ std::string nothing_to_show(const RunRecord& row) {
   if (plan.sums.lr == 0) return "optimizer.lr = 0, so no step changed a parameter";
   if (plan.train.steps > 0 && row.skipped_steps >= plan.train.steps)
     return "gradients overflowed in every step, so none changed a parameter";
+  // One worker of each pipeline shows the whole model.
+  const int showing = has_pipeline(plan) ? data_world(plan) : last_world(row);
   if (const auto shown = row.at_end.shown_by;
-      plan.promise != Promise::replayed && shown > 0 && shown < last_world(row))
-    return fmt::format("of {} workers only {} showed the parameters at the end", last_world(row),
-                       shown);
+      plan.promise != Promise::replayed && shown > 0 && shown < showing)
+    return fmt::format("of {} {} only {} showed the parameters at the end", showing,
+                       has_pipeline(plan) ? "pipelines" : "workers", shown);
   const bool silent = std::all_of(row.ranks.begin(), row.ranks.end(), [](const RankRecord& rank) {
     return rank.bytes_sent_per_step == 0;
   });

@@ -79,10 +79,10 @@ bool same_reference(const RunPlan& a, const RunPlan& b) {
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
   for (const char* own :
-       {"run",   "label",   "family",       "set",           "swept",   "purpose",
-        "line",  "place",   "sum_tree",     "scheme",        "options", "promise",
-        "world", "defines", "servers",      "repeat",        "seeded",  "ranks",
-        "homes", "quick",   "host_step_us", "unknown_order", "program", "checkpoint"})
+       {"run",           "label",    "family",     "set",     "swept",   "purpose", "line",
+        "place",         "sum_tree", "scheme",     "options", "promise", "world",   "defines",
+        "servers",       "repeat",   "seeded",     "ranks",   "homes",   "quick",   "host_step_us",
+        "unknown_order", "program",  "checkpoint", "mesh",    "pipeline"})
     common.erase(own);
   if (!asked) {
     for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "core/plan/mesh.h"
+
 namespace ringside::tools::check {
 namespace {
 
@@ -33,9 +35,9 @@ Violations wrong_parameters(const RunRecord& row, const RunRecord& definition) {
       out.push_back(fmt::format("the parameters of replica {} differ from the definition's", r));
   for (const std::int64_t rank : row.at_end.differing)
     out.push_back(fmt::format("rank {} ends with other parameters than rank 0", rank));
-  if (row.plan.promise != Promise::replayed && row.at_end.shown_by != row.plan.world)
+  if (row.plan.promise != Promise::replayed && row.at_end.shown_by != data_world(row.plan))
     out.push_back(fmt::format("{} of {} show their parameters", row.at_end.shown_by,
-                              count_of(static_cast<std::size_t>(row.plan.world), "worker")));
+                              count_of(static_cast<std::size_t>(data_world(row.plan)), "worker")));
   return out;
 }
 

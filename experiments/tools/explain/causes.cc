@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/plan/device_traits.h"
+#include "core/plan/mesh.h"
 #include "core/plan/places.h"
 #include "experiments/runner/config/toml.h"
 #include "experiments/runner/registry/registry.h"
@@ -54,7 +55,7 @@ Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme 
 
 Remedy servers_everywhere(const RunPlan& plan) {
   return {.words = fmt::format("{} servers, one colocated with each worker", plan.world),
-          .settings = {{"scheme.ps.servers", std::to_string(plan.world)},
+          .settings = {{"scheme.ps.servers", std::to_string(data_world(plan))},
                        {"scheme.ps.placement", "colocated"}},
           .scheme = "ps"};
 }
@@ -89,7 +90,7 @@ SchemeTopology topology_of(const RunPlan& plan) {
 std::optional<StateDivision> division_of(const RunPlan& plan) {
   const SchemeInfo& scheme = runner::find_scheme(plan.scheme);
   if (!scheme.divides) return {};
-  return scheme.divides(plan.options, plan.world);
+  return scheme.divides(plan.options, data_world(plan));
 }
 
 double gradient_mb(const Evidence& evidence) {

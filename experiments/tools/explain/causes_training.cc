@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/plan/mesh.h"
 #include "core/plan/slices.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/report/text_table.h"
@@ -84,13 +85,13 @@ std::optional<Finding> recomputed(const Evidence& e, const std::vector<Finding>&
 std::optional<Finding> whole_optimizer(const Evidence& e, const std::vector<Finding>&) {
   const RunPlan& plan = e.plan();
   const auto division = division_of(plan);
-  if (!division || division->optimizer() > 1 || plan.world < 2) return {};
-  const double saved = e.ms.optimizer * (1 - 1.0 / plan.world);
+  if (!division || division->optimizer() > 1 || data_world(plan) < 2) return {};
+  const double saved = e.ms.optimizer * (1 - 1.0 / data_world(plan));
   return Finding{
       .ms = saved,
       .sentence = fmt::format("Every one of {} ranks updates the whole model, which takes {} ms; "
                               "ranks that update a shard each would take {} ms.",
-                              plan.world, runner::milliseconds(e.ms.optimizer),
+                              data_world(plan), runner::milliseconds(e.ms.optimizer),
                               runner::milliseconds(e.ms.optimizer - saved)),
       .remedies = {sharded_optimizer()}};
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/plan/mesh.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::tools::explain {
@@ -50,20 +51,27 @@ double Wait::for_last_rank_ms() const {
 }
 
 Collectives::Collectives(const TracedRun& run, const RunPlan& plan)
-    : world_(static_cast<std::size_t>(plan.world)) {
+    : world_(static_cast<std::size_t>(data_world(plan))) {
+  for (const RankPlan& rank : plan.ranks)
+    if (has_pipeline(plan)) stages_.push_back(place_in_mesh(plan, rank.rank).pipeline);
   const bool together = answers_together(plan);
   for (const TracedWorker& worker : run.workers) {
     for (const TraceSlice& slice : worker.communication)
       if (together || !is_request(slice.name))
-        comings_[slice.name][worker.rank].push_back(slice.begin_ms);
+        comings_[key(slice.name, worker.rank)][worker.rank].push_back(slice.begin_ms);
     for (const TracedStep& step : worker.steps)
       for (const TraceSlice& slice : step.main)
-        if (slice.name == all_ranks) comings_[slice.name][worker.rank].push_back(slice.begin_ms);
+        if (slice.name == all_ranks)
+          comings_[key(slice.name, worker.rank)][worker.rank].push_back(slice.begin_ms);
   }
 }
 
+Collectives::Key Collectives::key(const std::string& name, int rank) const {
+  return {name, stages_.empty() ? 0 : stages_.at(static_cast<std::size_t>(rank))};
+}
+
 std::optional<LastToCome> Collectives::last(const std::string& name, int rank, double at_ms) const {
-  const auto found = comings_.find(name);
+  const auto found = comings_.find(key(name, rank));
   if (found == comings_.end() || world_ < 2 || found->second.size() < world_) return {};
   const std::vector<double>& own = found->second.at(rank);
   const auto at = static_cast<std::size_t>(std::find(own.begin(), own.end(), at_ms) - own.begin());

@@ -57,8 +57,13 @@ class Collectives {
   std::optional<LastToCome> last(const std::string& name, int rank, double at_ms) const;
 
  private:
-  std::size_t world_;
-  std::map<std::string, std::map<int, std::vector<double>>> comings_;  // by name, then by rank
+  /// Workers of different stages of a pipeline give their collectives the same names.
+  using Key = std::pair<std::string, int>;
+  Key key(const std::string& name, int rank) const;
+
+  std::size_t world_;        // workers of a stage
+  std::vector<int> stages_;  // of each rank; empty without a pipeline
+  std::map<Key, std::map<int, std::vector<double>>> comings_;  // by name and stage, then by rank
 };
 
 /// The waits of all workers of a run of `plan`, rank by rank, in the order of time.

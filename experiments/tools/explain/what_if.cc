@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/device_traits.h"
+#include "core/plan/mesh.h"
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/registry.h"
@@ -27,6 +28,11 @@ runner::ExperimentConfig config_of(const RunPlan& plan) {
   config.optimizer = plan.optimizer;
   config.device = plan.device;
   config.sim = plan.sim;
+  if (has_pipeline(plan)) {
+    config.mesh = plan.mesh;
+    config.mesh.data = 0;  // the trial may have another world
+    config.pipeline = plan.pipeline;
+  }
   config.compare.target_kind = TargetKind::none;
   config.scheme_options[std::string(runner::find_scheme(plan.scheme).name)] = plan.options;
   config.cluster = plan.cluster;

@@ -1,0 +1,18 @@
+// Refusals of what a run with a pipeline cannot do yet: a condition and a text for each.
+#pragma once
+
+#include "core/plan/run_plan.h"
+#include "core/scheme/scheme_info.h"
+
+namespace ringside::runner {
+
+/// Throws Error if a run of the scheme on a mesh with a pipeline cannot do what its plan asks for.
+/// The error names the key, its value, and what to do. The plan has its options, its training and
+/// its faults, but needs no ranks; its world is that of the data dimension.
+void check_mesh(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh);
+
+/// Does so for what is asked for only once a run is planned: the file for its weights
+/// (RunPlan::save). A plan without a pipeline is never refused.
+void check_saved_stages(const RunPlan& plan);
+
+}  // namespace ringside::runner

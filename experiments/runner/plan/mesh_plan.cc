@@ -1,0 +1,127 @@
+#include "experiments/runner/plan/mesh_plan.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/plan/mesh.h"
+#include "core/plan/stages.h"
+#include "experiments/runner/plan/checks.h"
+
+namespace ringside::runner {
+namespace {
+
+void check_data_dimension(const MeshConfig& asked, std::int64_t data, int world) {
+  if (asked.data == 0 || asked.data == data) return;
+  throw Error(
+      "mesh.data = {}: with mesh.pipeline = {} these are {} workers, but the world has {}; set "
+      "mesh.data = {}, or 0 for as many as the world allows",
+      asked.data, asked.pipeline, asked.data * asked.pipeline, world, data);
+}
+
+/// The stages of each worker.
+int chunks_of(const PipelineConfig& pipeline) {
+  if (pipeline.schedule == "interleaved") return static_cast<int>(pipeline.chunks);
+  return pipeline.schedule == "zb_v" ? 2 : 1;
+}
+
+std::vector<double> parameters_of_units(const RunPlan& plan) {
+  const auto device = find_device("cpu").make(plan, 0, nullptr);
+  const Model model = make_model(plan.model, *device);
+  std::vector<double> out;
+  for (const auto& unit : model.units) out.push_back(static_cast<double>(unit->layout().count()));
+  return out;
+}
+
+/// Throws Error for cuts by hand that do not make `stages` stages of `units` units.
+void check_cuts(const std::vector<std::int64_t>& cuts, int stages, std::int64_t units) {
+  const std::string given = fmt::format("pipeline.cuts = [{}]", fmt::join(cuts, ", "));
+  if (static_cast<int>(cuts.size()) + 1 != stages)
+    throw Error(
+        "{} makes {} stages, but the pipeline has {}; give {} numbers, or leave pipeline.cuts out",
+        given, cuts.size() + 1, stages, stages - 1);
+  std::int64_t before = 0;
+  for (const std::int64_t cut : cuts) {
+    if (cut <= before || cut >= units)
+      throw Error(
+          "{}: {} is not the first unit of a stage; the numbers ascend, and lie between 1 and {}, "
+          "because the model has {} units",
+          given, cut, units - 1, units);
+    before = cut;
+  }
+}
+
+}  // namespace
+
+MeshConfig settle_mesh(const MeshConfig& asked, const SchemeInfo& row, int world) {
+  MeshConfig mesh{.data = 1};
+  if (row.max_world == 1) return mesh;
+  if (asked.pipeline == 1) {
+    check_data_dimension(asked, world, world);
+    return mesh;
+  }
+  if (world % asked.pipeline != 0)
+    throw Error(
+        "mesh.pipeline = {} does not divide world {}; choose worlds that are multiples of {}, or "
+        "another mesh.pipeline",
+        asked.pipeline, world, asked.pipeline);
+  mesh = asked;
+  mesh.data = world / asked.pipeline;
+  check_data_dimension(asked, mesh.data, world);
+  return mesh;
+}
+
+std::vector<int> hosts_of_stage(const std::vector<int>& hosts, const MeshConfig& mesh, int stage) {
+  RunPlan plan;
+  plan.world = static_cast<int>(hosts.size());
+  plan.mesh = mesh;
+  std::vector<int> out;
+  for (int data = 0; data < data_world(plan); ++data)
+    out.push_back(hosts[static_cast<std::size_t>(worker_at(plan, {data, stage}))]);
+  return out;
+}
+
+void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {
+  plan.mesh = mesh;
+  if (!has_pipeline(plan)) return;
+  const std::vector<RankPlan> stage = std::exchange(plan.ranks, {});
+  const int data = plan.world, servers = plan.servers,
+            pipeline = static_cast<int>(plan.mesh.pipeline);
+  if (static_cast<std::int64_t>(stage.size()) > most_ranks / pipeline)
+    throw Error("scheme {}: {} stages of {} ranks each are more than {} ranks; ask for fewer",
+                plan.scheme, pipeline, stage.size(), most_ranks);
+  plan.world = data * pipeline;
+  plan.servers = servers * pipeline;
+  const auto add = [&](int of_stage, const RankPlan& rank) {
+    RankPlan& own = plan.ranks.emplace_back(rank);
+    own.rank = static_cast<int>(plan.ranks.size()) - 1;
+    if (own.worker >= 0) own.worker = own.rank;
+    if (own.server >= 0) own.server += of_stage * servers;
+  };
+  for (int worker = 0; worker < plan.world; ++worker) {
+    const MeshPlace place = mesh_place(plan, worker);
+    add(place.pipeline, stage[static_cast<std::size_t>(place.data)]);
+  }
+  for (int p = 0; p < pipeline; ++p)
+    for (auto server = stage.begin() + data; server != stage.end(); ++server) add(p, *server);
+}
+
+void settle_pipeline(RunPlan& plan, const PipelineConfig& asked) {
+  plan.pipeline = asked;
+  const int stages = static_cast<int>(plan.mesh.pipeline) * chunks_of(plan.pipeline);
+  const std::vector<double> weights = parameters_of_units(plan);
+  const auto units = static_cast<std::int64_t>(weights.size());
+  if (stages > units)
+    throw Error(
+        "mesh.pipeline = {}: schedule {} has {} stages, but the model has {} units, of which each "
+        "stage needs one; choose a smaller mesh.pipeline, or a model with more layers",
+        plan.mesh.pipeline, plan.pipeline.schedule, stages, units);
+  if (plan.pipeline.cuts.empty())
+    plan.pipeline.cuts = balanced_cuts(weights, stages);
+  else
+    check_cuts(plan.pipeline.cuts, stages, units);
+}
+
+}  // namespace ringside::runner

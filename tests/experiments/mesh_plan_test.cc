@@ -1,0 +1,335 @@
+// Plans of runs whose workers have different stages of the model.
+#include "experiments/runner/plan/mesh_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/plan/definition.h"
+#include "core/plan/mesh.h"
+#include "core/plan/same_run.h"
+#include "core/scheme/single.h"
+#include "experiments/runner/config/cases.h"
+#include "experiments/runner/plan/one_run.h"
+#include "experiments/runner/plan/planner.h"
+#include "experiments/runner/plan/references.h"
+#include "experiments/runner/registry/registry.h"
+#include "peer/schemes/ddp.h"
+#include "ps/schemes/ps.h"
+#include "tests/support/complaint.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside::runner {
+namespace {
+
+using ::testing::AllOf;
+using testing::complaint;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::small_cluster;
+
+ExperimentConfig meshed(std::int64_t pipeline) {
+  ExperimentConfig config;
+  config.name = "trial";
+  config.train.global_batch = 16;
+  config.train.micro_batch = 2;
+  config.mesh.pipeline = pipeline;
+  return config;
+}
+
+RunPlan ddp(const ExperimentConfig& config, int world) {
+  return plan_training(config, "ddp", world);
+}
+
+std::string refusal(const ExperimentConfig& config, const std::string& scheme, int world) {
+  return complaint([&] { plan_training(config, scheme, world); });
+}
+
+TEST(MeshPlan, TrainsWhatARunOfTheDataWorldTrains) {
+  const RunPlan plan = ddp(meshed(2), 4), plain = ddp(meshed(1), 2);
+  EXPECT_EQ(plan.world, 4);
+  EXPECT_EQ(plan.ranks.size(), 4u);
+  EXPECT_EQ(plan.mesh, (MeshConfig{.data = 2, .pipeline = 2}));
+  EXPECT_EQ(plan.train, plain.train);
+  EXPECT_EQ(plan.sums, plain.sums);
+  EXPECT_TRUE(same_training(plan, plain));
+  EXPECT_FALSE(same_case(plan, plain));
+}
+
+TEST(MeshPlan, WithoutAPipelineIsWhatItWas) {
+  ExperimentConfig config = meshed(1);
+  const RunPlan plain = ddp(config, 4);
+  config.mesh.data = 4;
+  config.mesh.innermost = MeshDimension::pipeline;
+  config.pipeline = {.schedule = "gpipe", .cuts = {1}};
+  EXPECT_EQ(ddp(config, 4), plain);
+}
+
+TEST(MeshPlan, RefusesAWorldThatIsNoMesh) {
+  EXPECT_THAT(
+      refusal(meshed(2), "ddp", 3),
+      AllOf(HasSubstr("mesh.pipeline = 2 does not divide world 3"), HasSubstr("multiples of 2")));
+  EXPECT_THAT(refusal(meshed(4), "ddp", 2), HasSubstr("mesh.pipeline = 4 does not divide world 2"));
+  ExperimentConfig config = meshed(2);
+  config.mesh.data = 3;
+  EXPECT_THAT(refusal(config, "ddp", 4), AllOf(HasSubstr("mesh.data = 3"), HasSubstr("6 workers"),
+                                               HasSubstr("mesh.data = 2")));
+  config.mesh.pipeline = 1;
+  EXPECT_THAT(refusal(config, "ddp", 4), AllOf(HasSubstr("mesh.data = 3"), HasSubstr("= 4")));
+  config = meshed(2);
+  config.train.global_batch = 15;
+  EXPECT_THAT(refusal(config, "ddp", 4), HasSubstr("2 workers along mesh.data (scheme ddp)"));
+}
+
+TEST(MeshPlan, SingleHasNoMesh) {
+  const ExperimentConfig config = meshed(2);
+  EXPECT_EQ(plan_training(config, "single", 1), plan_training(meshed(1), "single", 1));
+}
+
+/// Ids, device numbers and environments belong to a process, and what the pipeline is to do to the
+/// plan of all.
+RunPlan without_places(RunPlan plan) {
+  plan.id.clear();
+  plan.pipeline = {};
+  for (RankPlan& rank : plan.ranks) {
+    rank.ordinal = -1;
+    rank.environment.clear();
+  }
+  return plan;
+}
+
+/// Compares the view of every stage with a run of the data world, for both orders of dimensions.
+void expect_views_of_plain_runs(ExperimentConfig config, const SchemeInfo& row, int data,
+                                int pipeline) {
+  for (const MeshDimension innermost : {MeshDimension::data, MeshDimension::pipeline}) {
+    config.mesh = {};
+    const RunPlan plain = plan_run(config, row, data, 0);
+    config.mesh = {.pipeline = pipeline, .innermost = innermost};
+    const RunPlan plan = plan_run(config, row, data * pipeline, 0);
+    EXPECT_EQ(plan.ranks.size(), plain.ranks.size() * static_cast<std::size_t>(pipeline));
+    EXPECT_EQ(plan.servers, plain.servers * pipeline);
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+      EXPECT_EQ(plan.ranks[r].rank, static_cast<int>(r));
+      EXPECT_EQ(plan.ranks[r].worker, static_cast<int>(r) < plan.world ? static_cast<int>(r) : -1);
+    }
+    for (int p = 0; p < pipeline; ++p)
+      EXPECT_EQ(without_places(data_view(plan, p)), without_places(plain))
+          << row.name << ", stage " << p << ", " << name_of(innermost) << " innermost";
+  }
+}
+
+TEST(MeshPlan, ShowsTheSchemesOfAStageAPlainRun) {
+  for (const char* scheme : {"ddp", "fsdp", "local_sgd", "fedavg"})
+    for (const int data : {1, 2, 4})
+      expect_views_of_plain_runs(meshed(1), find_scheme(scheme), data, 3);
+}
+
+TEST(MeshPlan, ShowsTheServersOfAStageAPlainRun) {
+  for (const ps::Placement placement :
+       {ps::Placement::dedicated, ps::Placement::colocated, ps::Placement::mixed})
+    for (const std::int64_t group : {1, 2}) {
+      ExperimentConfig config = meshed(1);
+      config.scheme_options["ps"] =
+          ps::PsOptions{.servers = 2, .placement = placement, .sum_group = group};
+      expect_views_of_plain_runs(config, find_scheme("ps"), 4, 2);
+    }
+}
+
+TEST(MeshPlan, EveryRankOfAStageHasItsNumberInTheView) {
+  ExperimentConfig config = meshed(2);
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::mixed};
+  for (const MeshDimension innermost : {MeshDimension::data, MeshDimension::pipeline}) {
+    config.mesh.innermost = innermost;
+    const RunPlan plan = plan_training(config, "ps", 8);
+    for (const RankPlan& rank : plan.ranks) {
+      const MeshPlace place = place_in_mesh(plan, rank.rank);
+      const RankPlan own = data_view(plan, place.pipeline)
+                               .ranks[static_cast<std::size_t>(rank_in_view(plan, rank.rank))];
+      EXPECT_EQ(own.worker >= 0, rank.worker >= 0);
+      EXPECT_EQ(own.server >= 0, rank.server >= 0);
+      if (rank.worker >= 0) {
+        EXPECT_EQ(worker_at(plan, {own.worker, place.pipeline}), rank.worker);
+      }
+      if (rank.server >= 0) {
+        EXPECT_EQ(own.server + place.pipeline * plan.servers / 2, rank.server);
+      }
+    }
+  }
+}
+
+TEST(MeshPlan, AViewHasTheSlownessOfItsOwnWorkers) {
+  ExperimentConfig config = meshed(2);
+  config.device.slow = {1, 2, 3};
+  RunPlan plan = ddp(config, 4);
+  EXPECT_THAT(data_view(plan, 0).device.slow, ElementsAre(1, 2));
+  EXPECT_THAT(data_view(plan, 1).device.slow, ElementsAre(3, 1));
+  config.mesh.innermost = MeshDimension::pipeline;
+  plan = ddp(config, 4);
+  EXPECT_THAT(data_view(plan, 0).device.slow, ElementsAre(1, 3));
+  EXPECT_THAT(data_view(plan, 1).device.slow, ElementsAre(2, 1));
+}
+
+TEST(MeshPlan, NamesTheDimensionWithinAMachine) {
+  ExperimentConfig config = meshed(2);
+  EXPECT_EQ(mesh_text(ddp(config, 8)), "data 4 x pipeline 2, data within a machine");
+  config.mesh.innermost = MeshDimension::pipeline;
+  EXPECT_EQ(mesh_text(ddp(config, 8)), "data 4 x pipeline 2, pipeline within a machine");
+  EXPECT_EQ(mesh_text(ddp(meshed(1), 8)), "");
+}
+
+TEST(Pipelines, HaveStagesWithEvenNumbersOfParameters) {
+  // The units of a GPT: the embedding, four blocks, and the head, which is lighter.
+  EXPECT_THAT(ddp(meshed(2), 2).pipeline.cuts, ElementsAre(3));
+  EXPECT_THAT(ddp(meshed(4), 4).pipeline.cuts, ElementsAre(2, 3, 4));
+  ExperimentConfig config = meshed(2);
+  config.model.vocabulary = 16384;  // an embedding as heavy as all blocks, and such a head
+  EXPECT_THAT(ddp(config, 2).pipeline.cuts, ElementsAre(3));
+  config.model.tied = true;  // the head has no table of its own
+  EXPECT_THAT(ddp(config, 2).pipeline.cuts, ElementsAre(1));
+}
+
+TEST(Pipelines, TakeCutsByHand) {
+  ExperimentConfig config = meshed(3);
+  config.pipeline.cuts = {1, 3};
+  EXPECT_THAT(ddp(config, 3).pipeline.cuts, ElementsAre(1, 3));
+  config.pipeline.cuts = {3};
+  EXPECT_THAT(refusal(config, "ddp", 3),
+              AllOf(HasSubstr("pipeline.cuts = [3] makes 2 stages"), HasSubstr("give 2 numbers")));
+  config.pipeline.cuts = {3, 3};
+  EXPECT_THAT(refusal(config, "ddp", 3), HasSubstr("3 is not the first unit of a stage"));
+  config.pipeline.cuts = {1, 6};
+  EXPECT_THAT(refusal(config, "ddp", 3),
+              AllOf(HasSubstr("6 is not the first unit of a stage"), HasSubstr("between 1 and 5")));
+}
+
+TEST(Pipelines, HaveAUnitForEachStage) {
+  EXPECT_THAT(refusal(meshed(8), "ddp", 8),
+              AllOf(HasSubstr("mesh.pipeline = 8"), HasSubstr("8 stages"), HasSubstr("6 units")));
+  ExperimentConfig config = meshed(2);
+  config.pipeline.schedule = "interleaved";
+  config.pipeline.chunks = 3;
+  EXPECT_EQ(ddp(config, 2).pipeline.cuts.size(), 5u);
+  config.pipeline.schedule = "zb_v";
+  EXPECT_EQ(ddp(config, 2).pipeline.cuts.size(), 3u);
+}
+
+Experiment comparison_of(const ExperimentConfig& config, const std::vector<std::string>& cases) {
+  Experiment out(config);
+  out.common.compare.schemes = {};
+  out.common.compare.worlds = {4};
+  out.common.compare.repeats = 1;
+  out.common.compare.all_cores = false;
+  for (const std::string& text : cases) out.cases.push_back(case_of_text(text));
+  return out;
+}
+
+TEST(MeshPlan, CasesAndSweepsSetTheMesh) {
+  Experiment experiment =
+      comparison_of(meshed(1), {"ddp: mesh.pipeline=2, world=4", "ddp: world=4"});
+  add_to_sweep(experiment, parse_assignment("pipeline.schedule=[\"gpipe\", \"1f1b\"]", "--set"));
+  std::vector<std::string> labels;
+  for (const RunPlan& run : plan_comparison(experiment))
+    if (run.purpose == Purpose::asked) labels.push_back(run.listing.label);
+  EXPECT_THAT(labels, ElementsAre("ddp (pipeline=2, schedule=gpipe)",
+                                  "ddp (pipeline=2, schedule=1f1b)", "ddp (schedule=gpipe)"))
+      << "without a pipeline a schedule changes nothing";
+}
+
+std::vector<RunPlan> references_of(const std::vector<RunPlan>& runs) {
+  std::vector<RunPlan> out;
+  for (const RunPlan& run : runs)
+    if (run.purpose == Purpose::reference) out.push_back(run);
+  return out;
+}
+
+TEST(MeshPlan, IsHeldAgainstSingleOfTheDataWorld) {
+  const std::vector<RunPlan> runs =
+      plan_comparison(comparison_of(meshed(1), {"ddp: mesh.pipeline=2, world=4", "ddp: world=2"}));
+  const std::vector<RunPlan> references = references_of(runs);
+  ASSERT_EQ(references.size(), 1u) << "both train the same";
+  EXPECT_EQ(references[0].options.as<SingleOptions>().replicas, 2);
+  EXPECT_EQ(references[0].mesh, MeshConfig{.data = 1});
+  for (const RunPlan& run : runs)
+    EXPECT_EQ(must_equal(run, references[0]), run.purpose != Purpose::all_cores) << run.id;
+}
+
+TEST(MeshPlan, HasTheDefinitionOfTheDataWorld) {
+  ExperimentConfig config = meshed(2);
+  config.train.reduce = Reduce::every;
+  config.train.accumulation = 2;
+  const RunPlan plan = plan_training(config, "fsdp", 4);
+  ASSERT_TRUE(has_own_definition(plan));
+  const RunPlan definition = definition_of(plan);
+  EXPECT_EQ(definition.defines, 2);
+  EXPECT_EQ(definition.world, 1);
+  EXPECT_EQ(definition.mesh, MeshConfig{.data = 1});
+  EXPECT_EQ(definition.pipeline, PipelineConfig());
+  EXPECT_EQ(definition.train.accumulation, 2 * plan.train.accumulation);
+  EXPECT_TRUE(must_equal(plan, definition));
+  config.mesh = {};
+  EXPECT_TRUE(must_equal(plan_training(config, "fsdp", 2), definition));
+  EXPECT_FALSE(must_equal(plan_training(config, "fsdp", 4), definition));
+}
+
+// ---- what a run with a pipeline cannot do
+
+std::string refused(const std::string& scheme, const std::function<void(ExperimentConfig&)>& set) {
+  ExperimentConfig config = meshed(2);
+  set(config);
+  return refusal(config, scheme, 4);
+}
+
+TEST(MeshRefusals, NameTheKeyAndWhatToDo) {
+  using Config = ExperimentConfig;
+  const auto text = [](const char* of) {
+    return AllOf(HasSubstr("mesh.pipeline = 2 does not go with"), HasSubstr(of),
+                 HasSubstr("or set mesh.pipeline = 1"));
+  };
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.checkpoint.path = "/x"; }),
+              text("checkpoint.path = '/x'"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.least_world = 2; }),
+              text("faults.least_world = 2"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.restarts = 1; }),
+              text("faults.restarts = 1"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.compare_every = 5; }),
+              text("faults.compare_every = 5"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.plan = {"kill worker 1 at step 2"}; }),
+              text("faults.plan = 'kill worker 1 at step 2'"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.rate = "1/min"; }),
+              text("faults.rate = '1/min'"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.train.shares = Shares::speed; }),
+              text("train.shares = 'speed'"));
+  EXPECT_THAT(refused("ddp", [](Config& c) { c.train.skip_not_finite = 3; }),
+              text("train.skip_not_finite = 3"));
+  EXPECT_THAT(refused("ddp",
+                      [](Config& c) {
+                        c.model.kind = "resnet";
+                        c.data.kind = "synthetic-images";
+                        c.model.batch_norm_group = 2;
+                      }),
+              text("model.batch_norm_group = 2"));
+  EXPECT_THAT(refused("dp", [](Config&) {}), text("scheme dp"));
+  EXPECT_THAT(refused("adpsgd", [](Config&) {}), text("scheme adpsgd"));
+  EXPECT_THAT(refused("async_diloco", [](Config&) {}), text("scheme async_diloco"));
+}
+
+TEST(MeshRefusals, OfServersNameWhatNeedsTheWholeModel) {
+  const auto with = [](const ps::PsOptions& options) {
+    return [options](ExperimentConfig& config) { config.scheme_options["ps"] = options; };
+  };
+  EXPECT_THAT(refused("ps", with({.consistency = ps::Consistency::asp})), HasSubstr("scheme ps"));
+  EXPECT_THAT(refused("ps", with({.port = 7000})), HasSubstr("scheme.ps.port = 7000"));
+  EXPECT_EQ(refused("ps", with({})), "nothing");
+  EXPECT_THAT(refused("ps", [](ExperimentConfig& config) { config.optimizer.clip_norm = 1; }),
+              HasSubstr("optimizer.clip_norm = 1"));
+  EXPECT_EQ(refused("ddp", [](ExperimentConfig& config) { config.optimizer.clip_norm = 1; }),
+            "nothing");
+  const auto fp16 = [](ExperimentConfig& config) { config.train.precision = Precision::fp16; };
+  EXPECT_THAT(refused("ps", fp16), HasSubstr("train.precision = 'fp16'"));
+  EXPECT_EQ(refused("ddp", fp16), "nothing");
+}
+
+}  // namespace
+}  // namespace ringside::runner
