@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace ringside {
 
@@ -41,6 +42,29 @@ class Store {
   /// The value if this process knows it already; does not block. A value that was just set may be
   /// returned only by a later call.
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
+};
+
+/// A part of a store for some of a run's ranks, so that its keys are not those of others: every key
+/// has a suffix there, but for those that the launcher sets for all ranks.
+class StorePart : public Store {
+ public:
+  /// `whole` outlives the part.
+  StorePart(Store& whole, std::string suffix) : whole_(whole), suffix_(std::move(suffix)) {}
+  void set(const std::string& key, const std::string& value) override { whole_.set(own(key), value); }
+  std::string get(const std::string& key, double timeout_s) override {
+    return whole_.get(own(key), timeout_s);
+  }
+  std::optional<std::string> try_get(const std::string& key) override {
+    return whole_.try_get(own(key));
+  }
+
+ private:
+  std::string own(const std::string& key) const {
+    return key == stop_key || key == change_key ? key : key + suffix_;
+  }
+
+  Store& whole_;
+  std::string suffix_;
 };
 
 /// For ranks that are threads of one process.

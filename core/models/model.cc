@@ -141,6 +141,10 @@ std::int64_t Model::first_parameter(std::size_t unit) const {
   return first;
 }
 
+bool Model::begins_stage(std::size_t unit) const {
+  return unit == 0 || (part && std::ranges::binary_search(part->stages, unit));
+}
+
 std::optional<std::size_t> Model::lender_of(std::size_t unit) const {
   const Unit* lender = units[unit]->lender();
   for (std::size_t u = 0; lender && u < unit; ++u)

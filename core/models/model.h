@@ -140,9 +140,31 @@ struct Model {
   /// What units hand to others beside their outputs; the number of an edge is its place here.
   std::vector<Edge> edges{};
 
-  /// parameter_count(): the number of parameters of the whole model. first_parameter(): the
-  /// position of the unit's first parameter in the model's order, that is, the number of parameters
-  /// of the units before it.
+  /// The place of a model in a whole one of which it is a part (core/models/model_part.h).
+  struct Part {
+    // Of each unit: its number, the position of its first parameter in the model's order, and the
+    // number of parameters (tensors) before it.
+    std::vector<std::size_t> units{};
+    std::vector<std::int64_t> first_parameters{};
+    std::vector<std::size_t> first_tensors{};
+    std::vector<std::size_t> stages{};  // the unit, of this part, with which each stage begins
+    std::vector<Shape> tables{};        // of each edge: the shape of the table, if it is one
+    // Of the whole model.
+    std::size_t all_units = 0;
+    std::int64_t all_parameters = 0;
+    std::size_t all_tensors = 0;
+  };
+  std::optional<Part> part{};
+
+  /// Whether a stage begins with the unit, so that it does not follow the unit before it: what
+  /// belongs to several stages is complete at different times.
+  bool begins_stage(std::size_t unit) const;
+  /// The number of parameters of the whole model.
+  std::int64_t whole_count() const { return part ? part->all_parameters : parameter_count(); }
+
+  /// parameter_count(): the number of parameters of all units. first_parameter(): the number of
+  /// parameters of the units before this one, which is the position of its first parameter in the
+  /// order of this model.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
   /// The position of the unit whose parameters this unit reads as well (Unit::lender), if any.

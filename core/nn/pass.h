@@ -25,6 +25,9 @@ struct Pass {
   /// Whether this forward repeats an earlier forward of the same step (recomputation). Running
   /// statistics must not count the batch again.
   bool again = false;
+  /// Whether backward computes gradients of inputs first and those of parameters later
+  /// (core/nn/saved.h).
+  bool halves = false;
   /// Position of this micro-batch's first sample in the global batch: dropout depends on it.
   std::int64_t first_sample = 0;
   std::uint64_t seed = 0;

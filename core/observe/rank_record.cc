@@ -130,6 +130,7 @@ Fields fields_of(RankRecord& r) {
                              {"parameter_blocks", &r.parameter_blocks},
                              {"kept", &r.kept},
                              {"checkpoints", Structs(&r.checkpoints)},
+                             {"pipeline", Structs(&r.pipeline)},
                              {"evaluations", Structs(&r.evaluations)},
                              {"staleness", Structs(&r.staleness)},
                              {"history", Structs(&r.history)},

@@ -11,6 +11,7 @@
 #include "core/device/device.h"
 #include "core/observe/loss_value.h"
 #include "core/observe/model_work.h"
+#include "core/observe/pipeline_record.h"
 #include "core/observe/slice.h"
 #include "core/observe/timeline.h"
 #include "core/plan/history.h"
@@ -108,6 +109,7 @@ struct RankRecord {
   MemoryUse at_peak;
   std::optional<HostMemory> host_memory{};      // none if nothing is offloaded
   std::optional<CheckpointCost> checkpoints{};  // none if the run writes none and goes on from none
+  std::optional<PipelineRecord> pipeline{};     // of a worker that has some stages of the model
   /// `rss`: the largest resident set; `rss_of_peers`: how much of the present resident set is
   /// memory of other processes that this process maps, and their parts of arrays that all share.
   /// In bytes, at the end of the last step.

@@ -144,6 +144,7 @@ void add_record(ordered_json& rank, const RankRecord& record) {
   rank["memory"]["peak"] = record.at_peak.total();
   if (record.host_memory) rank["memory"]["host"]["peak"] = record.host_memory->at_peak.total();
   if (record.checkpoints) rank["checkpoints"] = to_json(fields_to_read(*record.checkpoints));
+  if (record.pipeline) rank["pipeline"] = to_json(fields_to_read(*record.pipeline));
 }
 
 /// The quantile of sorted values, of which there are some.
@@ -394,6 +395,8 @@ RunRecord row_from_json(const json& in, const DefaultOptions& defaults) {
     read_json(rank, row_fields_of(row.ranks.emplace_back()), Absent::keeps_default);
     if (const auto cost = rank.find("checkpoints"); cost != rank.end())
       row.ranks.back().checkpoints = read_json<CheckpointCost>(*cost, Absent::keeps_default);
+    if (const auto pipeline = rank.find("pipeline"); pipeline != rank.end())
+      row.ranks.back().pipeline = read_json<PipelineRecord>(*pipeline, Absent::keeps_default);
   }
   return row;
 }

@@ -7,12 +7,14 @@ namespace ringside {
 ParameterMap parameter_map(const Model& model, std::span<const ModelPiece> pieces) {
   ParameterMap whole;
   std::int64_t first = 0;
-  for (const auto& unit : model.units) {
-    for (const Parameter& parameter : unit->layout().parameters())
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    if (model.part) whole.parameters = model.part->first_tensors[u];
+    for (const Parameter& parameter : model.units[u]->layout().parameters())
       whole.stretches.push_back({first + parameter.begin, parameter.shape.count(),
                                  whole.parameters++, parameter.shape.rank() > 1});
-    first += unit->layout().count();
+    first += model.units[u]->layout().count();
   }
+  if (model.part) whole.parameters = model.part->all_tensors;
   ParameterMap map{{}, whole.parameters};
   for (const ModelPiece& piece : pieces) {
     const std::int64_t end = piece.model_begin + piece.count;

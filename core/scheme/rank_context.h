@@ -17,6 +17,8 @@
 
 namespace ringside {
 
+class PipelineGroup;
+
 /// One rank of a run, and the objects that the rank works with. All of these outlive the context.
 struct RankContext {
   const RunPlan& plan;
@@ -42,6 +44,10 @@ struct RankContext {
   Interruption* interruption = nullptr;
   /// Tells the launcher that this rank's thread makes no progress; null: nobody asks.
   std::function<void(const Beat&)> beat{};
+  /// The other stages of the model in a pipeline (core/scheme/pipeline_group.h); null without one.
+  /// `plan`, `rank` and `store` are then those of the workers that have the same stages: a run along
+  /// the data dimension of the mesh (data_view()).
+  PipelineGroup* pipeline = nullptr;
 
   /// This rank's part of the plan.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }
@@ -55,10 +61,9 @@ struct RankContext {
   }
   /// Makes a communicator. Collective: every rank of the group calls this function, which blocks
   /// until all have called it, at most train.timeout_s. Throws Error that names the ranks that have
-  /// not called it by then. The device and the store of this context outlive the communicator.
-  std::unique_ptr<Communicator> communicator(const Group& group) const {
-    return links.communicator(*this, group);
-  }
+  /// not called it by then. The device and the store of this context outlive the communicator. In
+  /// a pipeline the group is one of the workers with the same stages, and its name says so.
+  std::unique_ptr<Communicator> communicator(const Group& group) const;
 };
 
 /// The group of all workers, including this one.

@@ -35,7 +35,8 @@ struct StepAssignment {
 /// [before_backward, backward, after_backward] for each unit from the last to the first. After the
 /// last micro-batch it calls step(), and drain() if no communication may outlast the step.
 /// Evaluation calls only the forward hooks, with Pass::training false. `unit` is the unit's index
-/// in the model. A call that blocks waits for peers, and throws Error if they do not come.
+/// in the model. In a pipeline the model is this worker's part of it, and several micro-batches are
+/// under way; each unit's backward is called in their order. A call that blocks waits for peers, and throws Error if they do not come.
 class SyncScheme {
  public:
   virtual ~SyncScheme() = default;
@@ -48,6 +49,15 @@ class SyncScheme {
   virtual void after_forward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
+
+  /// Where a pipeline's schedule divides backward (Pass::halves), before_backward() and
+  /// after_input_gradient() enclose its first half, which writes no gradients of parameters, and
+  /// before_weight_gradient() and after_backward() the second, which reads no parameters. Units of
+  /// other stages and micro-batches may come in between.
+  virtual void after_input_gradient(std::size_t unit, const Pass&) { (void)unit; }
+  virtual void before_weight_gradient(std::size_t unit, const Pass& pass) {
+    before_backward(unit, pass);
+  }
 
   /// The worker's next assignment after `done` assignments (not counting those that only save);
   /// none if the run is over. By default every rank trains on all its micro-batches, step by step,

@@ -13,6 +13,7 @@
 #include "core/observe/parameter_digest.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/slices.h"
+#include "core/train/whole_model.h"
 
 namespace ringside {
 namespace {
@@ -35,7 +36,13 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       faults_(context.plan, context.self().worker),
       passes_(context, model, scheme, faults_),
       comparison_(context, model, scheme),
-      skipped_(context.device, model) {}
+      skipped_(context.device, model) {
+  if (context.pipeline) pipeline_.emplace(context, model, passes_);
+}
+
+Traffic Trainer::traffic() const {
+  return context_.pipeline ? scheme_.traffic() + context_.pipeline->traffic() : scheme_.traffic();
+}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   const TrainConfig& train = context_.plan.train;
@@ -45,7 +52,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   std::int64_t assignments = checkpoints_.restore(loss_scale_, record);
   const double start = clock.now();
   double host_before = 0;
-  Traffic measured, counted = scheme_.traffic();
+  Traffic measured, counted = traffic();
   std::int64_t trained = 0;  // steps of this rank
   const auto next = [&] {
     checkpoints_.note_processes();
@@ -64,11 +71,14 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
       const double processor_before = processor_seconds();
       if (context_.host && trained == train.warmup) host_before = context_.host->busy_s();
       const std::vector<double> losses = train_step(*assignment);
-      if (trained >= train.warmup) record.processor_s += processor_seconds() - processor_before;
+      if (trained >= train.warmup) {
+        record.processor_s += processor_seconds() - processor_before;
+        if (pipeline_) pipeline_->count_step();
+      }
       if (context_.device.has_values()) add_losses(*assignment, losses, record);
       // A transfer that goes on between two steps is counted in the later one. None goes on when
       // the measured steps begin or end, or beside an evaluation (drains_after).
-      const Traffic before = std::exchange(counted, scheme_.traffic());
+      const Traffic before = std::exchange(counted, traffic());
       if (trained >= train.warmup) measured = measured + (counted - before);
       ++trained;
       done = {assignment->step + 1,
@@ -79,8 +89,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     }
     if (assignment->evaluates && evaluated_after(assignment->step)) {
       const std::vector<LossValue> shares = evaluate(*assignment, record);
-      counted = scheme_.traffic();
-      if (context_.device.has_values()) {
+      counted = traffic();
+      if (context_.device.has_values() && has_losses()) {
         if (done)
           done->held_out =
               std::accumulate(shares.begin(), shares.end(), LossValue{},
@@ -97,7 +107,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if ((stops || leaves) && !saves) scheme_.drain();
     if (comparison_.due_after(assignment->step, saves || stops)) {
       comparison_.compare(assignment->step + 1);
-      counted = scheme_.traffic();
+      counted = traffic();
     }
     if (saves || stops) checkpoints_.save(assignment->step, loss_scale_, record, asked);
     progress(*done);
@@ -116,6 +126,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
   record.bytes_computed = measured.computed;
+  if (pipeline_) record.pipeline = pipeline_->record();
   if (context_.host)
     record.serving_optimizer_ms = 1e3 * (context_.host->busy_s() - host_before) / measured_steps;
   record.steps = context_.timeline.step_times();
@@ -123,7 +134,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.slices = context_.timeline.slices(first_traced);
   record.memory = context_.timeline.memory(first_traced);
   context_.timeline.trace(false);
-  record.parameters = model_.parameter_count();
+  record.parameters = model_.whole_count();
   // Figures of memory are recorded before note_parameters(), which needs memory of its own, and
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
@@ -134,6 +145,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   checkpoints_.finish(record);
   return record;
 }
+
+bool Trainer::has_losses() const { return !pipeline_ || pipeline_->has_losses(); }
 
 bool Trainer::evaluated_after(std::int64_t step) const {
   return held_out_ && evaluates_after(context_.plan.train, step);
@@ -169,18 +182,7 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   passes_.begin_step(step, loss_scale_.value(), training_);
   const bool skips = train.skip_not_finite > 0;
   if (skips) skipped_.begin_step();
-  std::vector<Loss> losses;
-  const std::int64_t at_once = joined_micro_batches(context_.plan);
-  for (std::int64_t m = assignment.first; m < assignment.first + assignment.micro_batches;
-       m += at_once)
-    std::ranges::move(passes_.train({.step = step,
-                                     .micro_batch = m,
-                                     .micro_batches = train.accumulation,
-                                     .ranks = at_once,
-                                     .keep_attention = train.recompute != Recompute::attention,
-                                     .seed = static_cast<std::uint64_t>(train.seed)},
-                                    training_),
-                      std::back_inserter(losses));
+  const std::vector<Loss> losses = run_micro_batches(assignment);
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   const bool finite = scheme_.step({step, loss_scale_.value()});
   loss_scale_.update(finite);
@@ -196,6 +198,21 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   for (double& value : values)
     if (!std::isfinite(value)) value = 0;
   return values;
+}
+
+std::vector<Loss> Trainer::run_micro_batches(const StepAssignment& assignment) {
+  const TrainConfig& train = context_.plan.train;
+  Pass pass{.step = assignment.step,
+            .micro_batches = train.accumulation,
+            .ranks = joined_micro_batches(context_.plan),
+            .keep_attention = train.recompute != Recompute::attention,
+            .seed = static_cast<std::uint64_t>(train.seed)};
+  if (pipeline_) return pipeline_->train(pass, training_);
+  std::vector<Loss> losses;
+  const std::int64_t end = assignment.first + assignment.micro_batches;
+  for (pass.micro_batch = assignment.first; pass.micro_batch < end; pass.micro_batch += pass.ranks)
+    std::ranges::move(passes_.train(pass, training_), std::back_inserter(losses));
+  return losses;
 }
 
 void Trainer::fail_not_finite(std::int64_t step, double loss) {
@@ -228,16 +245,17 @@ void Trainer::fail_not_finite(std::int64_t step, double loss) {
 
 std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment, RankRecord& record) {
   const double begin = context_.device.clock().now();
-  const Traffic before = scheme_.traffic();
+  const Traffic before = traffic();
   std::vector<LossValue> shares = evaluate(assignment);
   record.evaluation_s += context_.device.clock().now() - begin;
-  record.evaluation_bytes = record.evaluation_bytes + (scheme_.traffic() - before);
+  record.evaluation_bytes = record.evaluation_bytes + (traffic() - before);
   return shares;
 }
 
 std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
   statistics_.average(assignment);
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
+  if (pipeline_) pipeline_->begin_evaluation();
   std::vector<LossValue> shares(static_cast<std::size_t>(assignment.micro_batches));
   for (std::int64_t b = 0; b < batches; ++b) {
     for (std::int64_t m = 0; m < assignment.micro_batches; ++m) {
@@ -245,9 +263,11 @@ std::vector<LossValue> Trainer::evaluate(const StepAssignment& assignment) {
       pass.step = assignment.step;
       pass.micro_batch = assignment.first + m;
       pass.micro_batches = context_.plan.train.accumulation;
-      shares[static_cast<std::size_t>(m)] += passes_.evaluate(pass, b, *held_out_);
+      shares[static_cast<std::size_t>(m)] += pipeline_ ? pipeline_->evaluate(pass, b, *held_out_)
+                                                       : passes_.evaluate(pass, b, *held_out_);
     }
   }
+  if (pipeline_) pipeline_->end_evaluation();
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))
       throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,
@@ -263,7 +283,7 @@ void Trainer::note_parameters(RankRecord& record) {
   std::map<int, ParameterDigest> digests;  // by replica
   std::vector<std::byte> host;
   // Without values there is nothing to hash, but the transfers in flight have to end.
-  scheme_.visit_parameters([&](int replica, const Unit&, const Tensor& values) {
+  const auto add = [&](int replica, std::size_t, std::int64_t, const Tensor& values) {
     if (!context_.device.has_values()) return;
     ParameterDigest& digest =
         digests.try_emplace(replica, record.parameters, size_of(values.dtype())).first->second;
@@ -273,12 +293,21 @@ void Trainer::note_parameters(RankRecord& record) {
       context_.device.read(piece, host);
       digest.add(host);
     }
-  });
+  };
+  visit_whole_model(context_, model_, scheme_, add);
+  if (context_.device.has_values()) record.kept = kept_of_model();
   if (digests.empty()) return;
   record.first_replica = digests.begin()->first;
   for (const auto& [replica, digest] : digests) record.parameter_hashes.push_back(digest.whole());
   if (digests.size() == 1) record.parameter_blocks = digests.begin()->second.blocks();
-  record.kept = scheme_.kept();
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> Trainer::kept_of_model() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> out;
+  for (const auto& [begin, count] : scheme_.kept())
+    for (const ModelStretch& stretch : in_whole_model(model_, begin, count))
+      out.emplace_back(stretch.begin, stretch.count);
+  return out;
 }
 
 Fields fields_of(Progress& progress) {

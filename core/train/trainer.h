@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/observe/rank_record.h"
@@ -11,6 +12,7 @@
 #include "core/train/model_passes.h"
 #include "core/train/own_faults.h"
 #include "core/train/parameter_comparison.h"
+#include "core/train/pipeline_step.h"
 #include "core/train/run_checkpoints.h"
 #include "core/train/running_statistics.h"
 #include "core/train/skipped_step.h"
@@ -44,12 +46,19 @@ class Trainer {
 
  private:
   /// Returns this rank's share of the loss, one number for each micro-batch of the assignment: 0
-  /// for one that is not finite in a step that is skipped.
+  /// for one that is not finite in a step that is skipped. In a pipeline the ranks without the last
+  /// stage have none.
   std::vector<double> train_step(const StepAssignment& assignment);
   /// Throws the Error of a step that may not be skipped. `loss` is that of this rank.
   [[noreturn]] void fail_not_finite(std::int64_t step, double loss);
   void add_losses(const StepAssignment& assignment, const std::vector<double>& losses,
                   RankRecord& record);
+  /// The losses of the assignment's micro-batches, whose forward and backward it enqueues.
+  std::vector<Loss> run_micro_batches(const StepAssignment& assignment);
+  /// Whether this rank computes losses: in a pipeline, whether it has the last stage.
+  bool has_losses() const;
+  /// Of the scheme, and of the borders between stages.
+  Traffic traffic() const;
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
   /// This is so for the last warm-up step, the last step, and every step before an evaluation or a
@@ -59,8 +68,11 @@ class Trainer {
   std::vector<LossValue> evaluate(const StepAssignment& assignment);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
   std::vector<LossValue> evaluate(const StepAssignment& assignment, RankRecord& record);
-  /// Adds the hashes of the parameters at the end to the record.
+  /// Adds the hashes of the whole model's parameters at the end to the record, if this rank sees
+  /// them (core/train/whole_model.h).
   void note_parameters(RankRecord& record);
+  /// SyncScheme::kept(), as elements of the whole model.
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept_of_model() const;
 
   const RankContext& context_;
   Model& model_;
@@ -72,6 +84,7 @@ class Trainer {
   RunCheckpoints checkpoints_;
   OwnFaults faults_;
   ModelPasses passes_;
+  std::optional<PipelineStep> pipeline_;  // of a rank that has some stages of the model
   ParameterComparison comparison_;
   SkippedStep skipped_;
 };

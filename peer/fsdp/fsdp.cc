@@ -14,7 +14,7 @@
 #include "peer/fsdp/sharded_storage.h"
 #include "peer/fsdp/unsharded_units.h"
 #include "peer/schemes/exposed.h"
-#include "peer/schemes/scalar_sum.h"
+#include "core/scheme/scalar_sum.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {
@@ -227,23 +227,28 @@ class Fsdp : public SyncScheme {
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     gather_below(fsdp_units_->of(unit));
-    this->unit(unit).bind(parameters, gradients_->target(unit, pass));
+    this->unit(unit).bind(parameters, pass.halves ? Tensor{} : gradients_->target(unit, pass));
+  }
+
+  void after_input_gradient(std::size_t unit, const Pass&) override { free_after_backward(unit); }
+
+  void before_weight_gradient(std::size_t unit, const Pass& pass) override {
+    this->unit(unit).bind({}, gradients_->target(unit, pass));
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     const std::size_t fsdp_unit = fsdp_units_->of(unit);
-    if (unit == (*fsdp_units_)[fsdp_unit].first) gathered_->free(fsdp_unit);
-    // A lender stays gathered if it has been gathered for its own backward too.
-    const auto lender = gathered_->lender_fsdp_unit(unit);
-    if (lender && reshard_ && *lender + prefetch_ < fsdp_unit) gathered_->free(*lender);
+    if (!pass.halves) free_after_backward(unit);
     gradients_->reduce(unit, pass);
     if (pass.last())
       update_->backward_has_completed(
           unit == (*fsdp_units_)[fsdp_unit].first ? fsdp_unit : fsdp_unit + 1, {pass.step});
-    if (unit == 0 && !pass.last()) gather_from(0);
+    if (unit == 0 && !pass.last() && !pass.halves) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
+    // A pipeline's schedule may end before it needs all that was gathered ahead.
+    for (std::size_t b = 0; context().pipeline && b < fsdp_units_->size(); ++b) gathered_->free(b);
     const bool finite = update_->step(info);
     if (carrier_) carrier_->leave();
     if (finite) gathered_->refresh();
@@ -314,6 +319,14 @@ class Fsdp : public SyncScheme {
 
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
+
+  void free_after_backward(std::size_t unit) {
+    const std::size_t fsdp_unit = fsdp_units_->of(unit);
+    if (unit == (*fsdp_units_)[fsdp_unit].first) gathered_->free(fsdp_unit);
+    // A lender stays gathered if it has been gathered for its own backward too.
+    const auto lender = gathered_->lender_fsdp_unit(unit);
+    if (lender && reshard_ && *lender + prefetch_ < fsdp_unit) gathered_->free(*lender);
+  }
 
   /// Begin to gather the FSDP units that forward, or backward, computes next.
   void gather_from(std::size_t first) {

@@ -5,9 +5,12 @@ namespace ringside::peer {
 GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, double bytes)
     : of_fsdp_unit_(fsdp_units.size()) {
   const auto element = static_cast<double>(size_of(dtype));
+  const Model& model = fsdp_units.model();
   double held = bytes;  // by the last bucket; that it is full begins the first one
   for (std::size_t b = fsdp_units.size(); b-- > 0;) {
-    if (held >= bytes) {
+    const std::size_t above = fsdp_units[b].last + 1;
+    const bool ends = above < model.units.size() && model.begins_stage(above);
+    if (held >= bytes || ends) {
       buckets_.push_back({fsdp_units[b].name, b, b});
       held = 0;
     }

@@ -30,7 +30,7 @@
 #include "peer/schemes/ddp.h"            // ddp_minimum_bytes
 #include "peer/schemes/local_rule.h"     // LocalRule
 #include "peer/schemes/local_scheme.h"   // local_scheme, sum_bytes
-#include "peer/schemes/scalar_sum.h"     // sum_over_ranks
+#include "core/scheme/scalar_sum.h"     // sum_over_ranks
 
 /// Defines what the program looks for in a plug-in, once in the whole library. The arguments are
 /// rows: of type SchemeInfo, CompressorInfo, OptimizerInfo, ModelInfo or DatasetInfo.

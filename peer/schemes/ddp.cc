@@ -7,7 +7,7 @@
 #include "core/scheme/whole_update.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/reducer.h"
-#include "peer/schemes/scalar_sum.h"
+#include "core/scheme/scalar_sum.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {

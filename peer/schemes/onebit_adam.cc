@@ -14,7 +14,7 @@
 #include "peer/schemes/exposed.h"
 #include "peer/schemes/onebit_momentum.h"
 #include "peer/schemes/reducer.h"
-#include "peer/schemes/scalar_sum.h"
+#include "core/scheme/scalar_sum.h"
 
 namespace ringside::peer {
 namespace {

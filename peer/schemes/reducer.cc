@@ -14,7 +14,7 @@ std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes) 
   std::int64_t end = model.parameter_count();
   for (std::size_t u = model.units.size(); u-- > 0;) {
     const std::int64_t begin = model.first_parameter(u);
-    if (static_cast<double>(end - begin) * element < bytes && u > 0) continue;
+    if (static_cast<double>(end - begin) * element < bytes && !model.begins_stage(u)) continue;
     buckets.push_back({"bucket " + std::to_string(buckets.size()), u, begin, end - begin});
     end = begin;
   }

@@ -9,7 +9,7 @@
 #include "peer/schemes/exposed.h"
 #include "peer/schemes/local_scheme.h"
 #include "peer/schemes/rule_replicas.h"
-#include "peer/schemes/scalar_sum.h"
+#include "core/scheme/scalar_sum.h"
 
 namespace ringside::peer {
 namespace {

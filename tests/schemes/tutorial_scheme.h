@@ -9,7 +9,7 @@
 #include "core/scheme/replica.h"
 #include "core/scheme/scheme.h"
 #include "peer/schemes/exposed.h"
-#include "peer/schemes/scalar_sum.h"
+#include "core/scheme/scalar_sum.h"
 
 namespace ringside::testing {
 
@@ -52,7 +52,7 @@ class AllAtOnce : public SyncScheme {
   }
 
   void sum(std::span<double> values) override {
-    peer::sum_over_ranks(context().device, *communicator_, values);
+    sum_over_ranks(context().device, *communicator_, values);
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {

@@ -19,10 +19,11 @@ bool is_symmetric(MemoryKind kind) {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(int threads) : kernels_(cpu::make_kernels({*this, threads})) {}
+  CpuDevice(int threads, bool all_symmetric)
+      : all_symmetric_(all_symmetric), kernels_(cpu::make_kernels({*this, threads})) {}
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override {
-    Arena& arena = is_symmetric(kind) ? symmetric_ : private_;
+    Arena& arena = all_symmetric_ || is_symmetric(kind) ? symmetric_ : private_;
     const Arena::Block block = take(arena, bytes, kind);
     ledger().add(kind, bytes);
     auto release = [this, &arena, block, bytes, kind] {
@@ -90,6 +91,7 @@ class CpuDevice final : public Device {
           what, host_bytes, tensor.shape().text(), tensor.bytes());
   }
 
+  const bool all_symmetric_;
   const double capacity_ = static_cast<double>(allowed_memory());
   Arena symmetric_{Arena::Backing::memfd};
   Arena private_{Arena::Backing::anonymous};
@@ -99,9 +101,9 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads) {
+std::unique_ptr<Device> make_cpu_device(int threads, bool all_symmetric) {
   if (threads < 1) throw Error("cpu: {} threads; give at least 1", threads);
-  return std::make_unique<CpuDevice>(threads);
+  return std::make_unique<CpuDevice>(threads, all_symmetric);
 }
 
 }  // namespace ringside

@@ -15,6 +15,7 @@
 #include "core/plan/mesh.h"
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
+#include "core/scheme/pipeline_group.h"
 #include "peer/comm/hosts/communicator.h"
 #include "peer/comm/nccl/communicator.h"
 #include "peer/comm/shm/communicator.h"
@@ -27,7 +28,7 @@ namespace ringside::runner {
 namespace {
 
 std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
-  return make_cpu_device(static_cast<int>(plan.device.threads));
+  return make_cpu_device(static_cast<int>(plan.device.threads), has_pipeline(plan));
 }
 
 /// What a simulated rank's steps take besides operations. The ranks of a machine that have the
@@ -164,11 +165,16 @@ std::int64_t machines_alike(const RunPlan& plan) {
   return plan.servers > 0 ? 0 : machines_of_workers(plan);
 }
 
+/// The run of all stages of the model.
+const RunPlan& whole_run(const RankContext& context) {
+  return context.pipeline ? context.pipeline->whole().plan : context.plan;
+}
+
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
   return peer::make_sim_communicator(sim::sim_device(context.device), group,
                                      {.message_ranks = context.plan.sim.message_ranks,
                                       .timeout_s = context.plan.train.timeout_s,
-                                      .machines = machines_alike(context.plan),
+                                      .machines = machines_alike(whole_run(context)),
                                       .store = &context.store});
 }
 

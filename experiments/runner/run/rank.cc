@@ -19,7 +19,9 @@
 #include "core/observe/rank_record.h"
 #include "core/plan/places.h"
 #include "core/plan/run_plan.h"
+#include "experiments/runner/registry/model_borders.h"
 #include "experiments/runner/registry/registry.h"
+#include "experiments/runner/run/mesh_rank.h"
 #include "experiments/runner/run/rank_links.h"
 #include "experiments/runner/run/rank_parts.h"
 #include "experiments/runner/run/timed_flats.h"
@@ -225,7 +227,10 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
     timer.emplace(*timed, plan, rank, site.store);
     device = std::move(timed);
   }
-  Model model = make_model(plan.model, *device);
+  MeshRank mesh(plan, rank, site.store);
+  Model whole_model = make_model(plan.model, *device);
+  const auto whole_values = initial_weights(plan, whole_model);
+  Model model = mesh.part_of(std::move(whole_model));
   const Datasets own_data =
       site.data ? Datasets() : find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   const Datasets& data = site.data ? *site.data : own_data;
@@ -241,19 +246,27 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
 
   Timeline timeline(*device);
   Shared shared;
-  const RankContext context{plan,
-                            rank,
-                            *device,
-                            site.store,
-                            timeline,
-                            &shared,
-                            initial_weights(plan, model),
-                            find_device(plan.device.kind).links,
-                            host.get(),
-                            site.program,
-                            site.own_process,
-                            site.interruption,
-                            listener.beat};
+  const auto context_of = [&](const RunPlan& of, int number, Store& store,
+                              std::shared_ptr<const InitialValues> values) {
+    return RankContext{of,
+                       number,
+                       *device,
+                       store,
+                       timeline,
+                       &shared,
+                       std::move(values),
+                       find_device(plan.device.kind).links,
+                       host.get(),
+                       site.program,
+                       site.own_process,
+                       site.interruption,
+                       listener.beat};
+  };
+  const RankContext whole = context_of(plan, rank, site.store, whole_values);
+  RankContext context =
+      context_of(mesh.plan(), mesh.rank(), mesh.store(), mesh.values_of(whole_values, model));
+  const auto pipeline = mesh.pipeline(whole);
+  context.pipeline = pipeline.get();
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -292,7 +305,10 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   }
   record.rank = rank;
   record.role = self.role();
-  note_run(record, plan, scheme_row, model, training);
+  note_run(record, mesh.plan(), scheme_row, model, training);
+  if (pipeline)
+    record.minimum_bytes_per_step +=
+        border_bytes(plan, pipeline->schedule(), pipeline->borders(), pipeline->rank());
   return record;
 }
 

@@ -1,10 +1,10 @@
-#include "peer/schemes/scalar_sum.h"
+#include "core/scheme/scalar_sum.h"
 
 #include <vector>
 
 #include "core/scheme/exposed.h"
 
-namespace ringside::peer {
+namespace ringside {
 
 void sum_over_ranks(Device& device, Communicator& communicator, std::span<double> values,
                     Timeline* timeline) {
@@ -32,4 +32,4 @@ void sum_over_ranks(Device& device, Communicator& communicator, std::span<double
   }
 }
 
-}  // namespace ringside::peer
+}  // namespace ringside

@@ -6,7 +6,7 @@
 #include "core/comm/communicator.h"
 #include "core/observe/timeline.h"
 
-namespace ringside::peer {
+namespace ringside {
 
 /// Replaces each value by its sum over all ranks, added in rank order in fp64; every rank gets the
 /// same bits. Collective; blocks. Communicators cannot sum fp64, so the ranks gather each
@@ -15,4 +15,4 @@ namespace ringside::peer {
 void sum_over_ranks(Device& device, Communicator& communicator, std::span<double> values,
                     Timeline* timeline = nullptr);
 
-}  // namespace ringside::peer
+}  // namespace ringside

@@ -1,0 +1,33 @@
+// PipelineRecord: where the time of a rank's stages went.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+/// One stage of a rank, over the measured steps. Times are means of one action on one micro-batch,
+/// in milliseconds; 0: the schedule has no such actions.
+struct StageRecord {
+  std::int64_t stage = 0;
+  double forward_ms = 0;
+  double backward_ms = 0;         // both halves at once
+  double input_gradient_ms = 0;   // the halves of backward
+  double weight_gradient_ms = 0;
+  std::int64_t most_under_way = 0;  // micro-batches between their forward and the end of backward
+};
+
+struct PipelineRecord {
+  std::vector<StageRecord> stages{};
+  /// How long the rank waits in a step for values of other stages, on average, in milliseconds: the
+  /// bubble, what the stages differ by, and sends that are not hidden.
+  double waiting_ms = 0;
+  double bytes_sent_per_step = 0;  // over the borders of its stages
+};
+
+Fields fields_of(StageRecord& stage);
+Fields fields_of(PipelineRecord& record);
+
+}  // namespace ringside

@@ -1,0 +1,45 @@
+#include "core/scheme/pipeline_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/scheme/scalar_sum.h"
+
+namespace ringside {
+namespace {
+
+std::unique_ptr<Communicator> along_pipeline(const RankContext& whole, const char* purpose) {
+  const MeshPlace place = mesh_place(whole.plan, whole.self().worker);
+  return whole.communicator({fmt::format("pipeline-{}-{}", place.data, purpose), place.pipeline,
+                             static_cast<int>(whole.plan.mesh.pipeline)});
+}
+
+}  // namespace
+
+PipelineGroup::PipelineGroup(const RankContext& whole, pipeline::Schedule schedule,
+                             Borders borders, std::vector<std::int64_t> counts)
+    : whole_(whole),
+      schedule_(std::move(schedule)),
+      borders_(std::move(borders)),
+      counts_(std::move(counts)),
+      forward_(along_pipeline(whole, "forward")),
+      backward_(along_pipeline(whole, "backward")),
+      tables_(along_pipeline(whole, "tables")) {}
+
+int PipelineGroup::stage_of_unit(std::size_t unit) const {
+  const auto& cuts = whole_.plan.pipeline.cuts;
+  return static_cast<int>(
+      std::upper_bound(cuts.begin(), cuts.end(), static_cast<std::int64_t>(unit)) - cuts.begin());
+}
+
+void PipelineGroup::sum(std::span<double> values) {
+  sum_over_ranks(whole_.device, *tables_, values, &whole_.timeline);
+}
+
+Traffic PipelineGroup::traffic() const {
+  return forward_->traffic() + backward_->traffic() + tables_->traffic();
+}
+
+}  // namespace ringside

@@ -1,0 +1,163 @@
+#include "core/train/pipeline_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ringside {
+
+using pipeline::Action;
+using pipeline::Operation;
+
+PipelineStep::PipelineStep(const RankContext& context, const Model& model, ModelPasses& passes)
+    : context_(context),
+      model_(model),
+      passes_(passes),
+      schedule_(context.pipeline->schedule()),
+      rank_(context.pipeline->rank()),
+      stages_(schedule_.stages_of(rank_)),
+      links_(context),
+      tables_(context, model),
+      times_(context.device) {
+  passes.when_bound([this](std::size_t unit) { tables_.bound(unit); });
+}
+
+bool PipelineStep::is_last(int stage) const { return stage + 1 == schedule_.stages(); }
+
+bool PipelineStep::has_losses() const { return is_last(stages_.back()); }
+
+UnitRange PipelineStep::units_of(int stage) const {
+  const auto own = static_cast<std::size_t>(std::ranges::find(stages_, stage) - stages_.begin());
+  const std::vector<std::size_t>& begins = model_.part->stages;
+  return {begins[own], own + 1 < begins.size() ? begins[own + 1] : model_.units.size()};
+}
+
+std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training) {
+  times_.begin_step();
+  losses_.assign(has_losses() ? static_cast<std::size_t>(schedule_.micro_batches) : 0, {});
+  tables_.begin_pass();
+  for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank_)])
+    carry_out(action, pass, training);
+  end_sends();
+  return std::move(losses_);
+}
+
+void PipelineStep::carry_out(const Action& action, const Pass& pass, const Loader& training) {
+  const int stage = action.stage;
+  const std::int64_t micro_batch = action.micro_batch;
+  const auto span = context_.timeline.traced("pipeline", [&] {
+    return fmt::format("{}{} of stage {}", name_of(action.operation), micro_batch, stage);
+  });
+  switch (action.operation) {
+    case Operation::forward:
+      return forward(action, pass, training);
+    case Operation::backward:
+      return backward(action, /*halves=*/false);
+    case Operation::input_gradient:
+      return backward(action, /*halves=*/true);
+    case Operation::weight_gradient:
+      return weight_gradients(action);
+    case Operation::send_forward:
+      return links_.send(Way::forward, stage, micro_batch);
+    case Operation::receive_forward:
+      return links_.receive(Way::forward, stage, micro_batch);
+    case Operation::send_backward:
+      return links_.send(Way::backward, stage, micro_batch);
+    case Operation::receive_backward:
+      return links_.receive(Way::backward, stage, micro_batch);
+  }
+}
+
+Tensor PipelineStep::take(Way way, int stage, std::int64_t micro_batch, SideValues& side) {
+  const Mark begin = context_.timeline.now();
+  Tensor value = links_.take(way, stage, micro_batch, side);
+  times_.add_wait(begin, context_.timeline.now());
+  return value;
+}
+
+template <class Work>
+void PipelineStep::timed(const Action& action, const Work& work) {
+  const Mark begin = context_.timeline.now();
+  work();
+  times_.add(action, begin, context_.timeline.now());
+}
+
+void PipelineStep::forward(const Action& action, const Pass& pass, const Loader& training) {
+  const int stage = action.stage;
+  const std::int64_t micro_batch = action.micro_batch;
+  MicroBatch& of = under_way_[{stage, micro_batch}];
+  times_.note_under_way(stage, std::ranges::count_if(under_way_, [&](const auto& one) {
+                          return one.first.first == stage;
+                        }));
+  Pass own = pass;
+  own.micro_batch = micro_batch;
+  of = passes_.begin(own, pass.step, training, units_of(stage));
+  tables_.take_values(stage, of.side);
+  Tensor value = stage == 0 ? Tensor{} : take(Way::forward, stage, micro_batch, of.side);
+  timed(action, [&] { value = passes_.forward(of, std::exchange(value, {})); });
+  if (!is_last(stage))
+    return links_.put(Way::forward, stage, micro_batch, std::move(value), of.side);
+  Loss loss = of.losses.front();
+  loss.gradient = {};  // that stays with the micro-batch
+  losses_[static_cast<std::size_t>(micro_batch)] = std::move(loss);
+}
+
+void PipelineStep::backward(const Action& action, bool halves) {
+  const int stage = action.stage;
+  const std::int64_t micro_batch = action.micro_batch;
+  MicroBatch& of = under_way_.at({stage, micro_batch});
+  of.pass.halves = halves;
+  Tensor gradient = is_last(stage) ? Tensor{} : take(Way::backward, stage, micro_batch, of.side);
+  if (!halves) tables_.take_gradients(stage, of.side);
+  timed(action, [&] { gradient = passes_.backward(of, std::exchange(gradient, {})); });
+  if (stage > 0) links_.put(Way::backward, stage, micro_batch, std::move(gradient), of.side);
+  if (!halves) end(action, of);
+}
+
+void PipelineStep::weight_gradients(const Action& action) {
+  MicroBatch& of = under_way_.at({action.stage, action.micro_batch});
+  tables_.take_gradients(action.stage, of.side);
+  timed(action, [&] { passes_.weight_gradients(of); });
+  end(action, of);
+}
+
+void PipelineStep::end(const Action& action, MicroBatch& of) {
+  tables_.send_gradients(action.stage, of.side);
+  under_way_.erase({action.stage, action.micro_batch});
+}
+
+void PipelineStep::begin_evaluation() { tables_.begin_pass(); }
+
+void PipelineStep::end_evaluation() { end_sends(); }
+
+void PipelineStep::end_sends() {
+  links_.finish_sends();
+  tables_.finish_sends();
+}
+
+LossValue PipelineStep::evaluate(const Pass& pass, std::int64_t index, const Loader& held_out) {
+  passes_.count_targets(held_out, index);
+  const std::int64_t number = evaluated_++;
+  LossValue held_out_value;
+  for (const int stage : stages_) {
+    MicroBatch of = passes_.begin(pass, index, held_out, units_of(stage));
+    const bool comes = stage > 0 && schedule_.ranks_of[static_cast<std::size_t>(stage - 1)] != rank_;
+    if (comes) links_.receive(Way::forward, stage, number);
+    tables_.take_values(stage, of.side);
+    Tensor value =
+        stage == 0 ? Tensor{} : links_.take(Way::forward, stage, number, of.side);
+    value = passes_.forward(of, std::move(value));
+    if (is_last(stage)) {
+      held_out_value = value_of(context_.device, of.losses[0]);
+      continue;
+    }
+    links_.put(Way::forward, stage, number, std::move(value), of.side);
+    if (schedule_.ranks_of[static_cast<std::size_t>(stage + 1)] == rank_) continue;
+    // What the micro-batch before has sent is there by now, as this one follows it.
+    links_.finish_sends();
+    links_.send(Way::forward, stage, number);
+  }
+  return held_out_value;
+}
+
+}  // namespace ringside

@@ -1,0 +1,71 @@
+// PipelineStep: carries out a rank's actions of a pipeline's schedule.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/train/model_passes.h"
+#include "core/train/pipeline_times.h"
+#include "core/train/stage_links.h"
+#include "core/train/table_links.h"
+
+namespace ringside {
+
+/// One executor for real ranks, GPUs and simulated ones: it does the actions of its rank in their
+/// order (core/pipeline/schedule.h), waits for what an action needs, and leaves everything else to
+/// ModelPasses and StageLinks. For the thread that trains.
+class PipelineStep {
+ public:
+  /// The arguments outlive this object; the context has a pipeline.
+  PipelineStep(const RankContext& context, const Model& model, ModelPasses& passes);
+
+  /// Does all micro-batches of a step; `pass` has what they have in common. Returns their losses, in
+  /// their order, if this rank has the last stage, else nothing. No send is under way afterwards.
+  std::vector<Loss> train(const Pass& pass, const Loader& training);
+  /// The held-out loss of the worker's part of global batch number `index`, by the pass's
+  /// micro-batch, if this rank has the last stage, which then waits for the device; else 0.
+  LossValue evaluate(const Pass& pass, std::int64_t index, const Loader& held_out);
+  /// Before the first and after the last evaluate() with the same parameters. No send is under way
+  /// after the latter.
+  void begin_evaluation();
+  void end_evaluation();
+
+  bool has_losses() const;
+
+  /// The step that train() has done counts for record(). Blocks until the device has done it.
+  void count_step() { times_.count_step(); }
+  PipelineRecord record() const { return times_.record(); }
+
+ private:
+  using Key = std::pair<int, std::int64_t>;  // stage, micro-batch
+
+  void carry_out(const pipeline::Action& action, const Pass& pass, const Loader& training);
+  void forward(const pipeline::Action& action, const Pass& pass, const Loader& training);
+  void backward(const pipeline::Action& action, bool halves);
+  void weight_gradients(const pipeline::Action& action);
+  void end_sends();
+  /// The micro-batch leaves the stage.
+  void end(const pipeline::Action& action, MicroBatch& of);
+  template <class Work>
+  void timed(const pipeline::Action& action, const Work& work);
+  Tensor take(Way way, int stage, std::int64_t micro_batch, SideValues& side);
+  bool is_last(int stage) const;
+  UnitRange units_of(int stage) const;
+
+  const RankContext& context_;
+  const Model& model_;
+  ModelPasses& passes_;
+  const pipeline::Schedule& schedule_;
+  const int rank_;
+  std::vector<int> stages_;  // of this rank
+  StageLinks links_;
+  TableLinks tables_;
+  PipelineTimes times_;
+  std::map<Key, MicroBatch> under_way_;
+  std::vector<Loss> losses_;      // of the present step
+  std::int64_t evaluated_ = 0;    // micro-batches: the number of the next one on its way
+};
+
+}  // namespace ringside

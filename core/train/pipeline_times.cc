@@ -1,0 +1,42 @@
+#include "core/train/pipeline_times.h"
+
+#include <algorithm>
+
+namespace ringside {
+
+using pipeline::Operation;
+
+void PipelineTimes::note_under_way(int stage, std::int64_t count) {
+  std::int64_t& most = most_under_way_[stage];
+  most = std::max(most, count);
+}
+
+void PipelineTimes::count_step() {
+  for (const Timed& timed : actions_) {
+    Sum& sum = sums_[{timed.action.stage, timed.action.operation}];
+    sum.seconds += device_.seconds(timed.begin, timed.end);
+    ++sum.count;
+  }
+  for (const auto& [begin, end] : waits_) waiting_.seconds += device_.seconds(begin, end);
+  ++waiting_.count;
+}
+
+PipelineRecord PipelineTimes::record() const {
+  PipelineRecord out;
+  out.waiting_ms = waiting_.mean_ms();
+  for (const auto& [stage, most] : most_under_way_) {
+    const auto mean = [&, own = stage](Operation operation) {
+      const auto sum = sums_.find({own, operation});
+      return sum == sums_.end() ? 0.0 : sum->second.mean_ms();
+    };
+    out.stages.push_back({.stage = stage,
+                          .forward_ms = mean(Operation::forward),
+                          .backward_ms = mean(Operation::backward),
+                          .input_gradient_ms = mean(Operation::input_gradient),
+                          .weight_gradient_ms = mean(Operation::weight_gradient),
+                          .most_under_way = most});
+  }
+  return out;
+}
+
+}  // namespace ringside
