@@ -1,6 +1,6 @@
 #include "core/plan/mesh.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -73,6 +73,12 @@ std::string mesh_text(const RunPlan& plan) {
   if (!has_pipeline(plan)) return {};
   return fmt::format("data {} x pipeline {}, {} within a machine", plan.mesh.data,
                      plan.mesh.pipeline, name_of(plan.mesh.innermost));
+}
+
+std::string pipeline_text(const RunPlan& plan) {
+  if (!has_pipeline(plan)) return {};
+  return fmt::format("{}, stages from units 0, {}", plan.pipeline.schedule,
+                     fmt::join(plan.pipeline.cuts, ", "));
 }
 
 }  // namespace ringside

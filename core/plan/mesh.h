@@ -34,5 +34,7 @@ MeshPlace place_in_mesh(const RunPlan& plan, int rank);
 
 /// "data 2 x pipeline 4, pipeline within a machine"; empty for a plan without a pipeline.
 std::string mesh_text(const RunPlan& plan);
+/// "1f1b, stages from units 0, 3": the schedule and the first unit of each stage; likewise.
+std::string pipeline_text(const RunPlan& plan);
 
 }  // namespace ringside

@@ -8,7 +8,9 @@ Fields fields_of(MeshConfig& config) {
            "allows",
            Range::not_negative},
           {"pipeline", &config.pipeline,
-           "workers that have different stages of the model; 1: every worker has the whole model",
+           "workers that have different stages of the model; 1: every worker has the whole model, "
+           "as in "
+           "schemes of one worker, which have no mesh",
            Range::positive},
           {"innermost", &config.innermost,
            "the dimension along which neighbouring workers follow each other, so that it lies "
@@ -16,16 +18,21 @@ Fields fields_of(MeshConfig& config) {
 }
 
 Fields fields_of(PipelineConfig& config) {
-  return {{"schedule", &config.schedule,
-           "the order in which stages compute micro-batches: sequential, gpipe, 1f1b, interleaved, "
-           "zb_h1, zb_h2, zb_v, or the path of a CSV file (`ringside schedule show`)"},
-          {"chunks", &config.chunks, "interleaved: stages of each worker", Range::positive},
-          {"balance", &config.balance,
-           "what the stages have alike: parameters, or the time of forward and backward"},
-          {"cuts", &config.cuts,
-           "the number of the first unit of each stage but the first, as in [3, 5]; []: by "
-           "pipeline.balance",
-           Range::positive}};
+  return {
+      {"schedule", &config.schedule,
+       "the order in which stages compute micro-batches: sequential, gpipe, 1f1b, interleaved, "
+       "zb_h1, zb_h2, zb_v, their names in PyTorch, or the path of a CSV file (`ringside schedule "
+       "show`)"},
+      {"chunks", &config.chunks,
+       "interleaved: stages of each worker; other schedules have a number of their own",
+       Range::positive},
+      {"balance", &config.balance,
+       "what the stages have alike: parameters, or the time of forward and backward, which is that "
+       "of the simulated device or, of real ones, follows from floating-point operations"},
+      {"cuts", &config.cuts,
+       "the number of the first unit of each stage but the first, as in [3, 5]; []: by "
+       "pipeline.balance",
+       Range::positive}};
 }
 
 }  // namespace ringside

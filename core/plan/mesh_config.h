@@ -34,22 +34,24 @@ Fields fields_of(MeshConfig& config);
 /// The measure by which the units of a model are divided evenly over stages.
 enum class StageBalance : std::uint8_t {
   parameters,  // of their numbers of parameters
-  time         // of the time of their forward and backward: measured on this machine before the
-               // run, or that of the simulated device
+  time         // of the time of their forward and backward: that of the simulated device, else by
+               // their floating-point operations
 };
 inline constexpr std::string_view stage_balance_names[] = {"parameters", "time"};
 constexpr EnumNames names_of(StageBalance) { return stage_balance_names; }
 
 struct PipelineConfig {
   std::string schedule = "1f1b";  // one of core/pipeline/makers.h, or the path of a CSV file
+  std::string text{};             // in a plan: the text of that file, which other hosts do not have
   std::int64_t chunks = 1;        // stages of each worker, for schedules that allow several
   StageBalance balance = StageBalance::parameters;
   /// The number of the first unit of each stage but the first; empty: by `balance`. In a plan they
   /// are never empty.
-  std::vector<std::int64_t> cuts;
+  std::vector<std::int64_t> cuts{};
   bool operator==(const PipelineConfig&) const = default;
 };
 
+/// All but `text`.
 Fields fields_of(PipelineConfig& config);
 
 }  // namespace ringside

@@ -129,6 +129,7 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   if (plan.mesh.pipeline > 1) {
     out["mesh"] = to_json(fields_to_read(plan.mesh));
     out["pipeline"] = to_json(fields_to_read(plan.pipeline));
+    if (!plan.pipeline.text.empty()) out["pipeline"]["text"] = plan.pipeline.text;
   }
   if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
@@ -168,8 +169,10 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
       plan.homes.emplace_back(read_json<RankHome>(home, absent)).device = home.value("device", "");
   if (const auto mesh = in.find("mesh"); mesh != in.end())
     read_json(*mesh, fields_of(plan.mesh), absent);
-  if (const auto pipeline = in.find("pipeline"); pipeline != in.end())
+  if (const auto pipeline = in.find("pipeline"); pipeline != in.end()) {
     read_json(*pipeline, fields_of(plan.pipeline), absent);
+    plan.pipeline.text = pipeline->value("text", "");
+  }
   plan.listing.quick = in.value("quick", false);
   plan.sums.unknown_order = in.value("unknown_order", false);
   if (const auto checkpoint = in.find("checkpoint"); checkpoint != in.end())

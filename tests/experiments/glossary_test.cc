@@ -37,6 +37,8 @@ CaseSummary case_with_everything() {
   CaseSummary one;
   one.plan.listing.label = one.plan.listing.family = one.plan.scheme = "ps";
   one.plan.promise = Promise::own_algorithm;
+  one.plan.world = 4;
+  one.plan.mesh = {.data = 2, .pipeline = 2};
   one.time_ms.encoding = 1;
   one.runs.repeats = 5;
   one.plan.cluster.emplace().name = "cluster";

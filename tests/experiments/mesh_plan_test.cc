@@ -4,16 +4,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "core/pipeline/makers.h"
 #include "core/plan/definition.h"
 #include "core/plan/mesh.h"
 #include "core/plan/same_run.h"
+#include "core/plan/stage_schedule.h"
+#include "core/plan/stages.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/config/cases.h"
+#include "experiments/runner/plan/labels.h"
 #include "experiments/runner/plan/one_run.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/plan/references.h"
+#include "experiments/runner/plan/speeds.h"
+#include "experiments/runner/registry/model_work.h"
 #include "experiments/runner/registry/registry.h"
 #include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
@@ -177,6 +188,7 @@ TEST(MeshPlan, NamesTheDimensionWithinAMachine) {
   config.mesh.innermost = MeshDimension::pipeline;
   EXPECT_EQ(mesh_text(ddp(config, 8)), "data 4 x pipeline 2, pipeline within a machine");
   EXPECT_EQ(mesh_text(ddp(meshed(1), 8)), "");
+  EXPECT_EQ(pipeline_text(ddp(config, 8)), "1f1b, stages from units 0, 3");
 }
 
 TEST(Pipelines, HaveStagesWithEvenNumbersOfParameters) {
@@ -213,6 +225,109 @@ TEST(Pipelines, HaveAUnitForEachStage) {
   EXPECT_EQ(ddp(config, 2).pipeline.cuts.size(), 5u);
   config.pipeline.schedule = "zb_v";
   EXPECT_EQ(ddp(config, 2).pipeline.cuts.size(), 3u);
+}
+
+TEST(Pipelines, HaveSchedulesOfThisProgram) {
+  ExperimentConfig config = meshed(2);
+  config.pipeline.schedule = "Interleaved1F1B";  // as PyTorch calls it
+  config.pipeline.chunks = 2;
+  const RunPlan plan = ddp(config, 2);
+  EXPECT_EQ(plan.pipeline.schedule, "interleaved");
+  EXPECT_EQ(schedule_of(plan).stages(), 4);
+  EXPECT_EQ(schedule_of(plan).micro_batches, plan.train.accumulation);
+  config.pipeline.schedule = "1f1b";
+  EXPECT_EQ(ddp(config, 2).pipeline.chunks, 1) << "it has one stage a worker";
+  config.pipeline.schedule = "1f2b";
+  EXPECT_THAT(refusal(config, "ddp", 2), AllOf(HasSubstr("1f2b"), HasSubstr("1f1b")));
+  config.pipeline.schedule = "interleaved";
+  config.train.global_batch = 6;  // of 2 in a micro-batch
+  EXPECT_THAT(refusal(config, "ddp", 2),
+              AllOf(HasSubstr("pipeline.schedule = 'interleaved' with mesh.pipeline = 2 and 3"),
+                    HasSubstr("train.accumulation")));
+}
+
+TEST(Pipelines, TakeSchedulesFromFilesNextToTheExperiment) {
+  const auto schedule = [](const std::string& given) {
+    return experiment_of("trial", {"pipeline.schedule=" + given}).common.pipeline.schedule;
+  };
+  EXPECT_EQ(schedule("gpipe"), "gpipe");
+  EXPECT_EQ(schedule("mine.csv"), (std::filesystem::current_path() / "mine.csv").string());
+  EXPECT_EQ(label_with("ddp", {{"pipeline.schedule", "/there/mine.csv"}}), "ddp (schedule=mine)");
+}
+
+class ScheduleFile : public ::testing::Test {
+ protected:
+  /// A run of world 2 with this file, of two micro-batches.
+  ExperimentConfig with(const std::string& text) const {
+    std::ofstream(file_) << text;
+    ExperimentConfig config = meshed(2);
+    config.train.global_batch = 4;
+    config.pipeline.schedule = file_;
+    return config;
+  }
+  void TearDown() override { std::filesystem::remove(file_); }
+
+  const std::string file_ = fmt::format("{}/ringside-{}-mine.csv",
+                                        std::filesystem::temp_directory_path().string(), getpid());
+  const std::string text_ = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
+};
+
+TEST_F(ScheduleFile, ComesToTheRanksWithThePlan) {
+  const RunPlan plan = ddp(with(text_), 2);
+  std::filesystem::remove(file_);
+  const RunPlan told = run_plan_from_json(nlohmann::json(to_json(plan)), default_options);
+  EXPECT_EQ(told, plan);
+  EXPECT_EQ(schedule_of(told).actions, pipeline::find_maker("1f1b").make(2, 1, 2).actions);
+}
+
+TEST_F(ScheduleFile, HasToFitThePipeline) {
+  ExperimentConfig config = with(text_);
+  config.mesh.pipeline = 3;
+  EXPECT_THAT(refusal(config, "ddp", 3),
+              AllOf(HasSubstr("has 2 rows"), HasSubstr("set mesh.pipeline = 2")));
+  config = with(text_);
+  config.train.global_batch = 8;
+  EXPECT_THAT(refusal(config, "ddp", 2),
+              AllOf(HasSubstr("for 2 micro-batches"), HasSubstr("a worker has 4")));
+  EXPECT_THAT(refusal(with("0F0,0F1\n"), "ddp", 2), HasSubstr("mine.csv"));
+  EXPECT_THAT(refusal(with("0F0,what\n"), "ddp", 2), HasSubstr("row 1, cell 2"));
+  config = with(text_);
+  std::filesystem::remove(file_);
+  EXPECT_THAT(refusal(config, "ddp", 2),
+              AllOf(HasSubstr("mine.csv' cannot be read"), HasSubstr("name of a schedule")));
+}
+
+TEST(Pipelines, MayHaveStagesOfEvenTime) {
+  ExperimentConfig config = meshed(2);
+  config.model.vocabulary = 16384;
+  config.pipeline.balance = StageBalance::time;
+  const RunPlan plan = ddp(config, 2);
+  const std::vector<double> operations = operations_of_units(plan);
+  ASSERT_EQ(operations.size(), 6u);
+  EXPECT_EQ(operations[1], operations[2]) << "blocks are equal";
+  // A product in forward, and two in backward, over the positions of two samples.
+  const double product = 2.0 * 2 * 128 * 128 * 16384;
+  EXPECT_GE(operations[5], 3 * product);
+  EXPECT_LE(operations[5], 3.1 * product);
+  EXPECT_EQ(plan.pipeline.cuts, balanced_cuts(operations, 2));
+  EXPECT_THAT(plan.pipeline.cuts, ElementsAre(5)) << "the head takes longer than all else";
+}
+
+TEST(Pipelines, MayHaveStagesOfEvenSimulatedTime) {
+  ExperimentConfig config = meshed(2);
+  config.device.kind = "sim";
+  config.cluster = small_cluster(2);
+  config.pipeline.balance = StageBalance::time;
+  const RunPlan plan = ddp(config, 2);
+  const std::vector<double> seconds = seconds_of_units(plan);
+  double together = 0;
+  for (const double one : seconds) {
+    EXPECT_GT(one, 0);
+    together += one;
+  }
+  const double whole = MicroBatchTimes(plan).seconds(0, plan.train.micro_batch);
+  EXPECT_NEAR(together, whole, 1e-9 * whole);
+  EXPECT_EQ(plan.pipeline.cuts, balanced_cuts(seconds, 2));
 }
 
 Experiment comparison_of(const ExperimentConfig& config, const std::vector<std::string>& cases) {

@@ -10,6 +10,7 @@
 #include "core/base/nearest.h"
 #include "core/base/utf8.h"
 #include "core/models/presets.h"
+#include "core/plan/stage_schedule.h"
 
 namespace ringside::runner {
 namespace {
@@ -104,6 +105,8 @@ void Binder::make_paths_absolute(const Assignment& one) {
     for (std::string& file : config_.plugins.files) make_absolute(file, one.folder);
   if (one.path == Path{"device", "cluster"}) make_absolute(config_.device.cluster, one.folder);
   if (one.path == Path{"checkpoint", "path"}) make_absolute(config_.checkpoint.path, one.folder);
+  if (one.path == Path{"pipeline", "schedule"} && is_schedule_file(config_.pipeline.schedule))
+    make_absolute(config_.pipeline.schedule, one.folder);
   if (one.path == Path{"train", "initial_weights"})
     make_absolute(config_.train.initial_weights, one.folder);
 }

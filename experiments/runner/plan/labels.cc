@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/plan/stage_schedule.h"
 #include "experiments/runner/config/binder.h"
 
 namespace ringside::runner {
@@ -35,7 +36,9 @@ std::string value_in_label(const Setting& setting) {
     return (folder ? path : path.parent_path()).filename().string();
   }
   if (is_option_path(setting)) return path.filename().string();
-  const bool file = key == "device.cluster" || key == "data.path" || key == "train.initial_weights";
+  const bool file = key == "device.cluster" || key == "data.path" ||
+                    key == "train.initial_weights" ||
+                    (key == "pipeline.schedule" && is_schedule_file(setting.value));
   return file ? path.stem().string() : setting.value;
 }
 

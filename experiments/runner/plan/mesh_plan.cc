@@ -6,9 +6,13 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pipeline/makers.h"
 #include "core/plan/mesh.h"
+#include "core/plan/stage_schedule.h"
 #include "core/plan/stages.h"
 #include "experiments/runner/plan/checks.h"
+#include "experiments/runner/plan/speeds.h"
+#include "experiments/runner/registry/model_work.h"
 
 namespace ringside::runner {
 namespace {
@@ -21,10 +25,24 @@ void check_data_dimension(const MeshConfig& asked, std::int64_t data, int world)
       asked.data, asked.pipeline, asked.data * asked.pipeline, world, data);
 }
 
-/// The stages of each worker.
-int chunks_of(const PipelineConfig& pipeline) {
-  if (pipeline.schedule == "interleaved") return static_cast<int>(pipeline.chunks);
-  return pipeline.schedule == "zb_v" ? 2 : 1;
+/// Gives the plan the text of its schedule's file, or its schedule's name in this program.
+void settle_schedule(PipelineConfig& pipeline) {
+  if (!is_schedule_file(pipeline.schedule))
+    pipeline.schedule = pipeline::find_maker(pipeline.schedule).name;
+  else if (pipeline.text.empty())
+    pipeline.text = read_schedule_file(pipeline.schedule);
+}
+
+int stages_of(const RunPlan& plan) {
+  try {
+    return schedule_of(plan).stages();
+  } catch (const Error& error) {
+    if (is_schedule_file(plan.pipeline.schedule)) throw;  // names the file
+    throw Error(
+        "pipeline.schedule = '{}' with mesh.pipeline = {} and {} micro-batches (train.micro_batch, "
+        "train.accumulation): {}",
+        plan.pipeline.schedule, plan.mesh.pipeline, plan.train.accumulation, error.what());
+  }
 }
 
 std::vector<double> parameters_of_units(const RunPlan& plan) {
@@ -33,6 +51,11 @@ std::vector<double> parameters_of_units(const RunPlan& plan) {
   std::vector<double> out;
   for (const auto& unit : model.units) out.push_back(static_cast<double>(unit->layout().count()));
   return out;
+}
+
+std::vector<double> weights_of_units(const RunPlan& plan) {
+  if (plan.pipeline.balance == StageBalance::parameters) return parameters_of_units(plan);
+  return plan.cluster ? seconds_of_units(plan) : operations_of_units(plan);
 }
 
 /// Throws Error for cuts by hand that do not make `stages` stages of `units` units.
@@ -110,8 +133,10 @@ void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {
 
 void settle_pipeline(RunPlan& plan, const PipelineConfig& asked) {
   plan.pipeline = asked;
-  const int stages = static_cast<int>(plan.mesh.pipeline) * chunks_of(plan.pipeline);
-  const std::vector<double> weights = parameters_of_units(plan);
+  settle_schedule(plan.pipeline);
+  const int stages = stages_of(plan);
+  plan.pipeline.chunks = stages / plan.mesh.pipeline;
+  const std::vector<double> weights = weights_of_units(plan);
   const auto units = static_cast<std::int64_t>(weights.size());
   if (stages > units)
     throw Error(

@@ -1,5 +1,6 @@
 #include "experiments/runner/plan/speeds.h"
 
+#include <functional>
 #include <vector>
 
 #include "core/data/loader.h"
@@ -14,8 +15,10 @@ namespace {
 /// More memory (in GB) than any model needs, and the most that a cluster may have.
 constexpr double unlimited_gb = 1e9;
 
-/// Enqueues a forward and a backward of the whole model over `samples` samples, as a trainer does.
-void pass_over(const Model& model, Device& device, std::int64_t samples, const TrainConfig& train) {
+/// Enqueues a forward and a backward of the whole model over `samples` samples, as a trainer does,
+/// and calls `after` with the number of each unit after its forward, and again after its backward.
+void pass_over(const Model& model, Device& device, std::int64_t samples, const TrainConfig& train,
+               const std::function<void(std::size_t)>& after) {
   const DType dtype = parameter_dtype(train);
   const std::int64_t count = model.parameter_count();
   const Tensor parameters = device.tensor({count}, MemoryKind::parameter, dtype);
@@ -37,6 +40,7 @@ void pass_over(const Model& model, Device& device, std::int64_t samples, const T
     const Pass pass{.keep = !full || u + 1 == model.units.size(),
                     .keep_attention = train.recompute != Recompute::attention};
     x = model.units[u]->forward(x, pass, saved[u]);
+    after(u);
   }
   const Loss loss = cross_entropy(device, x, device.tensor({targets}, MemoryKind::data, DType::i32),
                                   {.terms = model.terms, .global_batch = samples}, true);
@@ -45,7 +49,19 @@ void pass_over(const Model& model, Device& device, std::int64_t samples, const T
     if (full && u + 1 < model.units.size())
       model.units[u]->forward(inputs[u], Pass{.again = true}, saved[u]);
     x = model.units[u]->backward(x, saved[u]);
+    after(u);
   }
+}
+
+/// A run of the plan's worker alone, with all the memory that it needs.
+RunPlan alone(const RunPlan& plan, int worker) {
+  RunPlan out = plan;
+  out.ranks = {{.rank = 0, .worker = worker}};
+  out.sim.numerics = false;
+  out.model.batch_norm_group = 1;
+  out.cluster->device.memory_gb = unlimited_gb;
+  for (sim::OtherMachines& other : out.cluster->others) other.device.memory_gb = unlimited_gb;
+  return out;
 }
 
 /// The first of the machines whose devices are of another kind than the cluster's, among them
@@ -68,17 +84,26 @@ double MicroBatchTimes::seconds(int worker, std::int64_t samples) {
 }
 
 double MicroBatchTimes::measure(int worker, std::int64_t samples) const {
-  RunPlan alone = plan_;
-  alone.ranks = {{.rank = 0, .worker = worker}};
-  alone.sim.numerics = false;
-  alone.model.batch_norm_group = 1;
-  alone.cluster->device.memory_gb = unlimited_gb;
-  for (sim::OtherMachines& other : alone.cluster->others) other.device.memory_gb = unlimited_gb;
-  const auto device = find_device(alone.device.kind).make(alone, 0, nullptr);
-  const Model model = make_model(alone.model, *device);
+  const RunPlan plan = alone(plan_, worker);
+  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+  const Model model = make_model(plan.model, *device);
   const double start = device->clock().now();
-  pass_over(model, *device, samples, alone.train);
+  pass_over(model, *device, samples, plan.train, [](std::size_t) {});
   return device->clock().now() - start;
+}
+
+std::vector<double> seconds_of_units(const RunPlan& of) {
+  const RunPlan plan = alone(of, 0);
+  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+  const Model model = make_model(plan.model, *device);
+  std::vector<double> out(model.units.size());
+  double before = device->clock().now();
+  pass_over(model, *device, plan.train.micro_batch, plan.train, [&](std::size_t unit) {
+    const double now = device->clock().now();
+    out[unit] += now - before;
+    before = now;
+  });
+  return out;
 }
 
 }  // namespace ringside::runner

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "core/plan/run_plan.h"
 
@@ -27,5 +28,10 @@ class MicroBatchTimes {
   /// By the first machine with such devices (-1: ClusterSpec::device), slowness and samples.
   std::map<std::tuple<std::int64_t, double, std::int64_t>, double> known_;
 };
+
+/// Seconds of virtual time of a forward and a backward of each unit of the plan's model over one
+/// micro-batch, on the device of worker 0, with recomputation; the last unit's has the loss too.
+/// The plan has a cluster.
+std::vector<double> seconds_of_units(const RunPlan& plan);
 
 }  // namespace ringside::runner

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/observe/model_work.h"
 #include "core/plan/run_plan.h"
@@ -16,5 +17,9 @@ ModelWork work_of_sample(const RunPlan& plan, double tokens);
 /// The most bytes of activations that a worker holds at once in the forward and the backward of a
 /// micro-batch; losses and the workspace of kernels come on top. Throws as work_of_sample() does.
 std::int64_t activations_of_worker(const RunPlan& plan);
+
+/// Floating-point operations of a forward and a backward of each unit of the plan's model over one
+/// micro-batch, with recomputation.
+std::vector<double> operations_of_units(const RunPlan& plan);
 
 }  // namespace ringside::runner

@@ -96,7 +96,8 @@ std::string row_text(const RunRecord& row) {
   out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
                      row.plan.world, row.parameters, row.plan.train.steps,
                      row.plan.train.global_batch);
-  if (has_pipeline(row.plan)) out += fmt::format("mesh           {}\n", mesh_text(row.plan));
+  if (has_pipeline(row.plan))
+    out += fmt::format("mesh           {}; {}\n", mesh_text(row.plan), pipeline_text(row.plan));
   if (row.plan.cluster)
     out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
   if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/plan/mesh.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/assumed.h"
 #include "experiments/runner/report/summary_tables.h"
@@ -100,6 +101,10 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         "Runs without a quiet attempt, "
         "whose figures are doubtful: {}.\n",
         superseded, disturbed);
+  for (const CaseSummary& one : cases)
+    if (has_pipeline(one.plan))
+      out += fmt::format("Mesh: {} at world {}: {}; {}.\n", one.label(), one.plan.world,
+                         mesh_text(one.plan), pipeline_text(one.plan));
   for (const CaseSummary& one : cases)
     if (one.runs.disturbed > 0)
       out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label(), one.plan.world,

@@ -167,6 +167,9 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
   if (!file && question.precisions.empty() && !question.machine)
     question.precisions = advise::usual_precisions(question);
   runner::check_config(question.training);
+  if (const std::int64_t pipeline = question.training.mesh.pipeline; pipeline > 1)
+    throw Error("mesh.pipeline = {}: only ways without a pipeline are tried; leave it out",
+                pipeline);
   advise::complete(question);
   for (const std::int64_t world : arguments.worlds)
     if (std::find(question.worlds.begin(), question.worlds.end(), world) == question.worlds.end())
