@@ -122,6 +122,12 @@ TEST(ExplainWaits, ARankThatIsNotTracedMayBeTheLastOne) {
   EXPECT_FALSE(staged.evidence.waits[0].last);
 }
 
+TEST(ExplainWaits, AreForRanksOfTheSameStageAlone) {
+  TwoRanks two(2);
+  two.plan.mesh = {.data = 1, .pipeline = 2};  // each all-reduce has one rank, whatever its name
+  for (const tools::explain::Wait& wait : two.staged().evidence.waits) EXPECT_FALSE(wait.last);
+}
+
 TEST(ExplainPath, GoesThroughTheRankThatCameLast) {
   const Staged staged = TwoRanks(2).staged();
   double all = 0;

@@ -388,6 +388,23 @@ TEST(MeshPlan, HasTheDefinitionOfTheDataWorld) {
   EXPECT_FALSE(must_equal(plan_training(config, "fsdp", 4), definition));
 }
 
+TEST(MeshPlan, AnOrderOfSumsThatFollowsFromMachinesHasADefinition) {
+  ExperimentConfig config = meshed(2);
+  config.device.kind = "sim";
+  config.cluster = small_cluster(2);
+  config.cluster->machines = 2;
+  config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::ring};
+  config.sim.numerics = true;
+  ASSERT_TRUE(ddp(config, 4).sums.own_order);
+  EXPECT_TRUE(must_equal(ddp(config, 4), definition_of(ddp(config, 4))));
+  config.mesh.innermost = MeshDimension::pipeline;  // stage 0 has a worker on each machine
+  config.sim.numerics = true;
+  EXPECT_THAT(refusal(config, "ddp", 4), AllOf(HasSubstr("mesh.innermost = 'pipeline'"),
+                                               HasSubstr("set sim.numerics = false")));
+  config.sim.numerics = false;
+  EXPECT_EQ(refusal(config, "ddp", 4), "nothing");
+}
+
 // ---- what a run with a pipeline cannot do
 
 std::string refused(const std::string& scheme, const std::function<void(ExperimentConfig&)>& set) {

@@ -76,6 +76,14 @@ void check_cuts(const std::vector<std::int64_t>& cuts, int stages, std::int64_t 
   }
 }
 
+/// For each worker, the first one on its host.
+std::vector<std::ptrdiff_t> sharing_of(const std::vector<int>& hosts, std::ptrdiff_t workers) {
+  std::vector<std::ptrdiff_t> out;
+  for (auto host = hosts.begin(); host != hosts.begin() + workers; ++host)
+    out.push_back(std::find(hosts.begin(), host, *host) - hosts.begin());
+  return out;
+}
+
 }  // namespace
 
 MeshConfig settle_mesh(const MeshConfig& asked, const SchemeInfo& row, int world) {
@@ -104,6 +112,19 @@ std::vector<int> hosts_of_stage(const std::vector<int>& hosts, const MeshConfig&
   for (int data = 0; data < data_world(plan); ++data)
     out.push_back(hosts[static_cast<std::size_t>(worker_at(plan, {data, stage}))]);
   return out;
+}
+
+void check_sums_of_stages(const RunPlan& plan, const MeshConfig& mesh,
+                          const std::vector<int>& hosts) {
+  if (!plan.cluster || !plan.sums.own_order || !computes(plan)) return;
+  for (int stage = 0; stage < mesh.pipeline; ++stage)
+    if (sharing_of(hosts_of_stage(hosts, mesh, stage), plan.world) != sharing_of(hosts, plan.world))
+      throw Error(
+          "mesh.innermost = '{}': workers of stage {} share machines otherwise than those of a run "
+          "of world {}, and scheme {} adds up in an order that follows from machines, so that the "
+          "run has no definition; set sim.numerics = false, or choose another mesh.innermost or "
+          "cluster",
+          name_of(mesh.innermost), stage, plan.world, plan.scheme);
 }
 
 void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {

@@ -17,6 +17,13 @@ MeshConfig settle_mesh(const MeshConfig& asked, const SchemeInfo& row, int world
 /// Those of the workers' hosts on which workers of one stage live, along the data dimension.
 std::vector<int> hosts_of_stage(const std::vector<int>& hosts, const MeshConfig& mesh, int stage);
 
+/// Throws Error if a simulated run adds up in an order of its own, and workers of one stage share
+/// machines otherwise than those of a run of the data world do: the order follows from the
+/// machines, and its definition knows those of the data world alone. `hosts` has that of each
+/// worker; the plan is still that of one stage.
+void check_sums_of_stages(const RunPlan& plan, const MeshConfig& mesh,
+                          const std::vector<int>& hosts);
+
 /// Gives the plan its mesh and lays out the ranks of all stages. The plan has the world, the ranks
 /// and the servers of one stage alone, as a run along the data dimension would: its world becomes
 /// that of all workers. Workers have the numbers of mesh_place(); servers beside workers go with

@@ -312,8 +312,9 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   settle_shares(plan.train, ranks, who);
   if (mesh.pipeline > 1) check_mesh(plan, row, mesh);
   if (row.own_replicas) check_side_by_side(plan);
-  settle_options(plan, row, mesh,
-                 hosts_of_workers(world, plan.cluster, config.host_slots, plan.hosts.workers));
+  const std::vector<int> hosts =
+      hosts_of_workers(world, plan.cluster, config.host_slots, plan.hosts.workers);
+  settle_options(plan, row, mesh, hosts);
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;
@@ -323,6 +324,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.train.micro_batch = largest_micro_batch(plan);
   check_batch_norm_groups(plan, ranks);
   plan.sums = sum_tree(plan, row);
+  check_sums_of_stages(plan, mesh, hosts);
   plan.expendable = row.expendable(plan.options, plan.world);
   const Servers servers = row.servers(plan.options, plan.world);
   place_ranks(plan, servers);
