@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "core/models/model_part.h"
@@ -13,8 +14,15 @@ namespace ringside {
 /// The units of every stage of the plan, of a model of so many units.
 std::vector<UnitRange> stages_of(const RunPlan& plan, std::size_t units);
 
-/// The actions of a step of the plan, with sends and receives. Throws Error if its schedule is not
-/// known or cannot be made for its micro-batches; a plan that the planner has checked has one.
+/// Whether a value of pipeline.schedule is the path of a CSV file, and no name.
+bool is_schedule_file(const std::string& schedule);
+/// The text of such a file. Throws Error if it cannot be read.
+std::string read_schedule_file(const std::string& file);
+
+/// The actions of a step of every pipeline of the plan, with sends and receives, as its schedule's
+/// maker or the text of its file says (PipelineConfig::text). Throws Error if its schedule is not
+/// known, is wrong, or is not for its workers and micro-batches; a plan that the planner has
+/// checked has one.
 pipeline::Schedule schedule_of(const RunPlan& plan);
 
 }  // namespace ringside

@@ -81,9 +81,4 @@ double heaviest_stage(const std::vector<double>& weights, const std::vector<std:
   return most;
 }
 
-StageUnits units_of_stage(const std::vector<std::int64_t>& cuts, std::int64_t units, int stage) {
-  const auto at = static_cast<std::size_t>(stage);
-  return {at == 0 ? 0 : cuts[at - 1], at == cuts.size() ? units : cuts[at]};
-}
-
 }  // namespace ringside

@@ -19,11 +19,4 @@ std::vector<std::int64_t> balanced_cuts(const std::vector<double>& weights, int 
 /// The weight of the heaviest stage of that division.
 double heaviest_stage(const std::vector<double>& weights, const std::vector<std::int64_t>& cuts);
 
-/// The units of stage `stage`, [first, end), of a model of `units` units.
-struct StageUnits {
-  std::int64_t first = 0, end = 0;
-  bool operator==(const StageUnits&) const = default;
-};
-StageUnits units_of_stage(const std::vector<std::int64_t>& cuts, std::int64_t units, int stage);
-
 }  // namespace ringside

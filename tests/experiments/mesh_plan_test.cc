@@ -14,8 +14,8 @@
 #include "core/pipeline/makers.h"
 #include "core/plan/definition.h"
 #include "core/plan/mesh.h"
+#include "core/plan/pipeline_plan.h"
 #include "core/plan/same_run.h"
-#include "core/plan/stage_schedule.h"
 #include "core/plan/stages.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/config/cases.h"
@@ -277,7 +277,7 @@ TEST_F(ScheduleFile, ComesToTheRanksWithThePlan) {
   std::filesystem::remove(file_);
   const RunPlan told = run_plan_from_json(nlohmann::json(to_json(plan)), default_options);
   EXPECT_EQ(told, plan);
-  EXPECT_EQ(schedule_of(told).actions, pipeline::find_maker("1f1b").make(2, 1, 2).actions);
+  EXPECT_EQ(schedule_of(told).actions, with_sends(pipeline::find_maker("1f1b").make(2, 1, 2)).actions);
 }
 
 TEST_F(ScheduleFile, HasToFitThePipeline) {

@@ -10,7 +10,7 @@
 #include "core/base/nearest.h"
 #include "core/base/utf8.h"
 #include "core/models/presets.h"
-#include "core/plan/stage_schedule.h"
+#include "core/plan/pipeline_plan.h"
 
 namespace ringside::runner {
 namespace {

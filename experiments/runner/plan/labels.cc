@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/plan/stage_schedule.h"
+#include "core/plan/pipeline_plan.h"
 #include "experiments/runner/config/binder.h"
 
 namespace ringside::runner {

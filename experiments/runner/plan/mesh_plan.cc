@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/pipeline/makers.h"
 #include "core/plan/mesh.h"
-#include "core/plan/stage_schedule.h"
+#include "core/plan/pipeline_plan.h"
 #include "core/plan/stages.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/speeds.h"
