@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/pipeline/makers.h"
@@ -92,6 +93,21 @@ TEST(MeshPlan, RefusesAWorldThatIsNoMesh) {
   config = meshed(2);
   config.train.global_batch = 15;
   EXPECT_THAT(refusal(config, "ddp", 4), HasSubstr("2 workers along mesh.data (scheme ddp)"));
+}
+
+TEST(MeshPlan, RefusesNumbersThatAreTooLarge) {
+  const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(refusal(meshed(largest), "ddp", 2), HasSubstr("does not divide world 2"));
+  ExperimentConfig config = meshed(2);
+  config.mesh.data = largest;
+  EXPECT_THAT(refusal(config, "ddp", 2), HasSubstr("mesh.data"));
+  config = meshed(2);
+  config.pipeline.schedule = "interleaved";
+  config.pipeline.chunks = largest;
+  EXPECT_THAT(refusal(config, "ddp", 2), HasSubstr("pipeline.chunks"));
+  config.pipeline.chunks = 1;
+  config.pipeline.cuts = {largest};
+  EXPECT_THAT(refusal(config, "ddp", 2), HasSubstr("is not the first unit of a stage"));
 }
 
 TEST(MeshPlan, SingleHasNoMesh) {
@@ -277,7 +293,8 @@ TEST_F(ScheduleFile, ComesToTheRanksWithThePlan) {
   std::filesystem::remove(file_);
   const RunPlan told = run_plan_from_json(nlohmann::json(to_json(plan)), default_options);
   EXPECT_EQ(told, plan);
-  EXPECT_EQ(schedule_of(told).actions, with_sends(pipeline::find_maker("1f1b").make(2, 1, 2)).actions);
+  EXPECT_EQ(schedule_of(told).actions,
+            with_sends(pipeline::find_maker("1f1b").make(2, 1, 2)).actions);
 }
 
 TEST_F(ScheduleFile, HasToFitThePipeline) {

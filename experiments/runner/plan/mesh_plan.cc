@@ -18,6 +18,7 @@ namespace ringside::runner {
 namespace {
 
 void check_data_dimension(const MeshConfig& asked, std::int64_t data, int world) {
+  require_between("mesh.data", asked.data, 0, most_ranks);
   if (asked.data == 0 || asked.data == data) return;
   throw Error(
       "mesh.data = {}: with mesh.pipeline = {} these are {} workers, but the world has {}; set "
@@ -154,6 +155,7 @@ void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {
 
 void settle_pipeline(RunPlan& plan, const PipelineConfig& asked) {
   plan.pipeline = asked;
+  require_between("pipeline.chunks", asked.chunks, 1, most_ranks);
   settle_schedule(plan.pipeline);
   const int stages = stages_of(plan);
   plan.pipeline.chunks = stages / plan.mesh.pipeline;
