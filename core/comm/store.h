@@ -50,7 +50,9 @@ class StorePart : public Store {
  public:
   /// `whole` outlives the part.
   StorePart(Store& whole, std::string suffix) : whole_(whole), suffix_(std::move(suffix)) {}
-  void set(const std::string& key, const std::string& value) override { whole_.set(own(key), value); }
+  void set(const std::string& key, const std::string& value) override {
+    whole_.set(own(key), value);
+  }
   std::string get(const std::string& key, double timeout_s) override {
     return whole_.get(own(key), timeout_s);
   }

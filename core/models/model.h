@@ -149,6 +149,9 @@ struct Model {
     std::vector<std::size_t> first_tensors{};
     std::vector<std::size_t> stages{};  // the unit, of this part, with which each stage begins
     std::vector<Shape> tables{};        // of each edge: the shape of the table, if it is one
+    /// The units of other parts whose tables units of this part read (Unit::lender). They are never
+    /// bound.
+    std::vector<std::unique_ptr<Unit>> lenders{};
     // Of the whole model.
     std::size_t all_units = 0;
     std::int64_t all_parameters = 0;

@@ -19,7 +19,7 @@ struct UnitRange {
 
 /// The part of `whole` that consists of these ranges, which ascend and do not overlap; its units
 /// follow each other in their order. Of Model's members, `edges` keep the numbers of the whole
-/// model. The units that are left over end with the call.
+/// model. The units that are left over end with the call, but for lenders of others.
 Model part_of(Model whole, const std::vector<UnitRange>& ranges);
 
 /// Initial values of the whole model for a part of it, whose schemes know positions in the part

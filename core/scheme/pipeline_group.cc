@@ -18,8 +18,8 @@ std::unique_ptr<Communicator> along_pipeline(const RankContext& whole, const cha
 
 }  // namespace
 
-PipelineGroup::PipelineGroup(const RankContext& whole, pipeline::Schedule schedule,
-                             Borders borders, std::vector<std::int64_t> counts)
+PipelineGroup::PipelineGroup(const RankContext& whole, pipeline::Schedule schedule, Borders borders,
+                             std::vector<std::int64_t> counts)
     : whole_(whole),
       schedule_(std::move(schedule)),
       borders_(std::move(borders)),

@@ -45,8 +45,8 @@ struct RankContext {
   /// Tells the launcher that this rank's thread makes no progress; null: nobody asks.
   std::function<void(const Beat&)> beat{};
   /// The other stages of the model in a pipeline (core/scheme/pipeline_group.h); null without one.
-  /// `plan`, `rank` and `store` are then those of the workers that have the same stages: a run along
-  /// the data dimension of the mesh (data_view()).
+  /// `plan`, `rank` and `store` are then those of the workers that have the same stages: a run
+  /// along the data dimension of the mesh (data_view()).
   PipelineGroup* pipeline = nullptr;
 
   /// This rank's part of the plan.

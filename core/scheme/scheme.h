@@ -36,7 +36,8 @@ struct StepAssignment {
 /// last micro-batch it calls step(), and drain() if no communication may outlast the step.
 /// Evaluation calls only the forward hooks, with Pass::training false. `unit` is the unit's index
 /// in the model. In a pipeline the model is this worker's part of it, and several micro-batches are
-/// under way; each unit's backward is called in their order. A call that blocks waits for peers, and throws Error if they do not come.
+/// under way; each unit's backward is called in their order. A call that blocks waits for peers,
+/// and throws Error if they do not come.
 class SyncScheme {
  public:
   virtual ~SyncScheme() = default;

@@ -237,7 +237,7 @@ class OptimizerOfStage final : public Optimizer {
 
 /// The optimizer on this rank's device, or on the host beside it.
 std::unique_ptr<Optimizer> own_optimizer(const RankContext& context, std::int64_t replicas,
-                                            const Tensor& parameters, ParameterMap map) {
+                                         const Tensor& parameters, ParameterMap map) {
   const RunPlan& plan = context.plan;
   const OffloadedOptimizer::Make make = [&](Device& device, const Tensor& own) {
     return make_optimizer(plan.optimizer, {plan.train.steps, replicas, skips_steps(plan.train)},

@@ -74,8 +74,8 @@ Tensor ModelPasses::forward(MicroBatch& of, Tensor x) {
 
 Tensor ModelPasses::run_unit(MicroBatch& of, std::size_t unit, const Tensor& input) {
   const std::size_t own = unit - of.units.first;
-  const auto span = context_.timeline.scope(Activity::compute,
-                                            "forward " + model_.units[unit]->name());
+  const auto span =
+      context_.timeline.scope(Activity::compute, "forward " + model_.units[unit]->name());
   const Slowdown::Part part(slowdown_);
   Pass pass = of.pass;
   if (pass.training && recomputes(unit)) of.inputs[own] = input;
@@ -116,8 +116,8 @@ void ModelPasses::weight_gradients(MicroBatch& of) {
   for (std::size_t u = of.units.last; u-- > of.units.first;) {
     scheme_.before_weight_gradient(u, of.pass);
     {
-      const auto span = context_.timeline.scope(Activity::compute,
-                                                "weight gradient " + model_.units[u]->name());
+      const auto span =
+          context_.timeline.scope(Activity::compute, "weight gradient " + model_.units[u]->name());
       const Slowdown::Part part(slowdown_);
       of.saved[u - of.units.first].finish_weights();
     }

@@ -20,12 +20,12 @@ namespace ringside {
 /// the end of its backward. It must not move from forward() on: `saved` refers to `side`.
 struct MicroBatch {
   Pass pass;
-  UnitRange units;            // of the rank's model
-  Batch batch{};              // inputs where the model begins, targets where it ends
-  SideValues side{};          // of all edges of the model
-  std::vector<Saved> saved{};     // by unit of the range
-  std::vector<Tensor> inputs{};   // of units that are recomputed, until their backward
-  std::vector<Loss> losses{};     // where the model ends: of each rank of the pass
+  UnitRange units;               // of the rank's model
+  Batch batch{};                 // inputs where the model begins, targets where it ends
+  SideValues side{};             // of all edges of the model
+  std::vector<Saved> saved{};    // by unit of the range
+  std::vector<Tensor> inputs{};  // of units that are recomputed, until their backward
+  std::vector<Loss> losses{};    // where the model ends: of each rank of the pass
 };
 
 /// Runs a worker's micro-batches through the units of its model, with the scheme's calls around

@@ -141,11 +141,11 @@ LossValue PipelineStep::evaluate(const Pass& pass, std::int64_t index, const Loa
   LossValue held_out_value;
   for (const int stage : stages_) {
     MicroBatch of = passes_.begin(pass, index, held_out, units_of(stage));
-    const bool comes = stage > 0 && schedule_.ranks_of[static_cast<std::size_t>(stage - 1)] != rank_;
+    const bool comes =
+        stage > 0 && schedule_.ranks_of[static_cast<std::size_t>(stage - 1)] != rank_;
     if (comes) links_.receive(Way::forward, stage, number);
     tables_.take_values(stage, of.side);
-    Tensor value =
-        stage == 0 ? Tensor{} : links_.take(Way::forward, stage, number, of.side);
+    Tensor value = stage == 0 ? Tensor{} : links_.take(Way::forward, stage, number, of.side);
     value = passes_.forward(of, std::move(value));
     if (is_last(stage)) {
       held_out_value = value_of(context_.device, of.losses[0]);

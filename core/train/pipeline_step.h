@@ -21,8 +21,9 @@ class PipelineStep {
   /// The arguments outlive this object; the context has a pipeline.
   PipelineStep(const RankContext& context, const Model& model, ModelPasses& passes);
 
-  /// Does all micro-batches of a step; `pass` has what they have in common. Returns their losses, in
-  /// their order, if this rank has the last stage, else nothing. No send is under way afterwards.
+  /// Does all micro-batches of a step; `pass` has what they have in common. Returns their losses,
+  /// in their order, if this rank has the last stage, else nothing. No send is under way
+  /// afterwards.
   std::vector<Loss> train(const Pass& pass, const Loader& training);
   /// The held-out loss of the worker's part of global batch number `index`, by the pass's
   /// micro-batch, if this rank has the last stage, which then waits for the device; else 0.
@@ -64,8 +65,8 @@ class PipelineStep {
   TableLinks tables_;
   PipelineTimes times_;
   std::map<Key, MicroBatch> under_way_;
-  std::vector<Loss> losses_;      // of the present step
-  std::int64_t evaluated_ = 0;    // micro-batches: the number of the next one on its way
+  std::vector<Loss> losses_;    // of the present step
+  std::int64_t evaluated_ = 0;  // micro-batches: the number of the next one on its way
 };
 
 }  // namespace ringside

@@ -43,8 +43,8 @@ class PipelineTimes {
   };
 
   Device& device_;
-  std::vector<Timed> actions_;                 // of the present step
-  std::vector<std::pair<Mark, Mark>> waits_;   // likewise
+  std::vector<Timed> actions_;                // of the present step
+  std::vector<std::pair<Mark, Mark>> waits_;  // likewise
   std::map<std::pair<int, pipeline::Operation>, Sum> sums_;
   std::map<int, std::int64_t> most_under_way_;  // by stage
   Sum waiting_;                                 // by step

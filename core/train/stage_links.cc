@@ -30,15 +30,13 @@ Tensor& place_of(Way way, SideValues::Value& value) {
 Tensor new_value(Device& device, Way way, const BorderValue& value) {
   if (way == Way::backward)
     return device.tensor(value.gradient_shape, MemoryKind::workspace, value.gradient_dtype);
-  const MemoryKind kind =
-      value.dtype == DType::i32 ? MemoryKind::data : MemoryKind::activation;
+  const MemoryKind kind = value.dtype == DType::i32 ? MemoryKind::data : MemoryKind::activation;
   return device.tensor(value.shape, kind, value.dtype);
 }
 
 }  // namespace
 
-StageLinks::StageLinks(const RankContext& context)
-    : context_(context), group_(*context.pipeline) {}
+StageLinks::StageLinks(const RankContext& context) : context_(context), group_(*context.pipeline) {}
 
 const std::vector<BorderValue>& StageLinks::border_out(Way way, int stage) const {
   return group_.borders()[static_cast<std::size_t>(way == Way::forward ? stage : stage - 1)];
@@ -79,8 +77,8 @@ void StageLinks::send(Way way, int stage, std::int64_t micro_batch) {
   const int to = rank_of(next_of(way, stage));
   for (Tensor& value : parcel.values) {
     std::string what = name(way, stage, micro_batch);
-    WorkPtr work = begin_traced(context_.timeline, what,
-                                [&] { return communicator(way).send(value, to); });
+    WorkPtr work =
+        begin_traced(context_.timeline, what, [&] { return communicator(way).send(value, to); });
     sent_.push_back({std::move(what), std::move(value), std::move(work)});
   }
 }

@@ -19,8 +19,8 @@ TableLinks::TableLinks(const RankContext& context, const Model& model)
     table.is_owner = group_.rank_of_unit(edge.from) == group_.rank();
     table.is_reader = group_.rank_of_unit(edge.last) == group_.rank();
     if (table.is_owner)
-      table.unit = static_cast<std::size_t>(
-          std::ranges::find(model.part->units, edge.from) - model.part->units.begin());
+      table.unit = static_cast<std::size_t>(std::ranges::find(model.part->units, edge.from) -
+                                            model.part->units.begin());
     if (table.is_owner || table.is_reader) tables_.push_back(table);
   }
 }
@@ -80,8 +80,7 @@ void TableLinks::send(const Tensor& value, int to_stage) {
 
 Tensor TableLinks::receive(Shape shape, MemoryKind kind, int from_stage, const char* what) {
   const int from = group_.schedule().ranks_of[static_cast<std::size_t>(from_stage)];
-  const Tensor out =
-      context_.device.tensor(shape, kind, parameter_dtype(context_.plan.train));
+  const Tensor out = context_.device.tensor(shape, kind, parameter_dtype(context_.plan.train));
   wait_exposed(context_.timeline, what, group_.tables().recv(out, from));
   return out;
 }

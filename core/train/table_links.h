@@ -14,9 +14,9 @@ namespace ringside {
 
 /// The tables of edges of kind Edge::Kind::table whose two units are in different stages, such as
 /// the token table that a language model's head reads. The owner's stage sends the table's values
-/// once before the reader needs them, V * h elements a step and evaluation; the reader's stage sends
-/// its part of the gradient after every micro-batch, and the owner adds the two parts up as a model
-/// on one rank does, so that the sums have its bits. For the thread that trains.
+/// once before the reader needs them, V * h elements a step and evaluation; the reader's stage
+/// sends its part of the gradient after every micro-batch, and the owner adds the two parts up as a
+/// model on one rank does, so that the sums have its bits. For the thread that trains.
 class TableLinks {
  public:
   /// The arguments outlive this object.
@@ -39,8 +39,8 @@ class TableLinks {
  private:
   struct Table {
     std::size_t edge = 0, parameter = 0;
-    int owner = 0, reader = 0;       // their stages
-    std::size_t unit = 0;            // the owner, in this rank's model, if it is here
+    int owner = 0, reader = 0;  // their stages
+    std::size_t unit = 0;       // the owner, in this rank's model, if it is here
     Shape shape{};
     bool is_owner = false, is_reader = false;
     bool current = false;  // the owner has sent the present values, or the reader has them

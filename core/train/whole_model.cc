@@ -51,8 +51,7 @@ class Gathered {
 /// The values are copied, as parameters may lie where other ranks cannot reach them.
 void send_to_first(const RankContext& context, const Tensor& values) {
   each_piece(values.count(), [&](std::int64_t begin, std::int64_t count) {
-    const Tensor piece =
-        context.device.tensor({count}, MemoryKind::communication, values.dtype());
+    const Tensor piece = context.device.tensor({count}, MemoryKind::communication, values.dtype());
     context.device.kernels().copy({.in = values.range(begin, count), .out = piece});
     context.pipeline->tables().send(piece, 0)->wait();
   });

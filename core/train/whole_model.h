@@ -9,12 +9,12 @@
 namespace ringside {
 
 /// Calls `visit` with the values that SyncScheme::visit_parameters() shows, in the order of the
-/// whole model: on the first rank of a pipeline with those of all stages, piece by piece, each of at
-/// most 2^18 elements; on the other ranks with nothing. Without a pipeline with those of every unit
-/// at once. `unit` is the unit's number in the whole model, `begin` the place of the values in its
-/// range. Each rank but the first sends its parameters once. Collective; blocks.
-using WholeModelVisitor = std::function<void(int replica, std::size_t unit, std::int64_t begin,
-                                             const Tensor& values)>;
+/// whole model: on the first rank of a pipeline with those of all stages, piece by piece, each of
+/// at most 2^18 elements; on the other ranks with nothing. Without a pipeline with those of every
+/// unit at once. `unit` is the unit's number in the whole model, `begin` the place of the values in
+/// its range. Each rank but the first sends its parameters once. Collective; blocks.
+using WholeModelVisitor =
+    std::function<void(int replica, std::size_t unit, std::int64_t begin, const Tensor& values)>;
 void visit_whole_model(const RankContext& context, const Model& model, SyncScheme& scheme,
                        const WholeModelVisitor& visit);
 

@@ -51,7 +51,8 @@ class Client {
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
          Timeline& timeline);
   /// Tells the servers that this worker is done, or that it failed if an exception is destroying
-  /// the client: then with what a server refused, so that whoever hears of it first names the cause.
+  /// the client: then with what a server refused, so that whoever hears of it first names the
+  /// cause.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -135,7 +136,7 @@ class Client {
   std::vector<ServerConnection> connections_;
   std::int64_t sums_ = 0;
   std::string refusal_;  // what a server refused; the other servers hear it as this worker's end
-  int exceptions_;  // std::uncaught_exceptions() when this client was made
+  int exceptions_;       // std::uncaught_exceptions() when this client was made
 };
 
 }  // namespace ringside::ps

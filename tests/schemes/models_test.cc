@@ -2,79 +2,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/models/idefics3.h"
-#include "core/models/llama.h"
-#include "core/models/t5.h"
 #include "experiments/runner/report/verdict.h"
 #include "tests/schemes/conformance.h"
+#include "tests/schemes/tiny_models.h"
 
 namespace ringside::runner {
 namespace {
 
 using testing::definition_of;
+using testing::evaluated_resnet;
+using testing::gpt_with_dropout;
 using ::testing::IsEmpty;
 using testing::largest_difference;
 using testing::reference_of;
 using testing::run;
+using testing::tied_llama;
 using testing::tiny;
+using testing::tiny_bert;
+using testing::tiny_idefics3;
+using testing::tiny_t5;
 using testing::violations;
-
-ExperimentConfig evaluated_resnet() {
-  auto config = testing::tiny_resnet();
-  config.train.evaluate_every = 5;
-  config.train.evaluate_batches = 2;
-  config.optimizer.kind = "sgd";
-  return config;
-}
-
-ExperimentConfig tiny_bert() {
-  auto config = tiny("bert");
-  config.model.context = 12;
-  config.model.vocabulary = 30;
-  config.model.masked = 3;
-  config.model.dropout = 0.2;
-  config.data.kind = "synthetic-masked";
-  config.data.path.clear();
-  return config;
-}
-
-ExperimentConfig gpt_with_dropout() {
-  auto config = tiny("gpt");
-  config.model.dropout = 0.2;
-  return config;
-}
-
-ExperimentConfig tied_llama() {
-  auto config = tiny("llama");
-  config.model.heads = 4;
-  config.model.own<LlamaOptions>().kv_heads = 2;
-  config.model.tied = true;
-  return config;
-}
-
-ExperimentConfig tiny_idefics3() {
-  auto config = tiny("idefics3");
-  config.model.vocabulary = 24;
-  config.model.tied = true;
-  config.model.image = 9;  // 4 x 4 patches, which make 4 visual tokens
-  config.model.classes = 5;
-  config.model.own<Idefics3Options>() = {
-      .patch = 2, .vision_layers = 1, .vision_heads = 2, .vision_width = 12, .vision_hidden = 20};
-  config.data.kind = "synthetic-captions";
-  config.data.path.clear();
-  return config;
-}
-
-ExperimentConfig tiny_t5() {
-  auto config = tiny("t5");
-  config.model.target_context = 5;
-  config.model.own<T5Options>().head_width = 5;
-  config.model.vocabulary = 30;
-  config.model.dropout = 0.2;
-  config.data.kind = "synthetic-pairs";
-  config.data.path.clear();
-  return config;
-}
 
 class SchemeModels : public testing::SchemeAtWorld {
  protected:

@@ -4,7 +4,7 @@
 #include "core/pipeline/makers.h"
 #include "experiments/runner/plan/planner.h"
 #include "ps/schemes/ps.h"
-#include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/tiny_models.h"
 
 namespace ringside::runner {
 namespace {
@@ -77,29 +77,42 @@ std::vector<TriedMesh> tried_meshes() {
   }
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, Pipelines, ::testing::ValuesIn(tried_meshes()),
-                         [](const auto& info) {
-                           const TriedMesh& mesh = info.param;
-                           return testing::name_in_tests(
-                               fmt::format("{}_{}_pipeline_{}_data_{}", mesh.scheme, mesh.schedule,
-                                           mesh.pipeline, mesh.data));
-                         });
+INSTANTIATE_TEST_SUITE_P(All, Pipelines, ::testing::ValuesIn(tried_meshes()), [](const auto& info) {
+  const TriedMesh& mesh = info.param;
+  return testing::name_in_tests(fmt::format("{}_{}_pipeline_{}_data_{}", mesh.scheme, mesh.schedule,
+                                            mesh.pipeline, mesh.data));
+});
 
-/// Every model is cut at many places by stages of one unit each.
-class PipelinesOfModels : public ::testing::TestWithParam<std::string> {};
+struct TriedModel {
+  const char* name;
+  ExperimentConfig (*make)();
+};
+
+/// Encoders and decoders, tied tables, masked positions and images: what a border cuts, it carries.
+class PipelinesOfModels : public ::testing::TestWithParam<TriedModel> {};
 
 TEST_P(PipelinesOfModels, AreTheRunOfSingle) {
-  ExperimentConfig config = tiny(GetParam());
+  ExperimentConfig config = GetParam().make();
   config.train.steps = 3;
   config.train.accumulation = 3;
+  config.train.evaluate_every = 3;
+  config.train.evaluate_batches = 1;
   for (const char* schedule : {"1f1b", "zb_h1"}) {
     expect_the_run_of_single(config, {.schedule = schedule, .pipeline = 2});
     expect_the_run_of_single(config, {.schedule = schedule, .pipeline = 3, .data = 2});
   }
+  expect_the_run_of_single(config, {.schedule = "zb_v", .pipeline = 2});
 }
-INSTANTIATE_TEST_SUITE_P(All, PipelinesOfModels, ::testing::Values("mlp", "gpt", "llama", "bert",
-                                                                   "t5", "resnet", "vgg"),
-                         [](const auto& info) { return testing::name_in_tests(info.param); });
+
+INSTANTIATE_TEST_SUITE_P(All, PipelinesOfModels,
+                         ::testing::Values(TriedModel{"bert", testing::tiny_bert},
+                                           TriedModel{"gpt_with_dropout",
+                                                      testing::gpt_with_dropout},
+                                           TriedModel{"tied_llama", testing::tied_llama},
+                                           TriedModel{"idefics3", testing::tiny_idefics3},
+                                           TriedModel{"t5", testing::tiny_t5},
+                                           TriedModel{"resnet", testing::evaluated_resnet}),
+                         [](const auto& info) { return info.param.name; });
 
 class PipelinesWith : public ::testing::TestWithParam<TriedMesh> {
  protected:

@@ -7,9 +7,9 @@
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/scalar_sum.h"
 #include "core/scheme/scheme.h"
 #include "peer/schemes/exposed.h"
-#include "core/scheme/scalar_sum.h"
 
 namespace ringside::testing {
 

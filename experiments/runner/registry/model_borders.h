@@ -1,4 +1,4 @@
-// What the stages of a pipeline hand to each other.
+// Borders of a plan: what the stages of a pipeline hand to each other.
 #pragma once
 
 #include "core/plan/run_plan.h"

@@ -248,19 +248,11 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   Shared shared;
   const auto context_of = [&](const RunPlan& of, int number, Store& store,
                               std::shared_ptr<const InitialValues> values) {
-    return RankContext{of,
-                       number,
-                       *device,
-                       store,
-                       timeline,
-                       &shared,
-                       std::move(values),
-                       find_device(plan.device.kind).links,
-                       host.get(),
-                       site.program,
-                       site.own_process,
-                       site.interruption,
-                       listener.beat};
+    return RankContext{
+        of,           number,       *device,           store,
+        timeline,     &shared,      std::move(values), find_device(plan.device.kind).links,
+        host.get(),   site.program, site.own_process,  site.interruption,
+        listener.beat};
   };
   const RankContext whole = context_of(plan, rank, site.store, whole_values);
   RankContext context =
