@@ -50,6 +50,9 @@ class TimedDevice : public Device {
   void host_work(const OpCost& cost, const std::function<void()>& work) override {
     device_->host_work(cost, work);
   }
+  void take_instead(double seconds, const std::function<void()>& work) override {
+    device_->take_instead(seconds, work);
+  }
   void pass_copy(Copied way, std::int64_t bytes) override { device_->pass_copy(way, bytes); }
 
  private:

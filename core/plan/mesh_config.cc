@@ -32,7 +32,19 @@ Fields fields_of(PipelineConfig& config) {
       {"cuts", &config.cuts,
        "the number of the first unit of each stage but the first, as in [3, 5]; []: by "
        "pipeline.balance",
-       Range::positive}};
+       Range::positive},
+      {"profile.f", &config.profile.f,
+       "simulated: milliseconds of a stage's forward (F) of a micro-batch, in place of the "
+       "device's; with a profile, nothing but stages and messages takes time. 0 in all four: "
+       "no profile",
+       Range::not_negative},
+      {"profile.b", &config.profile.b,
+       "the same for the gradient of its input (I); a whole backward (B) takes b + w",
+       Range::not_negative},
+      {"profile.w", &config.profile.w, "the same for the gradients of its weights (W)",
+       Range::not_negative},
+      {"profile.send", &config.profile.send, "the same for a message from one stage to another",
+       Range::not_negative}};
 }
 
 }  // namespace ringside

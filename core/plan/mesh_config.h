@@ -40,6 +40,14 @@ enum class StageBalance : std::uint8_t {
 inline constexpr std::string_view stage_balance_names[] = {"parameters", "time"};
 constexpr EnumNames names_of(StageBalance) { return stage_balance_names; }
 
+/// What a stage takes in a simulated run, in milliseconds for each micro-batch, in place of the
+/// times of the simulated device: a paper's figures in, its table out.
+struct StageProfile {
+  double f = 0, b = 0, w = 0;  // F, I and W; B takes as long as I and W together
+  double send = 0;             // a message between stages
+  bool operator==(const StageProfile&) const = default;
+};
+
 struct PipelineConfig {
   std::string schedule = "1f1b";  // one of core/pipeline/makers.h, or the path of a CSV file
   std::string text{};             // in a plan: the text of that file, which other hosts do not have
@@ -48,6 +56,10 @@ struct PipelineConfig {
   /// The number of the first unit of each stage but the first; empty: by `balance`. In a plan they
   /// are never empty.
   std::vector<std::int64_t> cuts{};
+  /// Nothing else of a step takes time then: neither optimizer, losses and data nor the host. What
+  /// the scheme sends along the data dimension does.
+  StageProfile profile{};
+  bool has_profile() const { return profile != StageProfile(); }
   bool operator==(const PipelineConfig&) const = default;
 };
 

@@ -9,6 +9,24 @@ namespace ringside {
 using pipeline::Action;
 using pipeline::Operation;
 
+namespace {
+
+/// What an action takes by the profile of a simulated run.
+double stated_seconds(const Action& action, const StageProfile& profile) {
+  switch (action.operation) {
+    case Operation::forward:
+      return 1e-3 * profile.f;
+    case Operation::backward:
+      return 1e-3 * (profile.b + profile.w);
+    case Operation::input_gradient:
+      return 1e-3 * profile.b;
+    default:
+      return 1e-3 * profile.w;
+  }
+}
+
+}  // namespace
+
 PipelineStep::PipelineStep(const RankContext& context, const Model& model, ModelPasses& passes)
     : context_(context),
       model_(model),
@@ -77,14 +95,21 @@ Tensor PipelineStep::take(Way way, int stage, std::int64_t micro_batch, SideValu
 
 template <class Work>
 void PipelineStep::timed(const Action& action, const Work& work) {
+  const PipelineConfig& config = context_.pipeline->whole().plan.pipeline;
   const Mark begin = context_.timeline.now();
-  work();
+  if (config.has_profile()) {
+    const auto span = context_.timeline.scope(Activity::compute, text_of(action));
+    context_.device.take_instead(stated_seconds(action, config.profile), work);
+  } else {
+    work();
+  }
   times_.add(action, begin, context_.timeline.now());
 }
 
 void PipelineStep::forward(const Action& action, const Pass& pass, const Loader& training) {
   const int stage = action.stage;
   const std::int64_t micro_batch = action.micro_batch;
+  links_.let_go();
   MicroBatch& of = under_way_[{stage, micro_batch}];
   times_.note_under_way(stage, std::ranges::count_if(under_way_, [&](const auto& one) {
                           return one.first.first == stage;
@@ -107,6 +132,7 @@ void PipelineStep::backward(const Action& action, bool halves) {
   const std::int64_t micro_batch = action.micro_batch;
   MicroBatch& of = under_way_.at({stage, micro_batch});
   of.pass.halves = halves;
+  links_.let_go();
   Tensor gradient = is_last(stage) ? Tensor{} : take(Way::backward, stage, micro_batch, of.side);
   if (!halves) tables_.take_gradients(stage, of.side);
   timed(action, [&] { gradient = passes_.backward(of, std::exchange(gradient, {})); });

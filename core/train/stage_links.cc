@@ -113,6 +113,10 @@ Tensor StageLinks::take(Way way, int stage, std::int64_t micro_batch, SideValues
   return out;
 }
 
+void StageLinks::let_go() {
+  while (!sent_.empty() && sent_.front().work->ready()) finish_sends(sent_.size() - 1);
+}
+
 void StageLinks::finish_sends(std::size_t left) {
   while (sent_.size() > left) {
     Sent& oldest = sent_.front();

@@ -36,6 +36,8 @@ class StageLinks {
   void send(Way way, int stage, std::int64_t micro_batch);
   void receive(Way way, int stage, std::int64_t micro_batch);
 
+  /// Lets go of the values whose sends are over, so that they take no memory until the step's end.
+  void let_go();
   /// Blocks until at most so many sends are not over.
   void finish_sends(std::size_t left = 0);
 

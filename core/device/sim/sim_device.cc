@@ -68,7 +68,8 @@ class RooflineDevice final : public SimDevice, private Clock {
         timings_(spec, tf32, timed),
         host_(host ? std::optional(*host) : std::nullopt),
         numerics_(std::move(numerics)),
-        held_(world ? world->shared().get<HeldByPlace>()->at(place) : std::make_shared<Held>(0)) {
+        held_(world ? world->shared().get<HeldByPlace>()->at(place) : std::make_shared<Held>(0)),
+        is_free_(times.stated) {
     for_each_slot(kernels_, [this]<class Op>(std::string_view, Kernel<Op>& slot) {
       slot = [this](const Op& op) { pass(cost(op)); };
     });
@@ -132,6 +133,7 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void host_work(const OpCost& cost, const std::function<void()>& work) override {
     if (numerics_) work();
+    if (times_.stated) return;
     if (!host_) return pass(cost);
     const double seconds = seconds_of(cost, *host_);
     catch_up();
@@ -141,8 +143,16 @@ class RooflineDevice final : public SimDevice, private Clock {
       pending_ += seconds;
   }
 
+  void take_instead(double seconds, const std::function<void()>& work) override {
+    pending_ += factor_ * seconds;
+    if (shared_) catch_up();
+    const bool before = std::exchange(is_free_, true);
+    work();
+    is_free_ = before;
+  }
+
   void pass_copy(Copied way, std::int64_t bytes) override {
-    if (!world_ || !apart_ || bytes == 0) return;
+    if (times_.stated || !world_ || !apart_ || bytes == 0) return;
     catch_up();
     const Place host{place_.machine, -1};
     const bool up = way == Copied::to_host;
@@ -177,6 +187,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   void pass(const OpCost& cost) {
+    if (is_free_) return;
     const OpTime time = timings_.time(cost);
     const double share = factor_ / static_cast<double>(cores_);
     pending_ += share * time.all;
@@ -249,6 +260,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   Kernels kernels_;
   double pending_ = 0, pending_memory_ = 0;  // the part that needs all of the bandwidth
   bool shared_ = false;
+  bool is_free_ = false;    // operations take no time
   std::int64_t cores_ = 1;  // that an operation runs on
   mutable double last_ = 0;
 };

@@ -66,6 +66,9 @@ struct StepTimes {
   double host_s = 0;   // the host's work before the first operation, for which the device waits
   double input_s = 0;  // the time in which a rank's samples of a step are loaded
   std::vector<DeviceFault> faults{};
+  /// The work that takes time is stated (Device::take_instead()): other operations, work of the
+  /// host and copies take none.
+  bool stated = false;
 };
 
 /// Makes a simulated device, which errors call "sim NAME (machine M, device D)". Without a `world`

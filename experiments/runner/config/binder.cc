@@ -171,10 +171,11 @@ void Binder::hold_model(const std::map<std::string, std::string>& places) {
 /// `depth` says how many names at the beginning of `path` are the table's name.
 void Binder::assign_field(const Fields& fields, const Path& path, std::size_t depth,
                           const TomlData& value) {
+  // Some keys have several parts: pipeline.profile.f.
+  const std::string key = join(path.begin() + static_cast<std::ptrdiff_t>(depth), path.end());
   std::vector<std::string> known;
   for (const Field& field : fields) {
-    if (path.size() == depth + 1 && path[depth] == field.name)
-      return value.put(field, place_, key_of(path));
+    if (key == field.name) return value.put(field, place_, key_of(path));
     known.emplace_back(field.name);
   }
   if (path[0] == "model") known.insert(known.end(), {"preset", "from"});

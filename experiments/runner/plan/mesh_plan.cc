@@ -154,6 +154,10 @@ void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {
 }
 
 void settle_pipeline(RunPlan& plan, const PipelineConfig& asked) {
+  if (asked.has_profile() && !plan.cluster)
+    throw Error(
+        "pipeline.profile: stages of real ranks take the time that they take; leave it out, or set "
+        "device.kind = 'sim'");
   plan.pipeline = asked;
   require_between("pipeline.chunks", asked.chunks, 1, most_ranks);
   settle_schedule(plan.pipeline);

@@ -34,7 +34,8 @@ std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
 /// What a simulated rank's steps take besides operations. The ranks of a machine that have the
 /// model's first stage load their samples through its host, each with the same share of it.
 sim::StepTimes step_times(const RunPlan& plan, int rank) {
-  sim::StepTimes times{.host_s = plan.host_step_us * 1e-6};
+  sim::StepTimes times{.stated = has_pipeline(plan) && plan.pipeline.has_profile()};
+  if (!times.stated) times.host_s = plan.host_step_us * 1e-6;
   const int worker = plan.ranks[static_cast<std::size_t>(rank)].worker;
   for (const std::string& text : plan.faults.plan) {
     const Fault fault = fault_from(text);
@@ -42,7 +43,8 @@ sim::StepTimes step_times(const RunPlan& plan, int rank) {
     const bool slow = fault.kind == Fault::Kind::slow;
     times.faults.push_back({fault.step, slow ? 0 : fault.amount, slow ? fault.amount : 1});
   }
-  if (!plan.sim.decode || worker < 0 || mesh_place(plan, worker).pipeline > 0) return times;
+  if (times.stated || !plan.sim.decode || worker < 0 || mesh_place(plan, worker).pipeline > 0)
+    return times;
   const int machine = place_of(plan, rank).machine;
   std::int64_t beside = 0;
   for (int w = 0; w < plan.world; ++w)
@@ -170,11 +172,19 @@ const RunPlan& whole_run(const RankContext& context) {
   return context.pipeline ? context.pipeline->whole().plan : context.plan;
 }
 
+/// What a message between stages takes if a profile says so. `context` is that of the run of all
+/// stages for groups along the pipeline, and else that of a run without one.
+std::optional<double> stated_message_s(const RankContext& context) {
+  if (!has_pipeline(context.plan) || !context.plan.pipeline.has_profile()) return {};
+  return 1e-3 * context.plan.pipeline.profile.send;
+}
+
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
   return peer::make_sim_communicator(sim::sim_device(context.device), group,
                                      {.message_ranks = context.plan.sim.message_ranks,
                                       .timeout_s = context.plan.train.timeout_s,
                                       .machines = machines_alike(whole_run(context)),
+                                      .message_s = stated_message_s(context),
                                       .store = &context.store});
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct SimOptions {
   /// same time; 0 if they do not, or if it is not known. In a ring through all of them the flows of
   /// a few machines then represent those of all (peer/comm/sim/representatives.h).
   std::int64_t machines = 0;
+  /// Seconds that a message takes, whatever its size and the links; collectives then take none.
+  /// None: what the links give.
+  std::optional<double> message_s{};
   /// The store in which a group that breaks leaves its records; may be null.
   Store* store = nullptr;
 };

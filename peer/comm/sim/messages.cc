@@ -70,6 +70,10 @@ void SimMessages::serve(Lane& lane, int from, int to) {
 
 void SimMessages::carry(const Lane& lane, int from, int to) const {
   sim::World& world = group_.world();
+  if (const std::optional<double> stated = group_.options().message_s) {
+    if (*stated > 0) world.sleep(*stated);
+    return;
+  }
   const sim::Place source = group_.place(from), target = group_.place(to);
   const auto bytes = static_cast<double>(lane.sending.front()->bytes);
   if (use_ == Use::steps && group_.shares_memory()) {
