@@ -18,7 +18,9 @@ std::unique_ptr<Communicator> along_pipeline(const RankContext& whole, const cha
 
 }  // namespace
 
-PipelineGroup::PipelineGroup(const RankContext& whole, pipeline::Schedule schedule, Borders borders,
+PipelineGroup::PipelineGroup(const RankContext& whole,
+                             std::shared_ptr<const pipeline::Schedule> schedule,
+                             std::shared_ptr<const Borders> borders,
                              std::vector<std::int64_t> counts)
     : whole_(whole),
       schedule_(std::move(schedule)),

@@ -32,8 +32,8 @@ class PipelineGroup {
   /// `whole` is the context of this rank in the run of all stages, and outlives the group. `counts`
   /// are the numbers of parameters of all units of the model. Collective among the group's workers:
   /// blocks until all have called.
-  PipelineGroup(const RankContext& whole, pipeline::Schedule schedule, Borders borders,
-                std::vector<std::int64_t> counts);
+  PipelineGroup(const RankContext& whole, std::shared_ptr<const pipeline::Schedule> schedule,
+                std::shared_ptr<const Borders> borders, std::vector<std::int64_t> counts);
 
   const RankContext& whole() const { return whole_; }
   int rank() const { return forward_->rank(); }
@@ -46,13 +46,13 @@ class PipelineGroup {
   Communicator& tables() { return *tables_; }
 
   /// The actions of a step, with sends and receives.
-  const pipeline::Schedule& schedule() const { return schedule_; }
-  const Borders& borders() const { return borders_; }
+  const pipeline::Schedule& schedule() const { return *schedule_; }
+  const Borders& borders() const { return *borders_; }
   const std::vector<std::int64_t>& unit_counts() const { return counts_; }
   /// The stage of a unit of the whole model, and the rank that has it.
   int stage_of_unit(std::size_t unit) const;
   int rank_of_unit(std::size_t unit) const {
-    return schedule_.ranks_of[static_cast<std::size_t>(stage_of_unit(unit))];
+    return schedule_->ranks_of[static_cast<std::size_t>(stage_of_unit(unit))];
   }
 
   /// Replaces every value by its sum over the stages, in the order of ranks. Collective; blocks.
@@ -61,8 +61,8 @@ class PipelineGroup {
 
  private:
   const RankContext& whole_;
-  pipeline::Schedule schedule_;
-  Borders borders_;
+  std::shared_ptr<const pipeline::Schedule> schedule_;
+  std::shared_ptr<const Borders> borders_;
   std::vector<std::int64_t> counts_;
   std::unique_ptr<Communicator> forward_, backward_, tables_;
 };

@@ -203,7 +203,7 @@ TEST(SimCollectives, AFewMachinesStandForAll) {
 }
 
 TEST(SimCollectives, TheFlowsThatStandForAllDoNotGrowWithTheMachines) {
-  const auto flows = [](int machines, std::int64_t known, int left_out) {
+  const auto flows = [](int machines, std::int64_t known, int left_out, int of_machine = 0) {
     sim::ClusterSpec cluster = small_cluster(2);
     cluster.machines = machines;
     cluster.machines_per_switch = 4;
@@ -212,12 +212,14 @@ TEST(SimCollectives, TheFlowsThatStandForAllDoNotGrowWithTheMachines) {
     std::vector<peer::Flow> ring;
     for (std::size_t r = 0; r < places.size(); ++r)
       ring.push_back({places[r], places[(r + 1) % places.size()]});
-    return peer::representatives(cluster, places, ring, known).size();
+    return peer::representatives(cluster, places, ring, known, of_machine).size();
   };
   // Machines 0, 1, 3 and 4 with the flows to and from their neighbours.
   EXPECT_EQ(flows(8, 8, 0), 10U);
   EXPECT_EQ(flows(64, 64, 0), 10U);
   EXPECT_EQ(flows(64, 65, 0), 128U) << "others may send at the same time";
+  EXPECT_EQ(flows(64, 65, 0, 2), 10U) << "nobody else is on these machines";
+  EXPECT_EQ(flows(64, 65, 0, 3), 128U);
   EXPECT_EQ(flows(64, 64, 1), 127U) << "one machine has fewer ranks";
   EXPECT_EQ(flows(1, 1, 0), 2U);
 }

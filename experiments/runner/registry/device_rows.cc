@@ -167,6 +167,14 @@ std::int64_t machines_alike(const RunPlan& plan) {
   return plan.servers > 0 ? 0 : machines_of_workers(plan);
 }
 
+/// See SimOptions::ranks_of_machine. Without a pipeline a group with all ranks of its machines has
+/// all machines.
+std::int64_t ranks_of_machine(const RunPlan& plan) {
+  const std::int64_t devices = plan.cluster->devices;
+  const bool fills = plan.world % devices == 0 && plan.world <= devices * plan.cluster->machines;
+  return has_pipeline(plan) && plan.servers == 0 && plan.homes.empty() && fills ? devices : 0;
+}
+
 /// The run of all stages of the model.
 const RunPlan& whole_run(const RankContext& context) {
   return context.pipeline ? context.pipeline->whole().plan : context.plan;
@@ -184,6 +192,7 @@ std::unique_ptr<Communicator> between_simulated(const RankContext& context, cons
                                      {.message_ranks = context.plan.sim.message_ranks,
                                       .timeout_s = context.plan.train.timeout_s,
                                       .machines = machines_alike(whole_run(context)),
+                                      .ranks_of_machine = ranks_of_machine(whole_run(context)),
                                       .message_s = stated_message_s(context),
                                       .store = &context.store});
 }

@@ -10,11 +10,28 @@
 
 namespace ringside::runner {
 
-MeshRank::MeshRank(const RunPlan& plan, int rank, Store& store)
+std::shared_ptr<const pipeline::Schedule> PipelineOfRun::schedule(const RunPlan& plan) {
+  if (!schedule_) schedule_ = std::make_shared<pipeline::Schedule>(schedule_of(plan));
+  return schedule_;
+}
+
+std::shared_ptr<const Borders> PipelineOfRun::borders(const RunPlan& plan) {
+  if (!borders_) borders_ = std::make_shared<Borders>(borders_of(plan));
+  return borders_;
+}
+
+const RunPlan& PipelineOfRun::view(const RunPlan& plan, int place) {
+  const auto known = views_.find(place);
+  if (known != views_.end()) return known->second;
+  return views_.emplace(place, data_view(plan, place)).first->second;
+}
+
+MeshRank::MeshRank(const RunPlan& plan, int rank, Store& store, sim::World* world)
     : whole_(plan), store_(store), rank_(rank_in_view(plan, rank)) {
   if (!has_pipeline(plan)) return;
   place_ = place_in_mesh(plan, rank).pipeline;
-  view_ = data_view(plan, place_);
+  run_ = world ? world->shared().get<PipelineOfRun>() : std::make_shared<PipelineOfRun>();
+  view_ = &run_->view(plan, place_);
   part_.emplace(store, fmt::format("/pipeline-{}", place_));
 }
 
@@ -23,7 +40,7 @@ Model MeshRank::part_of(Model whole) {
   for (const auto& unit : whole.units) counts_.push_back(unit->layout().count());
   const std::vector<UnitRange> stages = stages_of(whole_, whole.units.size());
   std::vector<UnitRange> own;
-  for (const int stage : schedule_of(whole_).stages_of(place_))
+  for (const int stage : run_->schedule(whole_)->stages_of(place_))
     own.push_back(stages[static_cast<std::size_t>(stage)]);
   return ringside::part_of(std::move(whole), own);
 }
@@ -37,7 +54,8 @@ std::shared_ptr<const InitialValues> MeshRank::values_of(std::shared_ptr<const I
 
 std::unique_ptr<PipelineGroup> MeshRank::pipeline(const RankContext& whole) const {
   if (!view_ || whole.self().worker < 0) return nullptr;
-  return std::make_unique<PipelineGroup>(whole, schedule_of(whole_), borders_of(whole_), counts_);
+  return std::make_unique<PipelineGroup>(whole, run_->schedule(whole_), run_->borders(whole_),
+                                         counts_);
 }
 
 }  // namespace ringside::runner

@@ -1,22 +1,39 @@
 // MeshRank: what a rank of a mesh has of its run.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "core/comm/store.h"
 #include "core/models/model_part.h"
 #include "core/scheme/pipeline_group.h"
+#include "core/sim/world.h"
 
 namespace ringside::runner {
+
+/// What the ranks of a run with a pipeline find out about it. The ranks of a simulated world, which
+/// run one at a time, share one.
+class PipelineOfRun {
+ public:
+  std::shared_ptr<const pipeline::Schedule> schedule(const RunPlan& plan);
+  std::shared_ptr<const Borders> borders(const RunPlan& plan);
+  /// The run along the data dimension (data_view()).
+  const RunPlan& view(const RunPlan& plan, int place);
+
+ private:
+  std::shared_ptr<const pipeline::Schedule> schedule_;
+  std::shared_ptr<const Borders> borders_;
+  std::map<int, RunPlan> views_;  // by place in the pipeline
+};
 
 /// A rank's view of a run whose workers form a mesh: the run along the data dimension, which its
 /// scheme sees, and the part of the model that it has. Without a pipeline: the run and the model
 /// themselves.
 class MeshRank {
  public:
-  /// The arguments outlive this object.
-  MeshRank(const RunPlan& plan, int rank, Store& store);
+  /// The arguments outlive this object; `world` is null for a real rank.
+  MeshRank(const RunPlan& plan, int rank, Store& store, sim::World* world);
 
   const RunPlan& plan() const { return view_ ? *view_ : whole_; }
   int rank() const { return rank_; }
@@ -35,7 +52,8 @@ class MeshRank {
   const RunPlan& whole_;
   Store& store_;
   int rank_;
-  std::optional<RunPlan> view_;
+  std::shared_ptr<PipelineOfRun> run_{};  // null without a pipeline
+  const RunPlan* view_ = nullptr;         // in `run_`
   std::optional<StorePart> part_;
   int place_ = 0;                       // in the pipeline
   std::vector<std::int64_t> counts_{};  // of the parameters of all units of the model

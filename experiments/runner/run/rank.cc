@@ -227,7 +227,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
     timer.emplace(*timed, plan, rank, site.store);
     device = std::move(timed);
   }
-  MeshRank mesh(plan, rank, site.store);
+  MeshRank mesh(plan, rank, site.store, site.world);
   Model whole_model = make_model(plan.model, *device);
   const auto whole_values = initial_weights(plan, whole_model);
   Model model = mesh.part_of(std::move(whole_model));

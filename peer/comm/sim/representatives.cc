@@ -27,10 +27,13 @@ std::set<int> machines_that_stand_for_all(const sim::ClusterSpec& cluster,
 
 std::vector<Flow> representatives(const sim::ClusterSpec& cluster,
                                   const std::vector<sim::Place>& places,
-                                  const std::vector<Flow>& flows, std::int64_t machines) {
+                                  const std::vector<Flow>& flows, std::int64_t machines,
+                                  std::int64_t ranks_of_machine) {
   std::map<int, std::multiset<int>> devices;  // by machine
   for (const sim::Place place : places) devices[place.machine].insert(place.device);
-  if (static_cast<std::int64_t>(devices.size()) < machines || devices.size() < 2) return flows;
+  if (devices.size() < 2) return flows;
+  const bool alone = devices.begin()->second.size() == static_cast<std::size_t>(ranks_of_machine);
+  if (!alone && static_cast<std::int64_t>(devices.size()) < machines) return flows;
   std::vector<int> used;
   for (const auto& [machine, its_devices] : devices) {
     if (its_devices != devices.begin()->second) return flows;

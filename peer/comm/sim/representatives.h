@@ -15,10 +15,12 @@ namespace ringside::peer {
 /// two machines, and on one of the two machines where the ring leaves the first leaf switch; the
 /// links between these carry their full load. Returns all flows if these do not represent the rest:
 /// if the group has ranks on fewer than `machines` machines (ranks elsewhere may send at the same
-/// time), if its machines do not have the same devices, or if the busiest link of the few is not as
-/// busy as that of all. places[r] is the place of rank r.
+/// time) and does not have each of its machines for itself, with `ranks_of_machine` ranks (0: not
+/// known), if its machines do not have the same devices, or if the busiest link of the few is not
+/// as busy as that of all. places[r] is the place of rank r.
 std::vector<Flow> representatives(const sim::ClusterSpec& cluster,
                                   const std::vector<sim::Place>& places,
-                                  const std::vector<Flow>& flows, std::int64_t machines);
+                                  const std::vector<Flow>& flows, std::int64_t machines,
+                                  std::int64_t ranks_of_machine = 0);
 
 }  // namespace ringside::peer

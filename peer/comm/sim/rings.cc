@@ -37,7 +37,8 @@ Rings::Rings(const SimGroup& group) : world_(group.world()), latencies_(tuning_r
   flows_ = merged(std::move(hops));
   seconds_per_byte_ = flow_seconds_per_byte(world_.cluster(), flows_);
   if (group.options().machines > 0)
-    flows_ = representatives(world_.cluster(), places_, flows_, group.options().machines);
+    flows_ = representatives(world_.cluster(), places_, flows_, group.options().machines,
+                             group.options().ranks_of_machine);
   add_ways(channels, several);
 }
 
