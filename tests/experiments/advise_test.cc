@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/plan/mesh.h"
 #include "core/plan/places.h"
 #include "experiments/runner/config/experiment_text.h"
 #include "experiments/runner/registry/registry.h"
@@ -54,7 +55,54 @@ struct Devices {
   std::function<double(const RunPlan&)> exposed_ms = [](const RunPlan&) { return 1.0; };
   std::vector<std::string> simulated{};
 
+  /// A stage has an equal part of the states, of the compute and of the activations; its forward
+  /// and both halves of backward take a third each.
+  runner::RunOutcome run_mesh(const RunPlan& plan) {
+    runner::RunOutcome out;
+    RunRecord& row = out.row;
+    row.plan = plan;
+    const auto ranks = static_cast<double>(plan.mesh.pipeline);
+    const auto count = static_cast<double>(plan.train.accumulation);
+    const auto replicas = static_cast<double>(plan.world) / ranks;
+    const double samples = static_cast<double>(plan.train.global_batch) / replicas / count;
+    const bool again = plan.train.recompute == Recompute::full;
+    const double stage_ms =
+        (samples * (products_dtype(plan) == "fp32" ? 20 : 10) * (again ? 4.0 / 3 : 1) + 2) / ranks;
+    const auto parameters =
+        static_cast<std::int64_t>(static_cast<double>(asked.parameters) / ranks);
+    const double states = runner::state_formula(data_view(plan, 0), parameters)->total() / gb;
+    const double element = products_dtype(plan) == "bf16" ? 2 : 4;
+    double most_gb = 0;
+    for (int r = 0; r < plan.world; ++r) {
+      const int place = place_in_mesh(plan, r).pipeline;
+      const std::int64_t under_way = std::min(plan.train.accumulation, plan.mesh.pipeline - place);
+      const double activations =
+          static_cast<double>(under_way) * samples * (again ? 0.25 : 1) / ranks;
+      RankRecord& rank = row.ranks.emplace_back();
+      rank.rank = r;
+      rank.at_peak[MemoryKind::parameter] =
+          static_cast<std::int64_t>(element * static_cast<double>(parameters));
+      rank.at_peak[MemoryKind::activation] = static_cast<std::int64_t>(gb * activations);
+      rank.pipeline = {.stages = {{.stage = place,
+                                   .forward_ms = stage_ms / 3,
+                                   .input_gradient_ms = stage_ms / 3,
+                                   .weight_gradient_ms = stage_ms / 3,
+                                   .most_under_way = under_way}}};
+      most_gb = std::max(most_gb, states + activations);
+    }
+    row.time_ms.compute = count * stage_ms;
+    row.time_ms.exposed = (ranks - 1) * stage_ms + exposed_ms(plan);
+    row.step_ms.median = row.time_ms.compute + row.time_ms.exposed;
+    row.samples_per_s = 1e3 * static_cast<double>(plan.train.global_batch) / row.step_ms.median;
+    if (most_gb > plan.cluster->device.memory_gb) {
+      row.status = "failed";
+      row.error = out_of_memory("sim gpu", 1, MemoryKind::activation, {}, "full").what();
+    }
+    return out;
+  }
+
   runner::RunOutcome run(const RunPlan& plan) {
+    if (has_pipeline(plan)) return run_mesh(plan);
     runner::RunOutcome out;
     RunRecord& row = out.row;
     row.plan = plan;
@@ -107,6 +155,51 @@ TEST(Advise, TheSimplestOfThoseThatAreAsFast) {
   EXPECT_EQ(label_of(advice.ranked.front().candidate), "ddp, bf16");
   EXPECT_DOUBLE_EQ(advice.ranked.front().step_ms, 43);
   EXPECT_THAT(reason_of(asked, advice), HasSubstr("'zero1, bf16' is 1.2% faster"));
+}
+
+/// 8 GPUs for a batch of 4: without a pipeline most of them would have no sample.
+Question small_batch(double memory_gb) {
+  Question out = question(memory_gb);
+  out.training.train.global_batch = 4;
+  out.training.model.layers = 6;
+  out.training.cluster = testing::small_cluster(8);
+  out.training.cluster->device = question(memory_gb).training.cluster->device;
+  out.worlds.clear();
+  const std::int64_t parameters = out.parameters;
+  complete(out);
+  out.parameters = parameters;
+  return out;
+}
+
+TEST(Advise, AMeshWhereNothingFitsThatLeavesTheModelWhole) {
+  const Question asked = small_batch(5);
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  ASSERT_FALSE(advice.ranked.empty());
+  EXPECT_EQ(label_of(advice.ranked.front().candidate),
+            "ddp, mesh data 4 x pipeline 2 (1f1b), bf16");
+  const RunPlan plan = plan_of(asked, advice.ranked.front().candidate);
+  EXPECT_EQ(plan.mesh.pipeline, 2);
+  EXPECT_EQ(plan.mesh.data, 4);
+  EXPECT_THAT(advice_text(asked, advice, 3, false), HasSubstr("mesh data 4 x pipeline 2"));
+}
+
+TEST(Advise, AMeshThatRecomputesWhereActivationsDoNotFit) {
+  // fsdp: 8 GB of states over 8 GPUs, and 0.5 GB of activations, or a quarter of that.
+  const Question asked = small_batch(1.2);
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  ASSERT_FALSE(advice.ranked.empty());
+  EXPECT_EQ(label_of(advice.ranked.front().candidate),
+            "fsdp, mesh data 4 x pipeline 2 (1f1b), bf16, recompute full");
+}
+
+TEST(Advise, NoMeshWhereItIsNotNeeded) {
+  const Question asked = question(100);
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  for (const auto* list : {&advice.ranked, &advice.others})
+    for (const Considered& one : *list) EXPECT_EQ(one.candidate.family.stages.ranks, 1);
 }
 
 TEST(Advise, AFasterSchemeOverASimplerOne) {

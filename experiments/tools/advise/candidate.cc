@@ -18,6 +18,8 @@ namespace {
 /// The most GPUs of one process with one master; more are not used in practice.
 constexpr std::int64_t most_under_a_master = 16;
 
+constexpr double memory_for_anything_gb = 1e6;
+
 // The first step allocates memory and fills caches; the second one is timed.
 constexpr int warmup = 1, steps = 2;
 
@@ -138,6 +140,33 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
   return all;
 }
 
+std::vector<Setting> mesh_settings(const Stages& stages) {
+  if (stages.ranks == 1) return {};
+  return {{"mesh.pipeline", std::to_string(stages.ranks)},
+          {"pipeline.schedule", stages.schedule},
+          {"pipeline.chunks", std::to_string(stages.chunks)}};
+}
+
+std::vector<Family> mesh_families_of(const Question& question, std::int64_t world,
+                                     std::int64_t units) {
+  std::vector<Family> out;
+  for (const Family& family : families_of(question, world)) {
+    if (family.label != "ddp" && family.label != "fsdp") continue;
+    for (std::int64_t ranks = 2; world % ranks == 0 && ranks < world && ranks <= units; ranks *= 2)
+      for (const Stages& stages :
+           {Stages{ranks, "1f1b"}, Stages{ranks, "interleaved", 2}, Stages{ranks, "zb_h1"}}) {
+        if (ranks * stages.chunks > units) continue;
+        Family& mesh = out.emplace_back(family);
+        mesh.label = fmt::format("{}, mesh data {} x pipeline {} ({})", family.label, world / ranks,
+                                 ranks, stages.schedule);
+        mesh.stages = stages;
+        mesh.offloads = Offload::none;
+        for (const Setting& one : mesh_settings(stages)) mesh.options.push_back(one);
+      }
+  }
+  return out;
+}
+
 std::vector<std::vector<Setting>> tunings_of(const Candidate& candidate) {
   const Family& family = candidate.family;
   std::vector<std::vector<Setting>> out;
@@ -166,7 +195,7 @@ std::string label_of(const Candidate& candidate) {
 
 MicroBatch micro_batch_of(const Question& question, const Candidate& candidate) {
   return {candidate.precision, candidate.recompute,
-          question.training.train.global_batch / candidate.world / candidate.micro_batches};
+          question.training.train.global_batch / candidate.replicas() / candidate.micro_batches};
 }
 
 runner::CaseConfig case_of(const Question& question, const Candidate& candidate) {
@@ -202,8 +231,19 @@ RunPlan plan_of(const Question& question, const Candidate& candidate) {
   return runner::plan_training(config, candidate.family.scheme, world);
 }
 
+RunPlan plan_of_lone_replica(const Question& question, const Candidate& candidate,
+                             const MicroBatch& micro_batch) {
+  Settings settings;
+  settings.add_micro_batch(micro_batch);
+  settings.set("train.global_batch", micro_batch.samples * candidate.micro_batches);
+  settings.set("train.offload", "none");
+  settings.add(candidate.family.options);
+  runner::ExperimentConfig config = simulated(question, settings.all());
+  config.cluster->device.memory_gb = memory_for_anything_gb;
+  return runner::plan_training(config, candidate.family.scheme, static_cast<int>(candidate.world));
+}
+
 RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch) {
-  constexpr double memory_for_anything_gb = 1e6;
   Settings settings;
   settings.add_micro_batch(micro_batch);
   settings.set("train.global_batch", micro_batch.samples);

@@ -17,6 +17,15 @@ struct Tuning {
   std::vector<std::string> values;
 };
 
+/// The stages into which workers divide the model, and the order of their work.
+struct Stages {
+  std::int64_t ranks = 1;  // mesh.pipeline; 1: every worker has the whole model
+  std::string schedule{};
+  std::int64_t chunks = 1;  // stages of each worker
+};
+/// The keys of the experiment file for them.
+std::vector<Setting> mesh_settings(const Stages& stages);
+
 /// A scheme with the options that make it one way of training: the degree of sharding, the
 /// placement of servers.
 struct Family {
@@ -28,12 +37,19 @@ struct Family {
   bool colocated_servers = false;
   ZeroStage stage = ZeroStage::none;  // what its ranks shard
   Offload offloads = Offload::none;
+  Stages stages{};  // of a mesh, along whose data dimension the scheme runs
 };
 
 /// The families that the question's cluster allows at this world, the simplest first: less code
 /// between a model and its step, fewer processes, fewer settings. Schemes with an algorithm of
 /// their own are not among them, because they compute another training.
 std::vector<Family> families_of(const Question& question, std::int64_t world);
+
+/// The families that divide a model of `units` units into stages: ddp and fsdp over the data
+/// dimension, with as many stages as a power of two that divides the world and leaves several
+/// replicas, by the schedules 1f1b, interleaved and zb_h1.
+std::vector<Family> mesh_families_of(const Question& question, std::int64_t world,
+                                     std::int64_t units);
 
 struct Candidate {
   Family family;
@@ -44,6 +60,9 @@ struct Candidate {
   Offload offload = Offload::none;
   std::int64_t micro_batches = 1;  // of a rank in a step; on this machine as the training says
   std::vector<Setting> tuned{};    // options of the scheme besides those of the family
+
+  /// The workers with different samples.
+  std::int64_t replicas() const { return world / family.stages.ranks; }
 };
 
 /// "fsdp within machines, bf16, recompute full, 4 micro-batches"
@@ -75,6 +94,10 @@ RunPlan plan_of(const Question& question, const Candidate& candidate);
 
 /// One step of one device without other ranks and without a limit of memory.
 RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch);
+
+/// A few steps of a candidate of one replica, without a limit of memory.
+RunPlan plan_of_lone_replica(const Question& question, const Candidate& candidate,
+                             const MicroBatch& micro_batch);
 
 /// The least time, in milliseconds, in which workers push their gradients to servers and pull new
 /// values through the network cards of the machines (Jiang et al. 2020, BytePS, section 4.1, with

@@ -47,6 +47,18 @@ std::vector<std::int64_t> dividing(const std::vector<std::int64_t>& worlds, std:
   return out;
 }
 
+/// Those whose workers divide the batch if the stages of a pipeline make fewer replicas of them.
+std::vector<std::int64_t> dividing_as_meshes(const std::vector<std::int64_t>& worlds,
+                                             std::int64_t batch) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t world : worlds) {
+    std::int64_t replicas = world;
+    while (replicas % 2 == 0 && batch % replicas != 0) replicas /= 2;
+    if (replicas > 1 && batch % replicas == 0) out.push_back(world);
+  }
+  return out;
+}
+
 std::vector<std::int64_t> default_worlds(const Question& question) {
   std::int64_t machines = question.cluster().machines;
   std::vector<std::int64_t> worlds = {machines * question.ranks_of_machine()};
@@ -78,10 +90,12 @@ std::vector<std::string> precisions_of(const sim::ClusterSpec& cluster) {
   return out;
 }
 
-std::int64_t count_parameters(const runner::ExperimentConfig& training) {
-  const RunPlan plan = runner::plan_training(training, std::string(reference_scheme), 1);
+void measure_model(Question& question) {
+  const RunPlan plan = runner::plan_training(question.training, std::string(reference_scheme), 1);
   const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
-  return make_model(plan.model, *device).parameter_count();
+  const Model model = make_model(plan.model, *device);
+  question.parameters = model.parameter_count();
+  question.units = static_cast<std::int64_t>(model.units.size());
 }
 
 }  // namespace
@@ -126,14 +140,16 @@ void complete(Question& question) {
   runner::check_inputs(runner::plan_training(question.training, std::string(reference_scheme), 1));
   if (question.reserve_gb >= question.memory_gb() && !question.on_cpus())
     throw Error("--reserve {}: the devices have {} GB", question.reserve_gb, question.memory_gb());
-  question.parameters = count_parameters(question.training);
+  measure_model(question);
   if (question.worlds.empty()) question.worlds = default_worlds(question);
   std::sort(question.worlds.begin(), question.worlds.end());
   if (train.batch_per_rank > 0) {
     train.global_batch = train.batch_per_rank * question.worlds.back();
     train.batch_per_rank = 0;
   }
-  const std::vector<std::int64_t> worlds = dividing(question.worlds, train.global_batch);
+  std::vector<std::int64_t> worlds = dividing(question.worlds, train.global_batch);
+  if (worlds.empty() && !question.on_cpus())
+    worlds = dividing_as_meshes(question.worlds, train.global_batch);
   if (worlds.empty())
     throw Error(
         "a global batch of {} samples cannot be divided equally among {} workers; choose a "

@@ -20,6 +20,7 @@ struct Question {
   /// micro-batches then stay as they are, because only operations of their kind have been timed.
   std::optional<sim::ClusterSpec> machine{};
   std::int64_t parameters = 0;          // of the model; set by complete()
+  std::int64_t units = 1;               // likewise: the parts of which stages are made
   std::vector<std::int64_t> worlds;     // numbers of workers to consider, each at least 1
   std::vector<std::string> precisions;  // dtypes of products to consider: DeviceSpec::tflops
   /// Memory of each device that stays free for memory outside the ledger: the context, buffers of

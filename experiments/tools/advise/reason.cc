@@ -78,7 +78,9 @@ std::vector<std::string> families(const Question& question, const Advice& advice
   std::vector<const Candidate*> simpler_ones, others;
   for (const auto* list : {&advice.ranked, &advice.others})
     for (const Considered& one : *list)
-      (one.candidate.simplicity < advised.simplicity ? simpler_ones : others)
+      (one.candidate.simplicity < advised.simplicity && one.candidate.family.stages.ranks == 1
+           ? simpler_ones
+           : others)
           .push_back(&one.candidate);
   std::stable_sort(
       simpler_ones.begin(), simpler_ones.end(),

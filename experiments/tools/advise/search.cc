@@ -11,6 +11,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/registry/state_formula.h"
 #include "experiments/runner/run/predict.h"
+#include "experiments/tools/advise/fitted_meshes.h"
 #include "experiments/tools/advise/single_device_profile.h"
 
 namespace ringside::tools::advise {
@@ -64,6 +65,8 @@ class Search {
   Advice run() {
     list_candidates();
     if (!question_.machine) interrupted_ = !fit_all();
+    if (!question_.machine && !interrupted_ && !fits_without_offload())
+      interrupted_ = !add_meshes();
     simulate_all();
     tune_best();
     return advice();
@@ -110,6 +113,21 @@ class Search {
     return bound_all();
   }
 
+  // ---- meshes, where nothing that leaves the model whole fits without offload
+
+  bool fits_without_offload() const {
+    return std::any_of(all_.begin(), all_.end(), [&](const Considered& one) {
+      return pending(one) && one.candidate.offload == Offload::none;
+    });
+  }
+
+  /// Returns false if the user interrupts.
+  bool add_meshes() {
+    const auto meshes = fitted_meshes(question_, simulate_);
+    if (meshes) all_.insert(all_.end(), meshes->begin(), meshes->end());
+    return meshes.has_value();
+  }
+
   /// Finds the fewest micro-batches, but at least `at_least`, with which the candidate fits.
   void fit(Considered& one, std::int64_t at_least) {
     Candidate& candidate = one.candidate;
@@ -145,17 +163,19 @@ class Search {
   bool bound_all() {
     std::vector<MicroBatch> all;
     for (const Considered& one : all_)
-      if (pending(one)) all.push_back(micro_batch_of(question_, one.candidate));
+      if (pending(one) && one.candidate.family.stages.ranks == 1)
+        all.push_back(micro_batch_of(question_, one.candidate));
     if (!lone_.measure(all)) return false;
     for (Considered& one : all_)
-      if (pending(one))
+      if (pending(one) && one.candidate.family.stages.ranks == 1)
         one.bound_ms = std::max(compute_ms(one.candidate), network_ms(question_, one.candidate));
     return true;
   }
   /// Milliseconds that a device computes in a step of the candidate.
   double compute_ms(const Candidate& candidate) const {
     return static_cast<double>(candidate.micro_batches) *
-           lone_.compute_ms(micro_batch_of(question_, candidate));
+           lone_.compute_ms(micro_batch_of(question_, candidate)) /
+           static_cast<double>(candidate.family.stages.ranks);
   }
 
   // ---- simulations
@@ -187,10 +207,15 @@ class Search {
       const bool spares_trouble = simpler(one.candidate, best->candidate);
       if (one.bound_ms >= best->step_ms * (spares_trouble ? 1 + as_fast(question_) : 1))
         give_up(one, Outcome::cannot_win,
-                fmt::format("its {} takes {:.1f} ms, a step of '{}' {:.1f} ms",
-                            one.bound_ms > compute_ms(one.candidate) ? "network" : "compute alone",
+                fmt::format("its {} takes {:.1f} ms, a step of '{}' {:.1f} ms", bound_of(one),
                             one.bound_ms, label_of(best->candidate), best->step_ms));
     }
+  }
+
+  /// What takes a candidate as long as its bound.
+  const char* bound_of(const Considered& one) const {
+    if (one.candidate.family.stages.ranks > 1) return "pipeline alone";
+    return one.bound_ms > compute_ms(one.candidate) ? "network" : "compute alone";
   }
 
   /// Those that are worth a simulation now, the most promising first.
@@ -250,7 +275,7 @@ class Search {
   bool take(Considered& one, const RunRecord& row) {
     if (row.status != "ok") {
       const bool memory = says_no_memory(row.error);
-      if (memory && !question_.machine) {
+      if (memory && !question_.machine && one.candidate.family.stages.ranks == 1) {
         fit(one, one.candidate.micro_batches + 1);
         if (pending(one)) return false;
       }
