@@ -75,6 +75,10 @@ void TableLinks::finish_sends() {
 
 void TableLinks::send(const Tensor& value, int to_stage) {
   const int to = group_.schedule().ranks_of[static_cast<std::size_t>(to_stage)];
+  while (!sent_.empty() && sent_.front().work->ready()) {
+    wait_exposed(context_.timeline, "table", std::move(sent_.front().work));
+    sent_.pop_front();
+  }
   sent_.push_back({value, group_.tables().send(value, to)});
 }
 

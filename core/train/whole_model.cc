@@ -70,6 +70,9 @@ void visit_whole_model(const RankContext& context, const Model& model, SyncSchem
     return scheme.visit_parameters([&](int replica, const Unit&, const Tensor& values) {
       visit(replica, own++ % model.units.size(), 0, values);
     });
+  // Without values there is nothing to see, and the pieces of a large model are very many messages.
+  if (!context.device.has_values())
+    return scheme.visit_parameters([](int, const Unit&, const Tensor&) {});
   if (!sees_whole_model(context))
     return scheme.visit_parameters(
         [&](int, const Unit&, const Tensor& values) { send_to_first(context, values); });

@@ -12,7 +12,8 @@ namespace ringside {
 /// whole model: on the first rank of a pipeline with those of all stages, piece by piece, each of
 /// at most 2^18 elements; on the other ranks with nothing. Without a pipeline with those of every
 /// unit at once. `unit` is the unit's number in the whole model, `begin` the place of the values in
-/// its range. Each rank but the first sends its parameters once. Collective; blocks.
+/// its range. Each rank but the first sends its parameters once. In a pipeline of devices without
+/// values `visit` is not called. Collective; blocks.
 using WholeModelVisitor =
     std::function<void(int replica, std::size_t unit, std::int64_t begin, const Tensor& values)>;
 void visit_whole_model(const RankContext& context, const Model& model, SyncScheme& scheme,

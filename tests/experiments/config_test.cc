@@ -59,6 +59,15 @@ bucket_mb = 2
   EXPECT_EQ(config.scheme_options.at("ddp").as<peer::DdpOptions>().bucket_mb, 2.0);
 }
 
+TEST_F(Config, ReadsTheProfileOfStagesAsATableAndKeyByKey) {
+  const std::string text = "[pipeline]\nprofile = {f = 18.5, b = 18.1, w = 9.3, send = 0.6}\n";
+  EXPECT_EQ(read(text).pipeline.profile, (StageProfile{18.5, 18.1, 9.3, 0.6}));
+  EXPECT_EQ(read(text, {"pipeline.profile.w=9"}).pipeline.profile.w, 9);
+  EXPECT_FALSE(read("").pipeline.has_profile());
+  EXPECT_THROW(read(text, {"pipeline.profile.send=-1"}), Error);
+  EXPECT_THROW(read(text, {"pipeline.profile.g=1"}), Error);
+}
+
 TEST_F(Config, APresetSetsTheModelAndKeysBesideItWin) {
   const auto config = read("[model]\nlayers = 3\npreset = 'gpt2-xl'\ncontext = 64\n");
   EXPECT_EQ(config.model.kind, "gpt");
