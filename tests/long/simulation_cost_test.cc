@@ -68,6 +68,18 @@ TEST(Gpt3, AStepOn1024GpusTakesAMinuteAnd4GbAtMost) {
   RecordProperty("gigabytes", std::to_string(cost.gigabytes));
 }
 
+/// 128 replicas of 8 stages, with 16 micro-batches each.
+TEST(Gpt3, AStepOfAPipelineOn1024GpusTakesAMinuteAnd4GbAtMost) {
+  for (const char* schedule : {"pipeline.schedule=1f1b", "pipeline.schedule=interleaved"}) {
+    const Cost cost =
+        train({RINGSIDE_EXPERIMENTS "/simulated/gpt3-175b-pipeline.toml", "--scheme", "fsdp",
+               "--world", "1024", "--set", "pipeline.chunks=2", "--set", schedule},
+              "parameters");
+    EXPECT_LT(cost.seconds, 60) << schedule;
+    EXPECT_LT(cost.gigabytes, 4) << schedule;
+  }
+}
+
 class SimulatedServers : public ::testing::TestWithParam<const char*> {};
 
 /// A tiny GPT: nearly all of the cost is the messages between workers and servers.
