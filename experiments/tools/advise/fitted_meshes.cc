@@ -12,7 +12,7 @@
 namespace ringside::tools::advise {
 namespace {
 
-constexpr double gb = 1e9, unknown_bytes = std::numeric_limits<double>::max();
+constexpr double gigabyte = 1e9, unknown_bytes = std::numeric_limits<double>::max();
 
 std::vector<Considered> listed_meshes(const Question& question) {
   std::vector<Considered> out;
@@ -56,21 +56,21 @@ void give_up(Considered& mesh, Outcome outcome, const std::string& why) {
 
 /// Takes the fastest shape that fits.
 void fit(Considered& mesh, const Question& question, const ReplicaProfile& profile) {
-  const double room = gb * (question.memory_gb() - question.reserve_gb);
+  const double room = gigabyte * (question.memory_gb() - question.reserve_gb);
   double least = unknown_bytes;
   for (const Candidate& shape : shapes_of(question, mesh.candidate)) {
     const double bytes = profile.most_bytes(shape), ms = profile.step_ms(shape);
     least = std::min(least, bytes);
     if (bytes > room || (mesh.bound_ms > 0 && ms >= mesh.bound_ms)) continue;
     mesh.candidate = shape;
-    mesh.needs_gb = bytes / gb;
+    mesh.needs_gb = bytes / gigabyte;
     mesh.bound_ms = ms;
   }
   if (mesh.bound_ms > 0) return;
   if (least == unknown_bytes)
     return give_up(mesh, Outcome::failed,
                    "its replicas do not get as many samples as their schedule needs");
-  mesh.needs_gb = least / gb;
+  mesh.needs_gb = least / gigabyte;
   give_up(mesh, Outcome::no_memory,
           fmt::format("its largest stage takes {:.1f} GB of a device", mesh.needs_gb));
 }
