@@ -25,8 +25,8 @@ struct SimOptions {
   /// same time; 0 if they do not, or if it is not known. In a ring through all of them the flows of
   /// a few machines then represent those of all (peer/comm/sim/representatives.h).
   std::int64_t machines = 0;
-  /// How many ranks of the run each of these machines has, if that is known; else 0. A group with so
-  /// many ranks on each of its machines has these for itself.
+  /// How many ranks of the run each of these machines has, if that is known; else 0. A group with
+  /// so many ranks on each of its machines has these for itself.
   std::int64_t ranks_of_machine = 0;
   /// Seconds that a message takes, whatever its size and the links; collectives then take none.
   /// None: what the links give.
