@@ -51,7 +51,7 @@ UnitRange PipelineStep::units_of(int stage) const {
 }
 
 std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training) {
-  times_.begin_step();
+  times_.begin_step(sent());
   losses_.assign(has_losses() ? static_cast<std::size_t>(schedule_.micro_batches) : 0, {});
   tables_.begin_pass();
   for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank_)])
@@ -63,9 +63,12 @@ std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training) 
 void PipelineStep::carry_out(const Action& action, const Pass& pass, const Loader& training) {
   const int stage = action.stage;
   const std::int64_t micro_batch = action.micro_batch;
-  const auto span = context_.timeline.traced("pipeline", [&] {
-    return fmt::format("{}{} of stage {}", name_of(action.operation), micro_batch, stage);
-  });
+  const auto span = context_.timeline.traced(
+      "pipeline",
+      [&] {
+        return fmt::format("{}{} of stage {}", name_of(action.operation), micro_batch, stage);
+      },
+      {.track = "pipeline", .operation = name_of(action.operation), .sequence = micro_batch + 1});
   switch (action.operation) {
     case Operation::forward:
       return forward(action, pass, training);

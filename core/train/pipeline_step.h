@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/scheme/pipeline_group.h"
 #include "core/train/model_passes.h"
 #include "core/train/pipeline_times.h"
 #include "core/train/stage_links.h"
@@ -36,7 +37,7 @@ class PipelineStep {
   bool has_losses() const;
 
   /// The step that train() has done counts for record(). Blocks until the device has done it.
-  void count_step() { times_.count_step(); }
+  void count_step() { times_.count_step(sent()); }
   PipelineRecord record() const { return times_.record(); }
 
  private:
@@ -47,6 +48,7 @@ class PipelineStep {
   void backward(const pipeline::Action& action, bool halves);
   void weight_gradients(const pipeline::Action& action);
   void end_sends();
+  std::int64_t sent() const { return context_.pipeline->traffic().sent; }  // bytes so far
   /// The micro-batch leaves the stage.
   void end(const pipeline::Action& action, MicroBatch& of);
   template <class Work>

@@ -11,7 +11,7 @@ void PipelineTimes::note_under_way(int stage, std::int64_t count) {
   most = std::max(most, count);
 }
 
-void PipelineTimes::count_step() {
+void PipelineTimes::count_step(std::int64_t bytes_sent) {
   for (const Timed& timed : actions_) {
     Sum& sum = sums_[{timed.action.stage, timed.action.operation}];
     sum.seconds += device_.seconds(timed.begin, timed.end);
@@ -19,11 +19,14 @@ void PipelineTimes::count_step() {
   }
   for (const auto& [begin, end] : waits_) waiting_.seconds += device_.seconds(begin, end);
   ++waiting_.count;
+  sent_ += bytes_sent - sent_before_;
 }
 
 PipelineRecord PipelineTimes::record() const {
   PipelineRecord out;
   out.waiting_ms = waiting_.mean_ms();
+  if (waiting_.count > 0)
+    out.bytes_sent_per_step = static_cast<double>(sent_) / static_cast<double>(waiting_.count);
   for (const auto& [stage, most] : most_under_way_) {
     const auto mean = [&, own = stage](Operation operation) {
       const auto sum = sums_.find({own, operation});

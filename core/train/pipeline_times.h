@@ -18,15 +18,19 @@ class PipelineTimes {
   /// The device outlives this object.
   explicit PipelineTimes(Device& device) : device_(device) {}
 
-  void begin_step() { actions_.clear(), waits_.clear(); }
+  /// `bytes_sent`: over the borders of stages, since the run began.
+  void begin_step(std::int64_t bytes_sent) {
+    actions_.clear(), waits_.clear();
+    sent_before_ = bytes_sent;
+  }
   void add(const pipeline::Action& action, Mark begin, Mark end) {
     actions_.push_back({action, std::move(begin), std::move(end)});
   }
   void add_wait(Mark begin, Mark end) { waits_.emplace_back(std::move(begin), std::move(end)); }
   /// So many micro-batches are between their forward and the end of backward in a stage.
   void note_under_way(int stage, std::int64_t count);
-  /// The step counts. Blocks until the device has done it.
-  void count_step();
+  /// The step counts. Blocks until the device has done it. `bytes_sent` as in begin_step().
+  void count_step(std::int64_t bytes_sent);
 
   /// The means of the steps that count.
   PipelineRecord record() const;
@@ -48,6 +52,7 @@ class PipelineTimes {
   std::map<std::pair<int, pipeline::Operation>, Sum> sums_;
   std::map<int, std::int64_t> most_under_way_;  // by stage
   Sum waiting_;                                 // by step
+  std::int64_t sent_before_ = 0, sent_ = 0;  // bytes: until the present step, in those that count
 };
 
 }  // namespace ringside

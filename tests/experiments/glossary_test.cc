@@ -50,6 +50,7 @@ CaseSummary case_with_everything() {
   one.reports.figures = {{"distance", "L2", 1, 2}};
   one.reports.staleness = RunStaleness{};
   one.losses.held_out = Evaluation{};
+  one.pipeline = PipelineSummary{.stages = {StageSummary{}}, .places = {PipelinePlace{}}};
   one.time_to_loss = TimeToLoss{};
   RoleMemory role;
   role.role = "worker";

@@ -100,6 +100,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<RunRecord>& rows,
   out.bytes = bytes_of(good);
   out.reports = reports_of(good);
   out.memory = summarise_memory(good);
+  out.pipeline = pipeline_of(good);
   out.state_by_formula = state_formula(plan, good[0]->parameters);
   add_prediction(out, *good[0]);
   add_bounds(out, *good[0]);

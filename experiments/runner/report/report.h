@@ -11,6 +11,7 @@
 #include "experiments/runner/report/case_parts.h"
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/report/memory_summary.h"
+#include "experiments/runner/report/pipeline_summary.h"
 #include "experiments/runner/report/setup.h"
 #include "experiments/runner/report/time_to_loss.h"
 #include "experiments/runner/report/utilization.h"
@@ -65,6 +66,7 @@ struct CaseSummary {
   CaseBytes bytes;
   CaseReports reports;
   MemorySummary memory;
+  std::optional<PipelineSummary> pipeline{};  // of a case whose workers have stages of the model
   std::optional<CasePrediction> predicted{};
   std::string prediction_failure;                // why nothing was predicted
   std::optional<StateBytes> state_by_formula{};  // nothing if all repeats failed

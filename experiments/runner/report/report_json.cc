@@ -104,6 +104,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
   out.update(to_json(one.bytes));
   out.update(to_json(one.reports));
   out["memory"] = to_json(one.memory);
+  out["pipeline"] = or_null(one.pipeline);
   out.update(to_json(one.losses));
   out["target_loss"] = target_json(one);
   out["time_to_loss"] = or_null(one.time_to_loss);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/pipeline/picture.h"
 #include "experiments/runner/report/common_plan.h"
 #include "experiments/runner/report/environment_history.h"
 #include "experiments/runner/report/summary_tables.h"
@@ -39,6 +40,15 @@ ordered_json table_json(const SummaryTable& table) {
           {"rows", rows},   {"best", best},         {"note", table.note}};
 }
 
+/// A picture of more actions is wider than anyone scrolls.
+constexpr std::size_t most_drawn = 1 << 13;
+
+std::size_t actions_of(const pipeline::Schedule& schedule) {
+  std::size_t sum = 0;
+  for (const auto& actions : schedule.actions) sum += actions.size();
+  return sum;
+}
+
 /// The lines of a text.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> out;
@@ -63,6 +73,21 @@ std::string replaced(std::string_view text, std::string_view what, std::string_v
 
 /// JSON that may stand in an element <script>: nothing in it ends the element.
 std::string json_in_script(std::string_view json) { return replaced(json, "<", "\\u003c"); }
+
+/// A lane for each rank of the first case's pipeline, and so on, with the measured times.
+ordered_json pictures_of(const std::vector<CaseSummary>& cases) {
+  ordered_json out = ordered_json::array();
+  for (const CaseSummary& one : cases) {
+    if (!one.pipeline) continue;
+    const auto measured = measured_schedule(one.plan, *one.pipeline);
+    if (!measured || actions_of(measured->schedule) > most_drawn) continue;
+    out.push_back({{"id", fmt::format("schedule-{}", out.size() + 1)},
+                   {"title", fmt::format("{}, world {}: {}", one.label(), one.plan.world,
+                                         measured->schedule.name)},
+                   {"svg", picture_svg(measured->schedule, measured->times)}});
+  }
+  return out;
+}
 
 /// Puts each text in the place of the line "@NAME@".
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& texts) {
@@ -105,6 +130,7 @@ ordered_json report_of(const PageSource& source) {
           {"made", made},
           {"summary", summary_json(name, cases)},
           {"tables", tables},
+          {"pictures", pictures_of(cases)},
           {"remarks", remarks},
           {"environment", environment},
           {"configuration", common_plan(source.rows)},

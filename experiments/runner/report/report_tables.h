@@ -23,6 +23,9 @@ std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases)
 std::vector<TableLine> memory_table(const std::vector<CaseSummary>& cases);
 /// One line for each rank that CaseSummary::memory keeps.
 std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases);
+/// One line for each case with a pipeline, and one for each of its stages; none without any.
+std::vector<TableLine> pipelines_table(const std::vector<CaseSummary>& cases);
+std::vector<TableLine> stages_table(const std::vector<CaseSummary>& cases);
 /// The hidden communication, and the share of their devices' peak that cases used.
 std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases);
 

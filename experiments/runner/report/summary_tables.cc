@@ -86,6 +86,24 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
+constexpr const char* pipelines_text =
+    "bubble: the share of an average worker's step in which it waits for values of other stages. "
+    "bubble formula: that of the schedule, (p - 1)/m of compute for 1f1b with p ranks and m "
+    "micro-batches, with the measured mean times of the stages. waiting ms: the same time; of it, "
+    "uneven: because some stages take longer than others, as a simulation of the schedule with the "
+    "measured times says; sends: what this simulation, whose sends take no time, does not explain. "
+    "imbalance: the compute of the slowest stage over that of the mean one.\n"
+    "MB data, MB stages: 10^6 bytes that the busiest rank sends in a step to workers with other "
+    "samples, and to other stages; least: the fewest that this rank has to send.\n";
+
+constexpr const char* stages_text =
+    "F, B, I, W: ms of the forward of a micro-batch, of its whole backward, and of the gradient of "
+    "the input and those of the weights by themselves. under way: the most micro-batches between "
+    "their F and the end of their backward; in flight: those of the schedule. Of a rank with "
+    "several stages once: bubble, the share of its step in which it waits for other stages; "
+    "activation MB, at its peak; activation formula, what its micro-batches hold by the schedule, "
+    "counted without computing.\n";
+
 std::string time_to_loss_text(const std::vector<CaseSummary>& cases) {
   std::string out =
       "Until the held-out loss first reaches the target, interpolated between evaluations: "
@@ -150,6 +168,8 @@ std::vector<SummaryTable> summary_tables(const std::vector<CaseSummary>& cases) 
   add({"figures", "Figures of every case", figures_table(cases), columns_text(cases)});
   const auto published = published_figures(cases);
   add({"published", "Published figures", published_table(published), published_note(published)});
+  add({"pipelines", "Pipelines", pipelines_table(cases), pipelines_text});
+  add({"stages", "Stages", stages_table(cases), stages_text});
   add({"held_out", "Held-out losses", evaluation_table(cases)});
   add({"scheme_figures", "What schemes report of themselves", scheme_figures_table(cases),
        "What schemes report of themselves: the mean and the largest value over the workers "

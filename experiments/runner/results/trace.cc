@@ -18,6 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view serving = "serving";
+/// Actions of a pipeline (core/train/pipeline_step.cc), whose number is that of their micro-batch.
+constexpr std::string_view pipelined = "pipeline";
 
 /// The kinds of a trace's lines. Of spans that begin at the same time, those of the first kind come
 /// first, because arrows lead from each kind to the next ones.
@@ -125,7 +127,10 @@ json event_of(const Placed& placed) {
   if (!slice.operation.empty()) args["operation"] = slice.operation;
   if (placed.kind == LineKind::communication && !slice.track.empty()) args["group"] = slice.track;
   if (slice.bytes > 0) args["bytes"] = slice.bytes;
-  if (slice.sequence > 0) args["sequence"] = slice.sequence;
+  if (slice.activity == pipelined)
+    args["micro_batch"] = slice.sequence - 1;
+  else if (slice.sequence > 0)
+    args["sequence"] = slice.sequence;
   if (!args.empty()) event["args"] = std::move(args);
   return event;
 }

@@ -58,6 +58,7 @@ Look disturbed_machine, more_threads_than_cores, slow_rank, uneven_shares, readi
 Look one_bucket, no_overlap, last_bucket, prefetch_off, prefetch_late, reduced_too_often,
     more_bytes;
 Look busy_server, optimizer_of_servers, host_not_hidden;
+Look bubble, imbalance_of_stages, exposed_sends;
 Look recomputed, whole_optimizer, tiny_batch, long_communication;
 
 // ---- remedies that are other schemes

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/plan/device_traits.h"
+#include "core/plan/mesh.h"
 #include "core/plan/slices.h"
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/report/text_table.h"
@@ -50,7 +51,12 @@ double samples_of_rank(const RunPlan& plan, int rank) {
   return static_cast<double>(samples_of(plan, plan.ranks[static_cast<std::size_t>(rank)].worker));
 }
 
-/// The rank that computes longest, beside the median of the others.
+/// Workers of different stages do not do the same.
+int stage_of(const RunPlan& plan, int rank) {
+  return has_pipeline(plan) ? place_in_mesh(plan, rank).pipeline : 0;
+}
+
+/// The rank that computes longest, beside the median of the others with the same stage.
 struct Slowest {
   int rank = -1;
   double ms = 0, others_ms = 0;                // of compute in a step, as the case's figures
@@ -67,6 +73,7 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
   Slowest out{.rank = longest->rank};
   std::vector<double> others, others_sample;
   for (const RankTime& one : e.ranks) {
+    if (stage_of(e.plan(), one.rank) != stage_of(e.plan(), out.rank)) continue;
     const double samples = std::max(1.0, samples_of_rank(e.plan(), one.rank));
     if (one.rank == out.rank) {
       out.ms = e.scaled(one.compute_ms);
@@ -76,6 +83,7 @@ std::optional<Slowest> slowest_of(const Evidence& e) {
       others_sample.push_back(others.back() / samples);
     }
   }
+  if (others.empty()) return {};
   out.others_ms = runner::median(others);
   out.others_sample_ms = runner::median(others_sample);
   out.waited_ms = e.of_exposed([&](const Wait& wait) {

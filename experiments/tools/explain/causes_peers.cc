@@ -33,7 +33,7 @@ std::size_t reductions(const Evidence& e) {
 
 /// Exposed time of reductions once all ranks are there.
 double exposed_reductions_ms(const Evidence& e) {
-  return e.traced() ? e.transfer_ms(WaitFor::reduction) : e.ms.exposed;
+  return e.traced() ? e.transfer_ms(WaitFor::reduction) : e.ms.exposed - e.for_stages_ms();
 }
 
 Remedy bucket_remedy(const Evidence& e, const std::string& words, double mb) {
@@ -192,7 +192,7 @@ std::optional<Finding> more_bytes(const Evidence& e, const std::vector<Finding>&
   constexpr double many = 1.25;
   const double sent = e.summary.bytes.sent, least = e.summary.bytes.minimum;
   if (least <= 0 || sent < many * least) return {};
-  Finding out{.ms = (e.ms.exposed - e.for_last_rank_ms()) * (1 - least / sent),
+  Finding out{.ms = (e.ms.exposed - e.bubble_ms() - e.for_last_rank_ms()) * (1 - least / sent),
               .sentence = fmt::format(
                   "The busiest rank sends {} MB a step, {:.2f} times the {} MB that the scheme "
                   "needs at least.",

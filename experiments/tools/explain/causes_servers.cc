@@ -17,7 +17,7 @@ double moved(const RankRecord& rank) {
 /// Exposed time of waits for servers; without a trace all exposed time, because workers of servers
 /// wait for nothing else.
 double exposed_ms(const Evidence& e) {
-  return e.traced() ? e.transfer_ms(WaitFor::server) : e.ms.exposed;
+  return e.traced() ? e.transfer_ms(WaitFor::server) : e.ms.exposed - e.for_stages_ms();
 }
 
 /// The serving rank that moves the most bytes, and the median bytes of ranks that only work.

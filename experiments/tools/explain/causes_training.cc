@@ -27,9 +27,9 @@ double explained_ms(const std::vector<Finding>& before) {
   return sum;
 }
 
-/// Exposed time other than waits for a rank that comes late.
+/// Exposed time other than waits for a rank that comes late, and than a pipeline's bubble.
 double exposed_transfer_ms(const Evidence& e) {
-  return std::max(0.0, e.ms.exposed - e.for_last_rank_ms());
+  return std::max(0.0, e.ms.exposed - e.bubble_ms() - e.for_last_rank_ms());
 }
 
 /// The least time that the bytes of the busiest rank take over its link, ms; 0 if the link is not

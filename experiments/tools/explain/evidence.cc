@@ -43,6 +43,16 @@ double Evidence::for_last_rank_ms() const {
   return of_exposed([](const Wait& wait) { return wait.for_last_rank_ms(); });
 }
 
+double Evidence::for_stages_ms() const {
+  return summary.pipeline ? std::min(summary.pipeline->waiting_ms, ms.exposed) : 0;
+}
+
+double Evidence::bubble_ms() const {
+  return summary.pipeline
+             ? std::min(summary.pipeline->bubble_ms + summary.pipeline->uneven_ms, ms.exposed)
+             : 0;
+}
+
 double Evidence::scaled(double traced_ms) const {
   const double traced_compute = mean_of_steps(
       trace, [](const auto&, const TracedStep& step) { return ms_of(step, Activity::compute); });

@@ -57,6 +57,10 @@ struct Evidence {
   double transfer_ms(WaitFor kind) const;
   /// Exposed time in which workers wait until the last rank has come to a collective.
   double for_last_rank_ms() const;
+  /// Exposed time in which workers wait for values of other stages of a pipeline, and the part of
+  /// it that free sends would leave; 0 without a pipeline.
+  double for_stages_ms() const;
+  double bubble_ms() const;
   /// A time of the trace's steps, scaled to the case's steps by their compute, which is the same
   /// work.
   double scaled(double traced_ms) const;

@@ -10,13 +10,20 @@
 namespace ringside::tools::explain {
 namespace {
 
-/// The names of slices of waits are those that core/scheme/exposed.h, peer/, ps/protocol/client.cc
-/// and experiments/python/ringside_peers/schemes.py give them.
+/// The names of slices of waits are those that core/scheme/exposed.h, core/train, peer/,
+/// ps/protocol/client.cc and experiments/python/ringside_peers/schemes.py give them.
 constexpr std::string_view wait_prefix = "wait ", all_ranks = "wait for all ranks";
+
+/// Whether the operation moves a value between two stages (core/train/stage_links.cc); then workers
+/// with other samples take no part in it.
+bool is_between_stages(const std::string& name) {
+  return name.starts_with("output of micro-batch") || name.starts_with("gradient of micro-batch");
+}
 
 WaitFor kind_of(const TraceSlice& slice) {
   const std::string& name = slice.name;
   const std::string what = awaited_name(slice);
+  if (is_between_stages(what)) return WaitFor::stage;
   if (name == all_ranks) return WaitFor::ranks;
   if (name.find("the host's optimizer") != std::string::npos || what.starts_with("copy of"))
     return WaitFor::host;
@@ -57,7 +64,7 @@ Collectives::Collectives(const TracedRun& run, const RunPlan& plan)
   const bool together = answers_together(plan);
   for (const TracedWorker& worker : run.workers) {
     for (const TraceSlice& slice : worker.communication)
-      if (together || !is_request(slice.name))
+      if (!is_between_stages(slice.name) && (together || !is_request(slice.name)))
         comings_[key(slice.name, worker.rank)][worker.rank].push_back(slice.begin_ms);
     for (const TracedStep& step : worker.steps)
       for (const TraceSlice& slice : step.main)

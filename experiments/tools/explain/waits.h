@@ -17,6 +17,7 @@ enum class WaitFor : std::uint8_t {
   gather,     // parameters that lie in shards on all ranks
   server,     // replies of servers, and messages to them
   host,       // state that is offloaded to the host
+  stage,      // values of other stages of a pipeline, and sends to them
   ranks,      // all ranks, without any data
   other
 };

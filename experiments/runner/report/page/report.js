@@ -2,11 +2,12 @@
 // tables. The data is described in experiments/runner/report/report_page.h.
 
 /// Headings in the order of the page, and what stands below each: figures, by the names of their files, and tables, by
-/// their ids. A name also stands for several of its kind: "sweep" for "sweep-1".
+/// their ids. A name also stands for several of its kind: "sweep" for "sweep-1". `pictures`: those of schedules follow.
 const topics = [
   { name: "overview", title: "All cases", figures: [], tables: ["figures", "scheme_figures"] },
   { name: "speed", title: "Speed", figures: ["speed-up", "sweep-numbers", "sweep-names"], tables: ["sweep"] },
   { name: "step", title: "Time of a step", figures: ["step-time", "mfu"], tables: ["utilization"] },
+  { name: "pipeline", title: "Pipelines", figures: [], tables: ["pipelines", "stages"], pictures: true },
   { name: "bytes", title: "Bytes sent", figures: ["bytes"], tables: [] },
   { name: "memory", title: "Memory", figures: ["memory"], tables: ["memory", "ranks"] },
   { name: "loss", title: "Loss", figures: ["loss-samples", "loss-seconds", "loss-bytes", "time-to-loss", "sweep-loss"],
@@ -33,14 +34,15 @@ function partsOf(report, id, specs, families, drawn) {
     ...topic,
     figures: namedBy(topic.figures, figures, (figure) => figure.name),
     tables: namedBy(topic.tables, report.tables, (table) => table.id),
+    pictures: topic.pictures ? (report.pictures ?? []) : [],
   }));
   // Figures and tables that no topic names go into the first part.
   const taken = new Set(parts.flatMap((part) => [...part.figures, ...part.tables]));
   parts[0].figures.push(...figures.filter((figure) => !taken.has(figure)));
   parts[0].tables.push(...report.tables.filter((table) => !taken.has(table)));
-  parts.push({ name: "appendix", title: "Appendix", figures: [], tables: appendixTables(report) });
+  parts.push({ name: "appendix", title: "Appendix", figures: [], tables: appendixTables(report), pictures: [] });
   return parts
-    .map(({ name, title, figures, tables }) => ({
+    .map(({ name, title, figures, tables, pictures }) => ({
       id: `${id}-${name}`,
       title,
       cards: [
@@ -50,9 +52,22 @@ function partsOf(report, id, specs, families, drawn) {
           return card;
         }),
         ...tables.map((table) => tableCard(table, `${id}-table-${table.id}`)),
+        ...pictures.map((picture) => pictureCard(picture, `${id}-picture-${picture.id}`)),
       ],
     }))
     .filter((part) => part.cards.length > 0);
+}
+
+/// The card of a picture: {id, title, svg}. Its style is its own, and does not reach the page.
+function pictureCard(picture, id) {
+  const drawing = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": id });
+  drawing.attachShadow({ mode: "open" }).innerHTML = picture.svg;
+  return element(
+    "section",
+    { class: "card wide", "aria-labelledby": id },
+    element("div", { class: "head" }, element("h4", { id }, picture.title)),
+    drawing,
+  );
 }
 
 function sectionOf(report, id, parts) {

@@ -1,0 +1,124 @@
+// Causes of a pipeline's waiting, of made-up records.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "core/plan/mesh.h"
+#include "experiments/tools/explain/explanation.h"
+#include "tests/experiments/explain_made_up.h"
+#include "tests/experiments/made_up_pipeline.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using tools::explain::Finding;
+
+Staged pipeline_evidence(const RunRecord& row) {
+  Staged out;
+  out.row = std::make_unique<RunRecord>(row);
+  out.evidence = tools::explain::evidence_of_case(runner::summarise({row}).front(), {out.row.get()},
+                                                  "no folder");
+  return out;
+}
+
+/// GPipe, 2 micro-batches: a bubble of 4.5 ms of equal stages, 1.5 ms because stage 1 takes longer,
+/// and 1 ms for sends.
+Staged uneven_pipeline() {
+  return pipeline_evidence(
+      made_up_pipeline("gpipe", {.step_ms = 20, .waiting_ms = {9, 5}, .f = {1, 2}, .b = {2, 4}}));
+}
+
+std::vector<std::string> names_of_findings(const std::vector<Finding>& found) {
+  std::vector<std::string> out;
+  for (const Finding& one : found) out.push_back(one.cause);
+  return out;
+}
+
+TEST(ExplainPipeline, DividesTheWaitingIntoItsCauses) {
+  const Staged staged = uneven_pipeline();
+  const std::vector<Finding> found = tools::explain::findings_of(staged.evidence);
+  ASSERT_THAT(names_of_findings(found),
+              ElementsAre("bubble", "imbalance of stages", "exposed sends"))
+      << "no other cause claims the same milliseconds";
+  EXPECT_NEAR(found[0].ms, 4.5, 1e-9);
+  EXPECT_NEAR(found[1].ms, 1.5, 1e-9);
+  EXPECT_NEAR(found[2].ms, 1, 1e-9);
+  EXPECT_THAT(found[0].sentence, HasSubstr("schedule gpipe, 2 ranks and 2 micro-batches"));
+  EXPECT_THAT(found[1].sentence, HasSubstr("Stage 1 on rank 1 takes 6.00 ms"));
+}
+
+TEST(ExplainPipeline, RemediesAreKeysOfTheExperiment) {
+  const Staged staged = uneven_pipeline();
+  const std::vector<Finding> found = tools::explain::findings_of(staged.evidence);
+  ASSERT_EQ(found.size(), 3u);
+  std::vector<std::string> keys;
+  for (const Finding& one : found)
+    for (const tools::explain::Remedy& remedy : one.remedies)
+      if (!remedy.settings.empty())
+        keys.push_back(remedy.settings[0].key + "=" + remedy.settings[0].value);
+  EXPECT_THAT(keys, ElementsAre("train.accumulation=4", "pipeline.schedule=zb_h1",
+                                "pipeline.schedule=interleaved", "pipeline.balance=time"));
+  // Half a sample is no micro-batch, so the batch grows.
+  EXPECT_EQ(found[0].remedies[0].settings[1].key, "train.global_batch");
+}
+
+TEST(ExplainPipeline, RemediesCanBePlanned) {
+  const Staged staged = uneven_pipeline();
+  for (const Finding& one : tools::explain::findings_of(staged.evidence))
+    for (const tools::explain::Remedy& remedy : one.remedies) {
+      if (remedy.settings.empty() || remedy.settings[0].value == "time") continue;
+      runner::ExperimentConfig config = made_up_experiment();
+      config.mesh.pipeline = 2;
+      config.pipeline = staged.row->plan.pipeline;
+      config.train.accumulation = 2;
+      std::vector<runner::Assignment> settings;
+      for (const Setting& setting : remedy.settings) {
+        const std::string text = setting.key + "=" + setting.value;
+        settings.push_back(runner::parse_assignment(text, text));
+      }
+      EXPECT_NO_THROW(
+          runner::plan_training(runner::bind_line(config, settings, {}, "trial"), "ddp", 2))
+          << remedy.words;
+    }
+}
+
+/// Two replicas of two stages: the values that workers of one stage send are no collective of
+/// theirs, and the slower stage is no slow rank.
+TEST(ExplainPipeline, WorkersOfOtherStagesAreNoSlowRanks) {
+  runner::ExperimentConfig config = made_up_experiment();
+  config.mesh.pipeline = 2;
+  config.train.global_batch = 4;
+  config.train.accumulation = 2;
+  const RunPlan plan = runner::plan_training(config, "ddp", 4);
+  std::vector<RankRecord> records;
+  for (const RankPlan& one : plan.ranks) {
+    const bool last = place_in_mesh(plan, one.rank).pipeline == 1;
+    RankRecord& rank = records.emplace_back();
+    rank.rank = one.rank;
+    rank.role = "worker";
+    const double compute = last ? 12 : 4, late = one.rank % 2;
+    rank.slices = {{"step", "step", 0, 13 * ms},
+                   {"compute", "forward a", 0, compute * ms},
+                   {"communication", "output of micro-batch 0 from stage 0", late * ms, 9 * ms},
+                   {"exposed", "wait output of micro-batch 0 from stage 0", compute * ms,
+                    (13 - compute) * ms}};
+    StepTime time;
+    time.total = 13 * ms;
+    time.by_activity[static_cast<std::size_t>(Activity::compute)] = compute * ms;
+    time.by_activity[static_cast<std::size_t>(Activity::exposed)] = (13 - compute) * ms;
+    rank.steps = {time, time, time};
+  }
+  const Staged staged = evidence_of_records(plan, records);
+  ASSERT_TRUE(staged.evidence.traced());
+  EXPECT_DOUBLE_EQ(staged.evidence.for_last_rank_ms(), 0);
+  for (const tools::explain::Wait& wait : staged.evidence.waits)
+    EXPECT_EQ(wait.kind, tools::explain::WaitFor::stage);
+  EXPECT_THAT(names_of_findings(tools::explain::findings_of(staged.evidence)),
+              ::testing::Not(::testing::Contains("a slow rank")));
+}
+
+}  // namespace
+}  // namespace ringside
