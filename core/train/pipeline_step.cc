@@ -60,15 +60,15 @@ std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training) 
   return std::move(losses_);
 }
 
-void PipelineStep::carry_out(const Action& action, const Pass& pass, const Loader& training) {
-  const int stage = action.stage;
-  const std::int64_t micro_batch = action.micro_batch;
-  const auto span = context_.timeline.traced(
+Timeline::Scope PipelineStep::traced(const Action& action) {
+  const std::string_view operation = name_of(action.operation);
+  return context_.timeline.traced(
       "pipeline",
-      [&] {
-        return fmt::format("{}{} of stage {}", name_of(action.operation), micro_batch, stage);
-      },
-      {.track = "pipeline", .operation = name_of(action.operation), .sequence = micro_batch + 1});
+      [&] { return fmt::format("{}{} of stage {}", operation, action.micro_batch, action.stage); },
+      {.track = "pipeline", .operation = operation, .sequence = action.micro_batch + 1});
+}
+
+void PipelineStep::carry_out(const Action& action, const Pass& pass, const Loader& training) {
   switch (action.operation) {
     case Operation::forward:
       return forward(action, pass, training);
@@ -78,6 +78,16 @@ void PipelineStep::carry_out(const Action& action, const Pass& pass, const Loade
       return backward(action, /*halves=*/true);
     case Operation::weight_gradient:
       return weight_gradients(action);
+    default:
+      return move(action);
+  }
+}
+
+void PipelineStep::move(const Action& action) {
+  const auto span = traced(action);
+  const int stage = action.stage;
+  const std::int64_t micro_batch = action.micro_batch;
+  switch (action.operation) {
     case Operation::send_forward:
       return links_.send(Way::forward, stage, micro_batch);
     case Operation::receive_forward:
@@ -86,6 +96,8 @@ void PipelineStep::carry_out(const Action& action, const Pass& pass, const Loade
       return links_.send(Way::backward, stage, micro_batch);
     case Operation::receive_backward:
       return links_.receive(Way::backward, stage, micro_batch);
+    default:
+      return;  // it computes
   }
 }
 
@@ -99,9 +111,10 @@ Tensor PipelineStep::take(Way way, int stage, std::int64_t micro_batch, SideValu
 template <class Work>
 void PipelineStep::timed(const Action& action, const Work& work) {
   const PipelineConfig& config = context_.pipeline->whole().plan.pipeline;
+  const auto span = traced(action);
   const Mark begin = context_.timeline.now();
   if (config.has_profile()) {
-    const auto span = context_.timeline.scope(Activity::compute, text_of(action));
+    const auto computed = context_.timeline.scope(Activity::compute, text_of(action));
     context_.device.take_instead(stated_seconds(action, config.profile), work);
   } else {
     work();

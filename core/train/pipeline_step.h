@@ -43,10 +43,13 @@ class PipelineStep {
  private:
   using Key = std::pair<int, std::int64_t>;  // stage, micro-batch
 
+  /// A span of the action in a trace, without its waits, so that a trace shows the bubble.
+  Timeline::Scope traced(const pipeline::Action& action);
   void carry_out(const pipeline::Action& action, const Pass& pass, const Loader& training);
   void forward(const pipeline::Action& action, const Pass& pass, const Loader& training);
   void backward(const pipeline::Action& action, bool halves);
   void weight_gradients(const pipeline::Action& action);
+  void move(const pipeline::Action& action);
   void end_sends();
   std::int64_t sent() const { return context_.pipeline->traffic().sent; }  // bytes so far
   /// The micro-batch leaves the stage.
