@@ -19,7 +19,10 @@ Remedy more_micro_batches(const RunPlan& plan) {
   Remedy out{.words = "twice as many micro-batches",
              .settings = {{"train.accumulation", std::to_string(twice)}}};
   if (train.global_batch % (twice * data_world(plan)) == 0) return out;
-  out.settings.push_back({"train.global_batch", std::to_string(2 * train.global_batch)});
+  if (train.batch_per_rank > 0)
+    out.settings.push_back({"train.batch_per_rank", std::to_string(2 * train.batch_per_rank)});
+  else
+    out.settings.push_back({"train.global_batch", std::to_string(2 * train.global_batch)});
   out.caveat = "which is another training";
   return out;
 }
