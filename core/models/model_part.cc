@@ -56,9 +56,8 @@ Model part_of(Model whole, const std::vector<UnitRange>& ranges) {
   }
   for (const std::size_t u : part.units) out.units.push_back(std::move(whole.units[u]));
   for (std::unique_ptr<Unit>& left : whole.units)
-    if (left && std::ranges::any_of(out.units, [&](const auto& own) {
-          return own->lender() == left.get();
-        }))
+    if (left && std::ranges::any_of(out.units,
+                                    [&](const auto& own) { return own->lender() == left.get(); }))
       part.lenders.push_back(std::move(left));
   out.part = std::move(part);
   return out;

@@ -13,8 +13,8 @@ namespace ringside {
 struct StageRecord {
   std::int64_t stage = 0;
   double forward_ms = 0;
-  double backward_ms = 0;         // both halves at once
-  double input_gradient_ms = 0;   // the halves of backward
+  double backward_ms = 0;        // both halves at once
+  double input_gradient_ms = 0;  // the halves of backward
   double weight_gradient_ms = 0;
   std::int64_t most_under_way = 0;  // micro-batches between their forward and the end of backward
 };

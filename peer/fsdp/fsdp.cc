@@ -7,6 +7,7 @@
 
 #include "core/optim/optimizer.h"
 #include "core/scheme/rank_context.h"
+#include "core/scheme/scalar_sum.h"
 #include "core/scheme/worker_optimizer.h"
 #include "peer/fsdp/coded_carrier.h"
 #include "peer/fsdp/gradient_shards.h"
@@ -14,7 +15,6 @@
 #include "peer/fsdp/sharded_storage.h"
 #include "peer/fsdp/unsharded_units.h"
 #include "peer/schemes/exposed.h"
-#include "core/scheme/scalar_sum.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {

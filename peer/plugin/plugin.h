@@ -24,13 +24,13 @@
 #include "core/scheme/exposed.h"         // wait_exposed, begin_traced
 #include "core/scheme/local_replicas.h"  // LocalReplicas
 #include "core/scheme/replica.h"         // Replica
+#include "core/scheme/scalar_sum.h"      // sum_over_ranks
 #include "core/scheme/scheme_info.h"     // SchemeInfo, SyncScheme, Identity
 #include "core/scheme/single.h"          // define_sum: definitions for common parameters
 #include "core/scheme/whole_update.h"    // WholeUpdate
 #include "peer/schemes/ddp.h"            // ddp_minimum_bytes
 #include "peer/schemes/local_rule.h"     // LocalRule
 #include "peer/schemes/local_scheme.h"   // local_scheme, sum_bytes
-#include "core/scheme/scalar_sum.h"     // sum_over_ranks
 
 /// Defines what the program looks for in a plug-in, once in the whole library. The arguments are
 /// rows: of type SchemeInfo, CompressorInfo, OptimizerInfo, ModelInfo or DatasetInfo.

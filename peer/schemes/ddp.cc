@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/scheme/replica.h"
+#include "core/scheme/scalar_sum.h"
 #include "core/scheme/whole_update.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/reducer.h"
-#include "core/scheme/scalar_sum.h"
 #include "peer/schemes/sums.h"
 
 namespace ringside::peer {

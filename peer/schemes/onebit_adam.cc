@@ -8,13 +8,13 @@
 #include "core/compress/compressed_bucket.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/scalar_sum.h"
 #include "core/scheme/single.h"
 #include "core/scheme/whole_update.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/exposed.h"
 #include "peer/schemes/onebit_momentum.h"
 #include "peer/schemes/reducer.h"
-#include "core/scheme/scalar_sum.h"
 
 namespace ringside::peer {
 namespace {

@@ -21,7 +21,8 @@ struct Bucket {
 };
 
 /// Divides the model into buckets of at least `bytes`; the last bucket of a stage may be smaller.
-/// No unit is cut. Backward finishes units from the last to the first, and the buckets are in that order.
+/// No unit is cut. Backward finishes units from the last to the first, and the buckets are in that
+/// order.
 std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes);
 
 /// Sums gradients over ranks, bucket by bucket. For one thread.

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/scheme/scalar_sum.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/exposed.h"
 #include "peer/schemes/local_scheme.h"
 #include "peer/schemes/rule_replicas.h"
-#include "core/scheme/scalar_sum.h"
 
 namespace ringside::peer {
 namespace {
