@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/pipeline/csv.h"
+#include "core/plan/pipeline_plan.h"
 #include "experiments/runner/report/report_page.h"
 #include "experiments/runner/report/report_tables.h"
 #include "tests/experiments/made_up_pipeline.h"
@@ -81,6 +83,18 @@ TEST(PipelineSummary, TablesHaveALineForEveryCaseAndStage) {
   EXPECT_EQ(stages[1][9], "2") << "p - s of 1f1b";
   EXPECT_EQ(stages[2][9], "1");
   EXPECT_EQ(stages[2][10], "41.7%");
+}
+
+TEST(PipelineSummary, AScheduleOfAFileHasNoFormula) {
+  RunRecord row =
+      made_up_pipeline("1f1b", {.step_ms = 12, .waiting_ms = {3, 5}, .f = {1, 1}, .b = {2, 2}});
+  row.plan.pipeline.text = pipeline::to_csv(schedule_of(row.plan));
+  row.plan.pipeline.schedule = "1f1b.csv";
+  const PipelineSummary summary = summary_of(row);
+  EXPECT_FALSE(summary.bubble_by_formula.has_value());
+  EXPECT_NEAR(summary.bubble_ms, 3, 1e-9) << "a simulation needs none";
+  EXPECT_EQ(summary.stages.at(0).in_flight, 2);
+  EXPECT_EQ(summary.stages.at(1).in_flight, 1);
 }
 
 TEST(PipelineSummary, RunsWithoutAPipelineHaveNone) {

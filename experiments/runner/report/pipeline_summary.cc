@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/error.h"
+#include "core/pipeline/activations.h"
 #include "core/pipeline/makers.h"
 #include "core/plan/mesh.h"
 #include "core/plan/pipeline_plan.h"
@@ -16,19 +16,10 @@ namespace {
 
 using pipeline::Schedule;
 
-/// None if it came from a file that is no longer there.
-std::optional<Schedule> known_schedule(const RunPlan& plan) {
-  try {
-    return schedule_of(plan);
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-const pipeline::MakerInfo* maker_of(const Schedule& schedule) {
-  for (const pipeline::MakerInfo& row : pipeline::maker_rows())
-    if (row.name == schedule.name) return &row;
-  return nullptr;
+/// Null for a schedule of a file.
+const pipeline::MakerInfo* maker_of(const RunPlan& plan) {
+  const std::string& name = plan.pipeline.schedule;
+  return is_schedule_file(name) ? nullptr : &pipeline::find_maker(name);
 }
 
 int stages_of_a_rank(const Schedule& schedule) { return schedule.stages() / schedule.ranks(); }
@@ -132,6 +123,12 @@ pipeline::StageTimes mean_times(const PipelineSummary& summary) {
 
 double sum_of(const pipeline::StageTimes& times) { return times.f + times.b + times.w; }
 
+/// Whether workers told the times of all stages, and those were measured.
+bool is_measured(const PipelineSummary& summary, const Schedule& schedule) {
+  return schedule.stages() == static_cast<int>(summary.stages.size()) &&
+         sum_of(mean_times(summary)) > 0;
+}
+
 /// How long an average rank waits until the last one has ended.
 double waiting_in(const Schedule& schedule, const pipeline::ScheduleTimes& times) {
   const auto simulated = simulate(schedule, times);
@@ -155,19 +152,24 @@ void divide_waiting(PipelineSummary& out, const Schedule& schedule) {
   out.sends_ms = out.waiting_ms - out.bubble_ms - out.uneven_ms;
 }
 
-void add_formulas(PipelineSummary& out, const Schedule& schedule) {
-  const pipeline::MakerInfo* maker = maker_of(schedule);
-  if (!maker) return;
+void add_bubble_formula(PipelineSummary& out, const Schedule& schedule,
+                        const pipeline::MakerInfo& maker) {
   const int chunks = stages_of_a_rank(schedule);
-  for (StageSummary& stage : out.stages)
-    stage.in_flight = static_cast<double>(
-        maker->in_flight(schedule.ranks(), chunks, schedule.micro_batches, stage.stage));
   const pipeline::StageTimes mean = mean_times(out);
   const double bubble =
-      maker->bubble(schedule.ranks(), chunks, schedule.micro_batches, mean.f, mean.b, mean.w);
+      maker.bubble(schedule.ranks(), chunks, schedule.micro_batches, mean.f, mean.b, mean.w);
   const double compute_s = static_cast<double>(schedule.micro_batches) * chunks * sum_of(mean);
   if (std::isfinite(bubble) && out.step_ms > 0)
     out.bubble_by_formula = 1e3 * bubble * compute_s / out.step_ms;
+}
+
+void add_in_flight(PipelineSummary& out, const Schedule& schedule,
+                   const pipeline::MakerInfo* maker) {
+  const auto held = held_micro_batches(schedule);
+  for (StageSummary& stage : out.stages)
+    stage.in_flight = maker ? maker->in_flight(schedule.ranks(), stages_of_a_rank(schedule),
+                                               schedule.micro_batches, stage.stage)
+                            : held.at(static_cast<std::size_t>(stage.stage)).until_weight_gradient;
 }
 
 bool splits_backward(const Schedule& schedule) {
@@ -261,24 +263,23 @@ std::optional<PipelineSummary> pipeline_of(const CaseRecords& finished) {
   out.imbalance = imbalance_of(out.stages);
   for (int place = 0; place < static_cast<int>(plan.mesh.pipeline); ++place)
     out.places.push_back(place_of(finished, place, out.step_ms));
-  const std::optional<Schedule> schedule = known_schedule(plan);
-  if (!schedule || schedule->stages() != static_cast<int>(out.stages.size())) return out;
-  if (sum_of(mean_times(out)) <= 0) return out;  // nothing was measured
-  divide_waiting(out, *schedule);
-  add_formulas(out, *schedule);
-  add_activations(out, plan, *schedule);
-  add_bytes(out, *finished[0], *schedule);
+  const Schedule schedule = schedule_of(plan);
+  const pipeline::MakerInfo* maker = maker_of(plan);
+  add_in_flight(out, schedule, maker);
+  add_activations(out, plan, schedule);
+  add_bytes(out, *finished[0], schedule);
+  if (!is_measured(out, schedule)) return out;
+  divide_waiting(out, schedule);
+  if (maker) add_bubble_formula(out, schedule, *maker);
   return out;
 }
 
 std::optional<MeasuredSchedule> measured_schedule(const RunPlan& plan,
                                                   const PipelineSummary& summary) {
-  std::optional<Schedule> schedule = known_schedule(plan);
-  if (!schedule || schedule->stages() != static_cast<int>(summary.stages.size()) ||
-      sum_of(mean_times(summary)) <= 0)
-    return {};
-  auto times = simulate(*schedule, measured_times(summary));
-  return MeasuredSchedule{std::move(*schedule), std::move(times)};
+  Schedule schedule = schedule_of(plan);
+  if (!is_measured(summary, schedule)) return {};
+  auto times = simulate(schedule, measured_times(summary));
+  return MeasuredSchedule{std::move(schedule), std::move(times)};
 }
 
 }  // namespace ringside::runner

@@ -17,9 +17,8 @@ struct StageSummary {
   int stage = 0, rank = 0;  // `rank`: the place of its workers along the pipeline
   double forward_ms = 0, backward_ms = 0, input_gradient_ms = 0, weight_gradient_ms = 0;
   /// The most micro-batches between their F and their B or W, of any worker and repeat, and by the
-  /// schedule (pipeline::MakerInfo::in_flight); nothing if the schedule is not known.
-  std::int64_t under_way = 0;
-  std::optional<double> in_flight{};
+  /// schedule (pipeline::MakerInfo::in_flight, or counted in a schedule of a file).
+  std::int64_t under_way = 0, in_flight = 0;
 
   double compute_ms() const {
     return forward_ms + backward_ms + input_gradient_ms + weight_gradient_ms;
@@ -29,10 +28,10 @@ struct StageSummary {
 /// The workers at one place along the pipeline.
 struct PipelinePlace {
   int rank = 0;
-  double waiting_ms = 0;  // for values of other stages, in a step
-  double bubble = 0;      // this time as a share of a step
-  double activation = 0;  // bytes of the busiest of these workers at its peak
-  std::optional<double> activation_by_formula{};  // most_activations(); nothing as above
+  double waiting_ms = 0;             // for values of other stages, in a step
+  double bubble = 0;                 // this time as a share of a step
+  double activation = 0;             // bytes of the busiest of these workers at its peak
+  double activation_by_formula = 0;  // most_activations()
 };
 
 /// Bytes that the busiest rank sends in a step along one dimension of the mesh, and the fewest that
@@ -70,7 +69,7 @@ Fields fields_of(PipelineSummary& summary);
 std::optional<PipelineSummary> pipeline_of(const CaseRecords& finished);
 
 /// The schedule of a case's step with the measured mean times of its stages, and sends that take no
-/// time. Nothing if the schedule is not known.
+/// time. Nothing if no times were measured.
 struct MeasuredSchedule {
   pipeline::Schedule schedule;
   pipeline::SimulatedSchedule times;

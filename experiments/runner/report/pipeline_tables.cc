@@ -13,10 +13,6 @@ std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); 
 /// "-" where the schedule has no such actions.
 std::string action_cell(double ms) { return ms > 0 ? fmt::format("{:.2f}", ms) : "-"; }
 
-std::string bytes_cell(const std::optional<double>& bytes) {
-  return bytes ? megabytes(*bytes) : "-";
-}
-
 TableLine pipeline_line(const CaseSummary& one) {
   const PipelineSummary& summary = *one.pipeline;
   return {one.label(),
@@ -46,14 +42,14 @@ TableLine stage_line(const CaseSummary& one, const StageSummary& stage, bool is_
                     action_cell(stage.input_gradient_ms),
                     action_cell(stage.weight_gradient_ms),
                     std::to_string(stage.under_way),
-                    stage.in_flight ? fmt::format("{:.0f}", *stage.in_flight) : "-"};
+                    std::to_string(stage.in_flight)};
   if (!is_first) {
     line.insert(line.end(), {"", "", ""});
     return line;
   }
   const PipelinePlace& place = one.pipeline->places.at(static_cast<std::size_t>(stage.rank));
   line.insert(line.end(), {percent(place.bubble), megabytes(place.activation),
-                           bytes_cell(place.activation_by_formula)});
+                           megabytes(place.activation_by_formula)});
   return line;
 }
 
