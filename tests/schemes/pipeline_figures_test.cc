@@ -74,7 +74,8 @@ TEST_P(PipelineFigures, ActivationsAtThePeakAreThoseOfTheFormula) {
   for (const RankRecord& rank : row.ranks) {
     const double formula = most_activations(schedule, rank.rank, stages);
     const auto measured = static_cast<double>(rank.at_peak[MemoryKind::activation]);
-    EXPECT_LE(measured, 1.02 * formula) << "rank " << rank.rank;
+    // Outputs on their way, and the next input, may come on top.
+    EXPECT_LE(measured, 1.1 * formula) << "rank " << rank.rank;
     EXPECT_GE(measured, 0.85 * formula) << "rank " << rank.rank;
   }
 }
