@@ -28,7 +28,7 @@ Staged pipeline_evidence(const RunRecord& row) {
 /// and 1 ms for sends.
 Staged uneven_pipeline() {
   return pipeline_evidence(
-      made_up_pipeline("gpipe", {.step_ms = 20, .waiting_ms = {9, 5}, .f = {1, 2}, .b = {2, 4}}));
+      made_up_pipeline("gpipe", {.step_ms = 16, .waiting_ms = {9, 5}, .f = {1, 2}, .b = {2, 4}}));
 }
 
 std::vector<std::string> names_of_findings(const std::vector<Finding>& found) {

@@ -76,7 +76,8 @@ TEST_P(PipelineFigures, ActivationsAtThePeakAreThoseOfTheFormula) {
     const auto measured = static_cast<double>(rank.at_peak[MemoryKind::activation]);
     // Outputs on their way, and the next input, may come on top.
     EXPECT_LE(measured, 1.1 * formula) << "rank " << rank.rank;
-    EXPECT_GE(measured, 0.85 * formula) << "rank " << rank.rank;
+    // The peak is that of all kinds of memory together; a split backward needs most for others.
+    EXPECT_GE(measured, 0.65 * formula) << "rank " << rank.rank;
   }
 }
 
