@@ -45,6 +45,17 @@ class PipelineFigures : public ::testing::TestWithParam<FiguredPipeline> {
   const RunPlan plan = figured_plan(GetParam());
   const RunRecord row = testing::run(plan);
   const pipeline::Schedule schedule = schedule_of(plan);
+
+  /// Bytes of outputs that have not left yet, of no more micro-batches than are under way, and of
+  /// the next input, which comes before it is needed.
+  double on_their_way(int rank) const {
+    const auto held = pipeline::held_micro_batches(schedule);
+    std::int64_t values = 1;
+    for (const int stage : schedule.stages_of(rank))
+      values += held[static_cast<std::size_t>(stage)].until_weight_gradient;
+    const ModelConfig& model = plan.model;
+    return static_cast<double>(values * plan.train.micro_batch * model.context * model.width * 4);
+  }
 };
 
 TEST_P(PipelineFigures, AsManyMicroBatchesAreUnderWayAsTheScheduleHas) {
@@ -74,8 +85,7 @@ TEST_P(PipelineFigures, ActivationsAtThePeakAreThoseOfTheFormula) {
   for (const RankRecord& rank : row.ranks) {
     const double formula = most_activations(schedule, rank.rank, stages);
     const auto measured = static_cast<double>(rank.at_peak[MemoryKind::activation]);
-    // Outputs on their way, and the next input, may come on top.
-    EXPECT_LE(measured, 1.1 * formula) << "rank " << rank.rank;
+    EXPECT_LE(measured, formula + on_their_way(rank.rank)) << "rank " << rank.rank;
     // The peak is that of all kinds of memory together; a split backward needs most for others.
     EXPECT_GE(measured, 0.65 * formula) << "rank " << rank.rank;
   }
