@@ -298,9 +298,14 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   record.rank = rank;
   record.role = self.role();
   note_run(record, mesh.plan(), scheme_row, model, training);
-  if (pipeline)
-    record.minimum_bytes_per_step +=
+  if (pipeline) {
+    // The busiest rank of a scheme with servers may be one of these, which send nothing over
+    // borders.
+    const double own =
         border_bytes(plan, pipeline->schedule(), pipeline->borders(), pipeline->rank());
+    double& least = record.minimum_bytes_per_step;
+    least = plan.servers > 0 ? std::max(least, own) : least + own;
+  }
   return record;
 }
 
