@@ -51,7 +51,7 @@ RunPlan profiled_plan(const ProfiledPipeline& one, double send_s, bool waits_at_
   config.optimizer.clip_norm = waits_at_end ? 1 : 0;  // the norm of all stages
   config.mesh.pipeline = one.ranks;
   config.pipeline.schedule = one.schedule;
-  config.pipeline.chunks = one.chunks;
+  config.pipeline.chunks = one.stages_of_rank();
   config.pipeline.profile = {.f = 1e3 * one.stage_s.f,
                              .b = 1e3 * one.stage_s.b,
                              .w = 1e3 * one.stage_s.w,
@@ -246,7 +246,7 @@ TEST(SimulatedPipelines, WithNumericsAreTheRunOfSingle) {
     config.sim.numerics = true;
     config.mesh.pipeline = 2;
     config.pipeline.schedule = row.name;
-    config.pipeline.chunks = row.chunks == pipeline::MakerInfo::Chunks::any ? 2 : 1;
+    config.pipeline.chunks = row.chunks == pipeline::MakerInfo::Chunks::one ? 1 : 2;
     for (const char* scheme : {"ddp", "fsdp"}) {
       const RunRecord record = simulated_row(plan_training(config, scheme, 4));
       EXPECT_EQ(record.parameter_hashes, single.parameter_hashes) << row.name << ' ' << scheme;

@@ -284,9 +284,10 @@ std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* wo
   const bool is_host = place.device < 0;
   const DeviceSpec& device = is_host ? cluster.host : device_of(cluster, place.machine);
   const std::int64_t number = place.machine * cluster.devices + place.device;
+  const bool varies = !is_host && !times.stated;
   const double slowness = slowness_of(cluster, place.machine, place.device) *
-                          (is_host ? 1 : spread_factor(cluster.spread, number));
-  const Slowdown slowdown{slowness, is_host ? 0 : cluster.jitter, seed, number};
+                          (varies ? spread_factor(cluster.spread, number) : 1);
+  const Slowdown slowdown{slowness, varies ? cluster.jitter : 0, seed, number};
   const double share = is_host ? 0 : cluster.collective.device_share;
   return std::make_unique<RooflineDevice>(
       device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, slowdown,

@@ -67,7 +67,7 @@ struct StepTimes {
   double input_s = 0;  // the time in which a rank's samples of a step are loaded
   std::vector<DeviceFault> faults{};
   /// The work that takes time is stated (Device::take_instead()): other operations, work of the
-  /// host and copies take none.
+  /// host and copies take none, and neither ClusterSpec::spread nor jitter changes it.
   bool stated = false;
 };
 
