@@ -72,7 +72,7 @@ TEST(Gpt3, AStepOn1024GpusTakesAMinuteAnd4GbAtMost) {
 TEST(Gpt3, AStepOfAPipelineOn1024GpusTakesAMinuteAnd4GbAtMost) {
   for (const char* schedule : {"pipeline.schedule=1f1b", "pipeline.schedule=interleaved"}) {
     const Cost cost =
-        train({RINGSIDE_EXPERIMENTS "/simulated/gpt3-175b-pipeline.toml", "--scheme", "fsdp",
+        train({RINGSIDE_EXPERIMENTS "/simulated/gpt3-175b-pipeline.toml", "--scheme", "zero1",
                "--world", "1024", "--set", "pipeline.chunks=2", "--set", schedule},
               "parameters");
     EXPECT_LT(cost.seconds, 60) << schedule;
