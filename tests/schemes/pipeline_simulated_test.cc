@@ -212,8 +212,9 @@ std::int64_t activations_of_second_rank(const RunRecord& record) {
   return record.ranks.at(1).at_peak[MemoryKind::activation];
 }
 
+/// Where backward is split, a micro-batch holds less between its halves (pipeline_figures_test.cc).
 TEST(SimulatedPipelines, HoldTheActivationsOfTheMicroBatchesUnderWay) {
-  for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "zb_h2"}) {
+  for (const char* schedule : {"gpipe", "1f1b"}) {
     const pipeline::MakerInfo& row = pipeline::find_maker(schedule);
     const RunPlan plan = plan_of_memory(row, 8);
     const std::int64_t held = row.in_flight(4, 1, 8, 1) * activations_of_micro_batch(plan);
