@@ -12,6 +12,10 @@ struct PipelineOnGpus {
   std::int64_t chunks;
 };
 
+void PrintTo(const PipelineOnGpus& tried, std::ostream* out) {
+  *out << tried.schedule << " " << tried.data << "x" << tried.pipeline;
+}
+
 class PipelinesOnGpus : public ::testing::TestWithParam<PipelineOnGpus> {};
 
 /// With one worker along the data dimension no sum is NCCL's, whose order is its own.
@@ -20,6 +24,7 @@ TEST_P(PipelinesOnGpus, AreTheRunOfSingle) {
   auto config = tiny_on_gpus("gpt");
   config.model.layers = 3;
   config.model.tied = true;
+  config.train.global_batch = 16;
   config.train.accumulation = 4;
   config.train.evaluate_every = 3;
   config.train.evaluate_batches = 1;
