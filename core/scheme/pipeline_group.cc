@@ -28,7 +28,19 @@ PipelineGroup::PipelineGroup(const RankContext& whole,
       counts_(std::move(counts)),
       forward_(along_pipeline(whole, "forward")),
       backward_(along_pipeline(whole, "backward")),
-      tables_(along_pipeline(whole, "tables")) {}
+      tables_(along_pipeline(whole, "tables")) {
+  for (std::size_t s = 1; s < schedule_->ranks_of.size(); ++s) {
+    connect(*forward_, schedule_->ranks_of[s - 1], schedule_->ranks_of[s]);
+    connect(*backward_, schedule_->ranks_of[s], schedule_->ranks_of[s - 1]);
+  }
+}
+
+void PipelineGroup::connect(Communicator& communicator, int from, int to) {
+  if (from == to || !whole_.device.runs_behind()) return;
+  const Tensor one = whole_.device.tensor({1}, MemoryKind::communication);
+  if (rank() == from) communicator.send(one, to)->wait();
+  if (rank() == to) communicator.recv(one, from)->wait();
+}
 
 int PipelineGroup::stage_of_unit(std::size_t unit) const {
   const auto& cuts = whole_.plan.pipeline.cuts;

@@ -55,6 +55,12 @@ class PipelineGroup {
     return schedule_->ranks_of[static_cast<std::size_t>(stage_of_unit(unit))];
   }
 
+  /// Moves one element from a rank to another, if this rank is either, on devices that run behind
+  /// their host. There the first message of a direction makes its connection, at which both hosts
+  /// wait: where all ranks make connections in one order beforehand, no schedule can make them wait
+  /// for each other in a circle. Blocks.
+  void connect(Communicator& communicator, int from, int to);
+
   /// Replaces every value by its sum over the stages, in the order of ranks. Collective; blocks.
   void sum(std::span<double> values);
   Traffic traffic() const;

@@ -15,9 +15,12 @@ TableLinks::TableLinks(const RankContext& context, const Model& model)
                 .owner = group_.stage_of_unit(edge.from),
                 .reader = group_.stage_of_unit(edge.last)};
     if (edge.kind != Edge::Kind::table || table.owner == table.reader) continue;
+    const int owner = group_.rank_of_unit(edge.from), reader = group_.rank_of_unit(edge.last);
+    group_.connect(group_.tables(), owner, reader);
+    group_.connect(group_.tables(), reader, owner);
     table.shape = model.part->tables[e];
-    table.is_owner = group_.rank_of_unit(edge.from) == group_.rank();
-    table.is_reader = group_.rank_of_unit(edge.last) == group_.rank();
+    table.is_owner = owner == group_.rank();
+    table.is_reader = reader == group_.rank();
     if (table.is_owner)
       table.unit = static_cast<std::size_t>(std::ranges::find(model.part->units, edge.from) -
                                             model.part->units.begin());
