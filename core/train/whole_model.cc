@@ -59,10 +59,6 @@ void send_to_first(const RankContext& context, const Tensor& values) {
 
 }  // namespace
 
-bool sees_whole_model(const RankContext& context) {
-  return !context.pipeline || context.pipeline->rank() == 0;
-}
-
 void visit_whole_model(const RankContext& context, const Model& model, SyncScheme& scheme,
                        const WholeModelVisitor& visit) {
   std::size_t own = 0;
@@ -73,7 +69,7 @@ void visit_whole_model(const RankContext& context, const Model& model, SyncSchem
   // Without values there is nothing to see, and the pieces of a large model are very many messages.
   if (!context.device.has_values())
     return scheme.visit_parameters([](int, const Unit&, const Tensor&) {});
-  if (!sees_whole_model(context))
+  if (context.pipeline->rank() > 0)
     return scheme.visit_parameters(
         [&](int, const Unit&, const Tensor& values) { send_to_first(context, values); });
   Gathered gathered(context, visit);

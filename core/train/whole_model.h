@@ -19,7 +19,4 @@ using WholeModelVisitor =
 void visit_whole_model(const RankContext& context, const Model& model, SyncScheme& scheme,
                        const WholeModelVisitor& visit);
 
-/// Whether this rank sees the whole model there.
-bool sees_whole_model(const RankContext& context);
-
 }  // namespace ringside
