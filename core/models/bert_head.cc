@@ -1,5 +1,6 @@
 #include "core/models/bert_head.h"
 
+#include "core/models/model.h"
 #include "core/models/model_defaults.h"
 #include "core/nn/layer_tensors.h"
 #include "core/nn/layers.h"

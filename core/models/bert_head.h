@@ -1,7 +1,7 @@
 // The last unit of BERT, with both heads of its pre-training.
 #pragma once
 
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 #include "core/nn/tied_table.h"
 
 namespace ringside::bert {

@@ -7,7 +7,7 @@
 
 #include "core/data/dataset.h"
 #include "core/data/file_list.h"
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 
 namespace ringside {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/base/error.h"
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 #include "core/nn/conv_norm.h"
 
 namespace ringside::inception {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/device/ops/layers.h"
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 
 namespace ringside {
 

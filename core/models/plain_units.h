@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 #include "core/nn/convolution.h"
 #include "core/nn/pooling.h"
 

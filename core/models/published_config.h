@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 
 namespace ringside {
 

@@ -3,7 +3,8 @@
 
 #include <memory>
 
-#include "core/models/model.h"
+#include "core/models/model_config.h"
+#include "core/nn/unit.h"
 
 namespace ringside::t5 {
 

@@ -11,7 +11,7 @@
 #include "core/base/fields.h"
 #include "core/base/options.h"
 #include "core/data/dataset.h"
-#include "core/models/model.h"
+#include "core/models/model_config.h"
 #include "core/optim/optimizer.h"
 #include "core/plan/checkpoint_config.h"
 #include "core/plan/compared.h"
