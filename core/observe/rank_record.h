@@ -13,30 +13,12 @@
 #include "core/observe/model_work.h"
 #include "core/observe/pipeline_record.h"
 #include "core/observe/slice.h"
+#include "core/observe/staleness.h"
 #include "core/observe/timeline.h"
 #include "core/plan/history.h"
 #include "core/sim/device_spec.h"
 
 namespace ringside {
-
-/// The staleness of gradients, over the measured steps. The staleness of a gradient is the number
-/// of updates between the parameters from which it was computed and those to which it was applied,
-/// and the time between the two. A server counts every range of parameters by itself.
-struct Staleness {
-  /// The number of gradients with staleness 0, 1, ... updates; the last number counts all larger
-  /// ones.
-  std::vector<std::int64_t> updates;
-  /// The same by time: entry i counts gradients of about time_of_bin(i) seconds.
-  std::vector<std::int64_t> times;
-  /// Gradients that arrived too late and were not applied (backup workers).
-  std::int64_t dropped = 0;
-
-  void add(std::int64_t stale_updates, double seconds);
-  /// Adds the counts of another server.
-  void add(const Staleness& other);
-  /// Bins grow by 2%, from a microsecond on.
-  static double time_of_bin(std::size_t bin);
-};
 
 /// A figure that a scheme reports of itself: {"consensus distance", "relative", 0.01}. The names of
 /// one scheme's figures differ.
@@ -164,7 +146,6 @@ Fields fields_of(MemoryUse& use);
 Fields fields_of(DeviceMemory& memory);
 Fields fields_of(HostMemory& memory);
 Fields fields_of(CheckpointCost& cost);
-Fields fields_of(Staleness& staleness);
 Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);
 Fields fields_of(LinkTimes& times);

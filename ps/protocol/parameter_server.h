@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/models/model.h"
+#include "core/observe/staleness.h"
 #include "core/optim/optimizer.h"
 #include "ps/protocol/chunk_state.h"
 #include "ps/protocol/partition.h"
