@@ -27,6 +27,7 @@ STEPS = {
         "losses of GPT as the CPU's": lambda job, gpu: gpu_steps.beside_cpu(job, "gpt"),
         "losses of MLP as the CPU's": lambda job, gpu: gpu_steps.beside_cpu(job, "mlp"),
         "ps of GPUs with servers on the CPU": lambda job, gpu: gpu_steps.servers_on_cpu(job)},
+    "pipelines": {"pipelines under every schedule": lambda job, gpu: gpu_steps.pipelines(job)},
     "several-gpus": {"several GPUs": gpu_steps.several_gpus,
                      "collectives between GPUs": gpu_steps.collectives_between_gpus},
     "comm": {"collectives of 2 ranks": lambda job, gpu: gpu_steps.collectives(job, [2], "comm")},
@@ -35,10 +36,10 @@ STEPS = {
     "calibration": {"calibration of the GPU": gpu_steps.calibration},
 }
 # The parts that --only and --skip name, and how many minutes each may take.
-PARTS = {"tests": 1, "schemes": 2, "several-gpus": 4, "comm": 1, "torch-schemes": 2, "offload": 3,
+PARTS = {"tests": 1, "schemes": 2, "pipelines": 2, "several-gpus": 4, "comm": 1, "torch-schemes": 2, "offload": 3,
          "calibration": 5, "kernels": 0.5,
          **{name: model.minutes for name, model in MODELS.items()}}
-GROUPS = {"untried": ["comm", "torch-schemes", "offload"]}  # without results in results/gpu so far
+GROUPS = {"untried": ["pipelines", "comm", "torch-schemes", "offload"]}  # without results in results/gpu so far
 
 
 def commit():

@@ -87,6 +87,16 @@ def schemes(summary, worlds=(1, 2, 4), names=("dp", "ps", "ddp", "fsdp"),
                  {"cases": len(cases), "largest_difference": largest})
 
 
+def pipelines(summary, title):
+    """Every schedule must have the bits of `single`, or of the definition of the scheme over data."""
+    cases = [c for c in summary["cases"] if c["world"] > 1]
+    bad = [f"{c['label']} at world {c['world']}: {c['error'] or c['proof']}" for c in cases
+           if c["failed"] or c["proof"] not in SAME[:3]]
+    return Check(title, bool(cases) and not bad,
+                 "; ".join(bad) or f"{len(cases)} cases, all bit-identical",
+                 {"cases": len(cases)})
+
+
 def apart(summary, world):
     """Every rank of runs at this world must have had a GPU of its own."""
     shared = [c["label"] for c in summary["cases"] if c["world"] == world and c["shared_device"]]

@@ -80,6 +80,18 @@ def servers_on_cpu(job):
     return gpu_report.schemes(summary, (2,), ("ps",), "ps of GPUs with servers on the CPU")
 
 
+def pipelines(job):
+    """Every schedule in the bits of `single`, also in 16 bits, where halves of backward have kernels of
+    their own. All ranks share a GPU where there is one."""
+    checks = []
+    for precision in ("fp32", "bf16"):
+        name = f"pipelines-{precision}"
+        summary = compare(job, "pipelines.toml", name, ["--set", f"train.precision={precision}"], 60)
+        keep(job, name, f"{name}.md")
+        checks.append(gpu_report.pipelines(summary, f"pipelines in {precision}"))
+    return checks
+
+
 def several_gpus(job, gpu):
     """Every scheme with a GPU for each rank, in parts small enough that several are on their way."""
     if not (worlds := worlds_of(gpu)):

@@ -107,7 +107,7 @@ class Parts(Machine):
         self.assertEqual(set(gpu_check.PARTS),
                          {*gpu_check.STEPS, "kernels", *gpu_check.MODELS})
         untried = self.options("--only=untried").parts
-        self.assertEqual(untried, ["comm", "torch-schemes", "offload"])
+        self.assertEqual(untried, ["pipelines", "comm", "torch-schemes", "offload"])
 
     def test_the_calls_that_the_script_names_take_at_most_eight_minutes_and_leave_nothing_out(self):
         called = [line.split("--only=")[1].strip()

@@ -99,6 +99,16 @@ class Schemes(unittest.TestCase):
         self.assertFalse(missing.passed)
         self.assertIn("fsdp at world 4: no run", missing.says)
 
+    def test_pipelines_must_have_the_bits_of_single(self):
+        good = [case("single", 1, "reference", difference=None),
+                case("ddp", 2, "bit-identical to single", difference=None)]
+        self.assertTrue(gpu_report.pipelines({"cases": good}, "x").passed)
+        for bad in (case("ddp", 4), case("ddp", 4, "bit-identical to single", failed=1)):
+            check = gpu_report.pipelines({"cases": [*good, bad]}, "x")
+            self.assertFalse(check.passed, bad)
+            self.assertIn("ddp at world 4", check.says)
+        self.assertFalse(gpu_report.pipelines({"cases": good[:1]}, "x").passed)
+
     def test_curves_are_held_against_each_other_step_by_step(self):
         self.assertTrue(gpu_report.curves("x", row([3.0] * 50), row([3.0002] * 50)).passed)
         self.assertFalse(gpu_report.curves("x", row([3.0] * 49 + [3.001]), row([3.0] * 50)).passed)
