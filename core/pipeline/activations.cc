@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/error.h"
+
 namespace ringside::pipeline {
 namespace {
 
@@ -34,6 +36,19 @@ std::vector<HeldMicroBatches> held_micro_batches(const Schedule& schedule) {
       held.end(action.operation);
     }
   return out;
+}
+
+void check_held(const Schedule& schedule, std::int64_t most) {
+  if (most == 0) return;
+  const std::vector<HeldMicroBatches> held = held_micro_batches(schedule);
+  const auto worst = std::ranges::max_element(held, {}, &HeldMicroBatches::until_weight_gradient);
+  if (worst->until_weight_gradient <= most) return;
+  const auto stage = static_cast<std::size_t>(worst - held.begin());
+  throw Error(
+      "schedule {}: stage {} on rank {} holds activations of {} micro-batches at a time, but {} "
+      "are allowed (pipeline.most_in_flight, --most-in-flight); allow more, or choose a schedule "
+      "that holds fewer",
+      schedule.name, stage, schedule.ranks_of[stage], worst->until_weight_gradient, most);
 }
 
 double most_activation_bytes(const Schedule& schedule, int rank,

@@ -16,6 +16,10 @@ struct HeldMicroBatches {
 /// Of each stage. It depends on the order of actions alone. The schedule passes check().
 std::vector<HeldMicroBatches> held_micro_batches(const Schedule& schedule);
 
+/// Throws Error, which names schedule, stage and rank, if a stage holds more than `most`
+/// micro-batches until B or W; 0: it may hold all.
+void check_held(const Schedule& schedule, std::int64_t most);
+
 /// Bytes that one stage holds for one micro-batch: all that backward needs from F until I, and what
 /// W needs from I until W (Qi et al. 2024, section 2.3: M_B and M_W).
 struct ActivationBytes {

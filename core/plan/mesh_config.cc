@@ -26,6 +26,10 @@ Fields fields_of(PipelineConfig& config) {
       {"chunks", &config.chunks,
        "interleaved: stages of each worker; other schedules have a number of their own",
        Range::positive},
+      {"most_in_flight", &config.most_in_flight,
+       "a run is refused whose schedule lets a stage hold activations of more micro-batches at a "
+       "time; 0: no limit",
+       Range::not_negative},
       {"balance", &config.balance,
        "what the stages have alike: parameters, or the time of forward and backward, which is that "
        "of the simulated device or, of real ones, follows from floating-point operations"},

@@ -52,6 +52,8 @@ struct PipelineConfig {
   std::string schedule = "1f1b";  // one of core/pipeline/makers.h, or the path of a CSV file
   std::string text{};             // in a plan: the text of that file, which other hosts do not have
   std::int64_t chunks = 1;        // stages of each worker, for schedules that allow several
+  /// The most micro-batches of which a stage may hold activations, as a limit of memory; 0: all.
+  std::int64_t most_in_flight = 0;
   StageBalance balance = StageBalance::parameters;
   /// The number of the first unit of each stage but the first; empty: by `balance`. In a plan they
   /// are never empty.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pipeline/activations.h"
 #include "core/pipeline/csv.h"
 #include "core/pipeline/makers.h"
 
@@ -83,6 +84,7 @@ pipeline::Schedule schedule_of(const RunPlan& plan) {
   if (!plan.pipeline.text.empty()) check(schedule);  // before any sends are added
   schedule = with_sends(std::move(schedule));
   check(schedule);
+  check_held(schedule, plan.pipeline.most_in_flight);
   return schedule;
 }
 

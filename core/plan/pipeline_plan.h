@@ -21,8 +21,8 @@ std::string read_schedule_file(const std::string& file);
 
 /// The actions of a step of every pipeline of the plan, with sends and receives, as its schedule's
 /// maker or the text of its file says (PipelineConfig::text). Throws Error if its schedule is not
-/// known, is wrong, or is not for its workers and micro-batches; a plan that the planner has
-/// checked has one.
+/// known, is wrong, is not for its workers and micro-batches, or holds more of these than
+/// pipeline.most_in_flight; a plan that the planner has checked has one.
 pipeline::Schedule schedule_of(const RunPlan& plan);
 
 }  // namespace ringside

@@ -262,6 +262,17 @@ TEST(Pipelines, HaveSchedulesOfThisProgram) {
                     HasSubstr("train.accumulation")));
 }
 
+TEST(Pipelines, HoldNoMoreMicroBatchesThanAllowed) {
+  ExperimentConfig config = meshed(2);
+  config.pipeline.most_in_flight = 2;
+  EXPECT_EQ(ddp(config, 2).pipeline.schedule, "1f1b");
+  config.pipeline.schedule = "gpipe";
+  const std::int64_t all = ddp(meshed(2), 2).train.accumulation;
+  EXPECT_THAT(refusal(config, "ddp", 2),
+              AllOf(HasSubstr(fmt::format("holds activations of {} micro-batches", all)),
+                    HasSubstr("2 are allowed (pipeline.most_in_flight")));
+}
+
 TEST(Pipelines, TakeSchedulesFromFilesNextToTheExperiment) {
   const auto schedule = [](const std::string& given) {
     return experiment_of("trial", {"pipeline.schedule=" + given}).common.pipeline.schedule;

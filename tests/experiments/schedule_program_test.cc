@@ -65,6 +65,10 @@ TEST_F(ScheduleProgram, WritesFilesThatItReads) {
   const testing::Ended checked = run({"schedule", "check", "mine.csv"});
   EXPECT_EQ(checked.status, 0) << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("mine.csv: 4 ranks, 4 stages, 8 micro-batches, 48 sends: "));
+  EXPECT_THAT(checked.out, HasSubstr("a stage holds at most 4 micro-batches at a time\n"));
+  EXPECT_EQ(run({"schedule", "check", "mine.csv", "--most-in-flight", "4"}).out, checked.out);
+  EXPECT_THAT(refusal({"check", "mine.csv", "--most-in-flight", "3"}),
+              HasSubstr("schedule mine: stage 0 on rank 0 holds activations of 4 micro-batches"));
 }
 
 TEST_F(ScheduleProgram, RefusesWhatIsWrongInOneLine) {

@@ -89,6 +89,19 @@ TEST(Makers, MicroBatchesInFlightAreThoseOfTheFormula) {
   }
 }
 
+TEST(Makers, MicroBatchesInFlightMayBeLimited) {
+  for (const MadeSchedule& made : made_schedules()) {
+    std::int64_t most = 0;
+    for (const HeldMicroBatches& held : held_micro_batches(made.schedule))
+      most = std::max(most, held.until_weight_gradient);
+    EXPECT_NO_THROW(check_held(made.schedule, most)) << made.label();
+    EXPECT_NO_THROW(check_held(made.schedule, 0)) << made.label();
+    if (most > 1) {
+      EXPECT_THROW(check_held(made.schedule, most - 1), Error) << made.label();
+    }
+  }
+}
+
 TEST(Makers, ActivationsOfARankAreThoseOfThePapers) {
   const auto most = [](std::string_view name, int ranks, int chunks, std::int64_t m, int rank,
                        const ActivationBytes& bytes) {

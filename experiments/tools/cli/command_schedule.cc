@@ -1,6 +1,7 @@
 // ringside schedule show, check
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -26,6 +27,7 @@ struct ScheduleArguments {
   std::int64_t micro_batches = 0;  // 0: not said
   pipeline::StageTimes times{};
   double send_s = 0;
+  std::int64_t most_in_flight = 0;  // 0: not said
   std::string csv, svg;
 };
 
@@ -161,11 +163,17 @@ int show_schedule(const ScheduleArguments& arguments, const Process& process) {
 int check_file(const ScheduleArguments& arguments, const Process& process) {
   try {
     const Schedule schedule = pipeline::read_csv(arguments.name);
+    check_held(schedule, arguments.most_in_flight);
+    const auto held = std::ranges::max(held_micro_batches(schedule), {},
+                                       &pipeline::HeldMicroBatches::until_weight_gradient);
     OutputStream out(STDOUT_FILENO, process.interrupted);
-    out << fmt::format("{}: {}, {}: every action and every value is in order\n", arguments.name,
-                       size_text(schedule),
-                       has_sends(schedule) ? fmt::format("{} sends", sends_of(schedule))
-                                           : std::string("without sends"));
+    out << fmt::format(
+        "{}: {}, {}: every action and every value is in order; a stage holds at most {} at a "
+        "time\n",
+        arguments.name, size_text(schedule),
+        has_sends(schedule) ? fmt::format("{} sends", sends_of(schedule))
+                            : std::string("without sends"),
+        counted(held.until_weight_gradient, "micro-batch", "es"));
     return finish(out, ok);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
@@ -233,6 +241,11 @@ Execute schedule_check_command(CommandOptions& options) {
   options.summary("say whether a file has a schedule that ranks can carry out, or what is wrong");
   const auto arguments = std::make_shared<ScheduleArguments>();
   options.add("FILE", arguments->name, "a file of PyTorch's form, a row a rank").required();
+  options
+      .add("--most-in-flight", arguments->most_in_flight,
+           "refuse it if a stage holds activations of more micro-batches at a time")
+      .between<std::int64_t>(1, 1'000'000)
+      .type("N");
   return [arguments](const Process& process) { return check_file(*arguments, process); };
 }
 
