@@ -47,11 +47,12 @@ struct Model {
 
   /// The place of a model in a whole one of which it is a part (core/models/model_part.h).
   struct Part {
-    // Of each unit: its number, the position of its first parameter in the model's order, and the
-    // number of parameters (tensors) before it.
+    // Of each unit: its number, the position of its first parameter in the model's order, the
+    // number of parameters (tensors) before it, and that of values of running statistics.
     std::vector<std::size_t> units{};
     std::vector<std::int64_t> first_parameters{};
     std::vector<std::size_t> first_tensors{};
+    std::vector<std::int64_t> first_statistics{};
     std::vector<std::size_t> stages{};  // the unit, of this part, with which each stage begins
     std::vector<Shape> tables{};        // of each edge: the shape of the table, if it is one
     /// The units of other parts whose tables units of this part read (Unit::lender). They are never

@@ -31,6 +31,23 @@ std::size_t tensors_of(const Model& model, std::size_t units) {
                          });
 }
 
+std::int64_t statistics_of(const Unit& unit) {
+  std::int64_t count = 0;
+  for (const Unit::Statistic& one : unit.statistics()) count += one.values.count();
+  return count;
+}
+
+/// The numbers of values of running statistics before each unit.
+std::vector<std::int64_t> first_statistics_of(const Model& model) {
+  std::vector<std::int64_t> out;
+  std::int64_t before = 0;
+  for (const std::unique_ptr<Unit>& unit : model.units) {
+    out.push_back(before);
+    before += statistics_of(*unit);
+  }
+  return out;
+}
+
 }  // namespace
 
 Model part_of(Model whole, const std::vector<UnitRange>& ranges) {
@@ -46,12 +63,14 @@ Model part_of(Model whole, const std::vector<UnitRange>& ranges) {
     part.tables.push_back(edge.kind == Edge::Kind::table
                               ? whole.units[edge.from]->layout().parameters()[edge.parameter].shape
                               : Shape{});
+  const std::vector<std::int64_t> first_statistics = first_statistics_of(whole);
   for (const UnitRange& range : ranges) {
     part.stages.push_back(part.units.size());
     for (std::size_t u = range.first; u < range.last; ++u) {
       part.units.push_back(u);
       part.first_parameters.push_back(whole.first_parameter(u));
       part.first_tensors.push_back(tensors_of(whole, u));
+      part.first_statistics.push_back(first_statistics[u]);
     }
   }
   for (const std::size_t u : part.units) out.units.push_back(std::move(whole.units[u]));

@@ -47,6 +47,7 @@ void visit_number(Device& device, StateRange like, std::uint32_t& number, std::i
   }
   like.values = device.tensor({2 * times}, MemoryKind::workspace);
   like.device = &device;
+  like.of_elements = false;
   device.write(like.values, std::as_bytes(std::span(halves)));
   visit(like);
   device.read(like.values, std::as_writable_bytes(std::span(halves)));

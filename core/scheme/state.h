@@ -28,6 +28,9 @@ struct StateRange {
   /// parameters. Empty: it begins with values of its own, such as zeros.
   std::string begins_as{};
   bool of_options = false;  // whether it means something under the same options alone
+  /// Whether there is one value for each parameter of the model. If not, and ranks have parts of
+  /// the model, it is state of the part.
+  bool of_elements = true;
 };
 inline constexpr std::string_view state_parameters = "parameters";
 
@@ -52,8 +55,9 @@ void visit_optimizer(const Optimizer& optimizer, const std::vector<OwnStretch>& 
                      const StateVisitor& visit);
 
 /// Visits a number that a scheme keeps on the host, such as that of a compressor's steps, as values
-/// [begin, begin + 2) of `like`: its lower and its upper 16 bits, which fp32 holds exactly; or
-/// `times` times, one after the other. Afterwards `number` is what the visitor left of the first.
+/// [begin, begin + 2) of `like`, which are of no elements: its lower and its upper 16 bits, which
+/// fp32 holds exactly; or `times` times, one after the other. Afterwards `number` is what the
+/// visitor left of the first.
 void visit_number(Device& device, StateRange like, std::uint32_t& number, std::int64_t times,
                   const StateVisitor& visit);
 

@@ -15,7 +15,7 @@ namespace ringside {
 /// as [checkpoint] of the plan says: every rank a file of its own, and worker 0 the manifest once
 /// all of them, and those of servers, are on the disk. State that several ranks have is divided
 /// among them. A checkpoint says nothing of ranks but whose losses it has, so a run at another
-/// world, or of another scheme that computes the same, goes on from it.
+/// world or with another pipeline, or of another scheme that computes the same, goes on from it.
 ///
 /// save() copies the state to the host's memory and returns; a thread writes the copy beside
 /// training. The copy has as many bytes as the rank's part (12 bytes a parameter with AdamW,
@@ -61,6 +61,7 @@ class RunCheckpoints {
                          const OpenFolder& folder) const;
 
   const RankContext& context_;
+  const RankContext& whole_;  // of all stages
   const Model& model_;
   SyncScheme& scheme_;
   RunningStatistics& statistics_;

@@ -75,19 +75,29 @@ void RunningStatistics::average(const StepAssignment& assignment) {
 
 void RunningStatistics::take(CheckpointPart& part) const {
   const std::int64_t first = context_.self().worker * context_.plan.train.accumulation;
+  std::vector<float> values;
   for (std::int64_t m = 0; m < context_.plan.train.accumulation; ++m) {
     HostRange own{.key = {statistics_state, first + m}, .begin = 0, .values = {}};
-    for (const auto& unit : model_.units)
-      for (const Unit::Statistic& statistic : unit->statistics()) {
+    for (std::size_t u = 0; u < model_.units.size(); ++u) {
+      const std::int64_t follows = own.begin + static_cast<std::int64_t>(own.values.size());
+      if (const std::int64_t place = place_of(u, follows); place != follows) {
+        part.add(std::exchange(own, {.key = own.key, .begin = place, .values = {}}));
+      }
+      for (const Unit::Statistic& statistic : model_.units[u]->statistics()) {
         const Tensor& from = m == 0 || statistic.later.empty()
                                  ? statistic.values
                                  : statistic.later[static_cast<std::size_t>(m - 1)];
-        std::vector<float> values(static_cast<std::size_t>(from.count()));
+        values.resize(static_cast<std::size_t>(from.count()));
         context_.device.read(from, std::as_writable_bytes(std::span(values)));
         own.values.insert(own.values.end(), values.begin(), values.end());
       }
+    }
     part.add(std::move(own));
   }
+}
+
+std::int64_t RunningStatistics::place_of(std::size_t unit, std::int64_t follows) const {
+  return model_.part ? model_.part->first_statistics[unit] : follows;
 }
 
 void RunningStatistics::restore(const Checkpoint& from) {
@@ -105,22 +115,24 @@ void RunningStatistics::restore(const Checkpoint& from) {
         "have {}; set train.micro_batch so that they have as many",
         from.path().string(), saved, plan.world * plan.train.accumulation);
   const std::int64_t first = context_.self().worker * plan.train.accumulation;
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values;
   for (std::int64_t m = 0; m < plan.train.accumulation; ++m) {
-    from.read({statistics_state, first + m}, 0, values);
-    std::size_t at = 0;
-    for (const auto& unit : model_.units)
-      for (std::size_t s = 0; s < unit->statistics().size(); ++s) {
-        Unit::Statistic& statistic = unit->statistic(s);
+    std::int64_t at = 0;
+    for (std::size_t u = 0; u < model_.units.size(); ++u) {
+      at = place_of(u, at);
+      for (std::size_t s = 0; s < model_.units[u]->statistics().size(); ++s) {
+        Unit::Statistic& statistic = model_.units[u]->statistic(s);
         while (static_cast<std::int64_t>(statistic.later.size()) < m)
           statistic.later.push_back(
               context_.device.tensor(statistic.values.shape(), MemoryKind::parameter));
         const Tensor& to =
             m == 0 ? statistic.values : statistic.later[static_cast<std::size_t>(m - 1)];
-        const auto own = static_cast<std::size_t>(to.count());
-        context_.device.write(to, std::as_bytes(std::span(values).subspan(at, own)));
-        at += own;
+        values.resize(static_cast<std::size_t>(to.count()));
+        from.read({statistics_state, first + m}, at, values);
+        context_.device.write(to, std::as_bytes(std::span(values)));
+        at += to.count();
       }
+    }
   }
 }
 

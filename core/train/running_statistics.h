@@ -25,6 +25,10 @@ class RunningStatistics {
   void restore(const Checkpoint& from);
 
  private:
+  /// Where the unit's statistics stand among those of the whole model, if they do not follow those
+  /// of the unit before, which end at `follows`.
+  std::int64_t place_of(std::size_t unit, std::int64_t follows) const;
+
   const RankContext& context_;
   const Model& model_;
   SyncScheme& scheme_;

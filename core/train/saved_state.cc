@@ -33,7 +33,7 @@ SavedState::SavedState(const Checkpoint& from, const RunPlan& plan, int replicas
       state_(from.state()) {
   const json there = from.manifest().run, here = to_json(plan);
   same_algorithm_ = true;
-  for (const char* what : {"scheme", "options", "world", "defines"})
+  for (const char* what : {"scheme", "options", "world", "mesh", "pipeline", "defines"})
     if (there.value(what, json()) != here.value(what, json())) same_algorithm_ = false;
 }
 

@@ -19,7 +19,7 @@ namespace ringside {
 inline constexpr const char* statistics_state = "batch_norm_statistics";
 
 /// Fills the ranges that a scheme shows with what a checkpoint has of them. A run of the same
-/// scheme, options and world takes over all of it. Another run takes over what the two share:
+/// scheme, options, world and mesh takes over all of it. Another run takes over what the two share:
 ///
 /// - Replicas of their own begin with the one model of the checkpoint, if it has one, and with the
 ///   moments of its optimizer. If it has as many replicas, each is taken over by its worker.

@@ -13,6 +13,7 @@
 #include "core/observe/parameter_digest.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/slices.h"
+#include "core/train/part_of_run.h"
 #include "core/train/whole_model.h"
 
 namespace ringside {
@@ -90,7 +91,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (assignment->evaluates && evaluated_after(assignment->step)) {
       const std::vector<LossValue> shares = evaluate(*assignment, record);
       counted = traffic();
-      if (context_.device.has_values() && has_losses()) {
+      if (context_.device.has_values() && has_losses(context_)) {
         if (done)
           done->held_out =
               std::accumulate(shares.begin(), shares.end(), LossValue{},
@@ -145,8 +146,6 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   checkpoints_.finish(record);
   return record;
 }
-
-bool Trainer::has_losses() const { return !pipeline_ || pipeline_->has_losses(); }
 
 bool Trainer::evaluated_after(std::int64_t step) const {
   return held_out_ && evaluates_after(context_.plan.train, step);

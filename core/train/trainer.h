@@ -55,8 +55,6 @@ class Trainer {
                   RankRecord& record);
   /// The losses of the assignment's micro-batches, whose forward and backward it enqueues.
   std::vector<Loss> run_micro_batches(const StepAssignment& assignment);
-  /// Whether this rank computes losses: in a pipeline, whether it has the last stage.
-  bool has_losses() const;
   /// Of the scheme, and of the borders between stages.
   Traffic traffic() const;
   bool evaluated_after(std::int64_t step) const;

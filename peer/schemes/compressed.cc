@@ -39,6 +39,7 @@ void visit_compressor(Device& device, CompressedBucket& bucket, const StateRange
     range.name += state.name;
     if (!state.elementwise) range.begin = 0;
     range.of_options = !state.elementwise;
+    range.of_elements = state.elementwise;
     if (state.common)
       range.replica = -1;
     else

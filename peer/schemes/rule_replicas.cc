@@ -42,7 +42,8 @@ void RuleReplicas::visit_state(const StateVisitor& visit) {
              .device = &context().device,
              .holder = state.common ? worker_of(r) : 0,
              .holders = state.common ? replicas : 1,
-             .begins_as = std::string(state.begins_as)});
+             .begins_as = std::string(state.begins_as),
+             .of_elements = state.values.count() == model().parameter_count()});
     });
   if (rules_[0]->delay() <= 1) return;  // nothing is on its way between two steps
   std::int64_t begin = 0;               // of the fragment's messages

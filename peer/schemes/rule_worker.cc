@@ -149,8 +149,11 @@ class RuleWorker final : public RuleReplicas {
                       const StateVisitor& visit) override {
     OnItsWay& one = on_its_way_[fragment];
     const std::int64_t done = given_after(fragment);
-    StateRange range{
-        .name = "message", .begin = begin, .device = &context().device, .of_options = true};
+    StateRange range{.name = "message",
+                     .begin = begin,
+                     .device = &context().device,
+                     .of_options = true,
+                     .of_elements = false};
     if (rule(0).sums()) {
       const Communicator& summing = sum_ ? *communicator_ : group(done);
       one.summed = summing.size();

@@ -50,25 +50,23 @@ std::string asked_fp16(const TrainConfig& train) {
   return train.reduce_precision == ReducePrecision::fp16 ? "train.reduce_precision = 'fp16'" : "";
 }
 
+std::string asked_checkpoints(const CheckpointConfig& checkpoint) {
+  if (!checkpoint.path.empty()) return quoted("checkpoint.path", checkpoint.path);
+  return unless("checkpoint.every", checkpoint.every, std::int64_t{0});
+}
+
 constexpr std::string_view leave_out = "leave it out", other_scheme = "choose ddp or fsdp";
 
 constexpr MeshRefusal refusals[] = {
-    {[](const RunPlan& plan, const SchemeInfo&) {
-       return quoted("checkpoint.path", plan.checkpoint.path);
+    {[](const RunPlan& plan, const SchemeInfo& row) {
+       return has_servers(plan, row) ? asked_checkpoints(plan.checkpoint) : std::string();
      },
-     "ranks write no checkpoints", leave_out},
-    {[](const RunPlan& plan, const SchemeInfo&) {
-       return unless("checkpoint.every", plan.checkpoint.every, std::int64_t{0});
-     },
-     "ranks write no checkpoints", leave_out},
+     "servers write no checkpoints, as they know their own stage alone",
+     "leave it out, or choose ddp or fsdp"},
     {[](const RunPlan& plan, const SchemeInfo&) {
        return unless("faults.least_world", plan.faults.least_world, std::int64_t{0});
      },
      "the world cannot change", leave_out},
-    {[](const RunPlan& plan, const SchemeInfo&) {
-       return unless("faults.restarts", plan.faults.restarts, std::int64_t{0});
-     },
-     "a run cannot go on from a checkpoint", leave_out},
     {[](const RunPlan& plan, const SchemeInfo&) {
        return unless("faults.compare_every", plan.faults.compare_every, std::int64_t{0});
      },
