@@ -93,8 +93,8 @@ class Failing(unittest.TestCase):
 class KilledRanks(Failing):
     """Agent a starts worker a; with servers, agent 0 also starts rank 4 and agent 2 rank 5."""
 
-    def killed(self, scheme, agent, name, which=0):
-        self.run_begins(scheme)
+    def killed(self, scheme, agent, name, which=0, more=()):
+        self.run_begins(scheme, more=more)
         os.kill(self.ranks_of(agent)[which], signal.SIGKILL)
         self.all_end(rf"FAILED: {name} on host{agent // 2} was killed by signal 9 \(Killed\)")
 
@@ -122,6 +122,9 @@ class KilledRanks(Failing):
     def test_server_of_ps(self):
         self.killed("ps", 2, r"rank 5 \(server\)", which=1)
 
+    def test_stage_of_a_pipeline(self):
+        self.killed("ddp", 2, r"rank 2 \(worker\)", more=("--set", "mesh.pipeline=4"))
+
     def test_a_run_that_can_do_without_a_worker_goes_on(self):
         self.run_begins("ps", more=("--set", "scheme.ps.consistency=asp", "--set", "train.steps=400"))
         os.kill(self.ranks_of(3)[0], signal.SIGKILL)
@@ -135,6 +138,13 @@ class StoppedRanks(Failing):
         self.run_begins("ddp", more=("--set", "train.timeout_s=4"), slow=5)
         os.kill(self.ranks_of(2)[0], signal.SIGSTOP)
         self.all_end(r"FAILED: .*rank 2 of 4")
+
+    def test_a_stage_that_stands_still_is_named(self):
+        """Ranks of other stages name the neighbour for which they wait themselves."""
+        self.run_begins("ddp", more=("--set", "train.timeout_s=4", "--set", "mesh.pipeline=4"), slow=5)
+        os.kill(self.ranks_of(2)[0], signal.SIGSTOP)
+        printed = self.all_end(r"rank 2 \(worker\) on host1 was stopped by a signal after step \d+; others wait for it")
+        self.assertRegex(printed[0], r"FAILED: .*pipeline-0-\w+: rank \d of 4")
 
 
 class KilledAgents(Failing):
