@@ -60,7 +60,10 @@ std::vector<Piece> pieces_of(const Model& model, std::int64_t begin, std::int64_
   std::vector<Piece> out;
   std::uint32_t number = 0;
   std::int64_t first = 0;
+  std::size_t own = 0;
   for (const auto& unit : model.units) {
+    // Random numbers depend on a tensor's number in the whole model.
+    if (model.part) number = static_cast<std::uint32_t>(model.part->first_tensors[own++]);
     for (const auto& parameter : unit->layout().parameters()) {
       const std::int64_t at = first + parameter.begin;
       if (at >= begin && at < begin + count) out.push_back({at - begin, parameter.shape, number});
