@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
+#include "core/scheme/pipeline_group.h"
 #include "core/scheme/scheme_info.h"
 
 namespace ringside {
@@ -48,7 +49,9 @@ void LocalReplicas::update(int replica, const StepInfo& info) {
   const Own& own = at(replica);
   const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
   const ParameterRange all{0, own.replica.parameters(), own.replica.gradients()};
-  settle_rounds(*own.optimizer, all, info, [](std::span<double>) {});
+  settle_rounds(*own.optimizer, all, info, [this](std::span<double> sums) {
+    if (context().pipeline) context().pipeline->sum(sums);  // a replica has all stages
+  });
   own.optimizer->update(all, info);
 }
 
