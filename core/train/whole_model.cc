@@ -1,6 +1,8 @@
 #include "core/train/whole_model.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "core/scheme/pipeline_group.h"
 
@@ -57,6 +59,19 @@ void send_to_first(const RankContext& context, const Tensor& values) {
   });
 }
 
+/// Calls `visit` with each running statistic, and its place among those of the whole model.
+void each_statistic(const Model& model,
+                    const std::function<void(const Tensor& values, std::int64_t place)>& visit) {
+  std::int64_t place = 0;
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    if (model.part) place = model.part->first_statistics[u];
+    for (const Unit::Statistic& statistic : model.units[u]->statistics()) {
+      visit(statistic.values, place);
+      place += statistic.values.count();
+    }
+  }
+}
+
 }  // namespace
 
 void visit_whole_model(const RankContext& context, const Model& model, SyncScheme& scheme,
@@ -77,6 +92,30 @@ void visit_whole_model(const RankContext& context, const Model& model, SyncSchem
     gathered.own(replica, model.part->units[own++], values);
   });
   gathered.receive_until(context.pipeline->unit_counts().size());
+}
+
+void gather_statistics(const RankContext& context, const Model& part, Model* whole) {
+  double count = 0;
+  each_statistic(part, [&](const Tensor& values, std::int64_t) {
+    count += static_cast<double>(values.count());
+  });
+  context.pipeline->sum({&count, 1});
+  if (count == 0) return;
+  std::vector<double> sums(static_cast<std::size_t>(count));  // each has one value besides zeros
+  std::vector<float> host;
+  each_statistic(part, [&](const Tensor& values, std::int64_t place) {
+    host.resize(static_cast<std::size_t>(values.count()));
+    context.device.read(values, std::as_writable_bytes(std::span(host)));
+    std::ranges::copy(host, sums.begin() + place);
+  });
+  context.pipeline->sum(sums);
+  if (!whole) return;
+  each_statistic(*whole, [&](const Tensor& values, std::int64_t place) {
+    const auto own = std::span(sums).subspan(static_cast<std::size_t>(place),
+                                             static_cast<std::size_t>(values.count()));
+    host.assign(own.begin(), own.end());
+    context.device.write(values, std::as_bytes(std::span(host)));
+  });
 }
 
 }  // namespace ringside

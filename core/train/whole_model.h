@@ -1,4 +1,5 @@
-// The parameters of the whole model, where the ranks of a pipeline have a part of it each.
+// The parameters and running statistics of the whole model, where the ranks of a pipeline have a
+// part of it each.
 #pragma once
 
 #include <cstddef>
@@ -18,5 +19,9 @@ using WholeModelVisitor =
     std::function<void(int replica, std::size_t unit, std::int64_t begin, const Tensor& values)>;
 void visit_whole_model(const RankContext& context, const Model& model, SyncScheme& scheme,
                        const WholeModelVisitor& visit);
+
+/// Fills the running statistics of `whole`, on the first rank of a pipeline, with those of the
+/// units of all stages; the other ranks give null. Collective among the stages; blocks.
+void gather_statistics(const RankContext& context, const Model& part, Model* whole);
 
 }  // namespace ringside

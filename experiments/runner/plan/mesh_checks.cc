@@ -129,12 +129,4 @@ void check_mesh(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& me
           mesh.pipeline, asked, one.why, one.remedy);
 }
 
-void check_saved_stages(const RunPlan& plan) {
-  if (!has_pipeline(plan) || plan.save.empty()) return;
-  throw Error(
-      "--save {}: workers of a run with mesh.pipeline = {} have one stage of the model each; leave "
-      "it out, or set mesh.pipeline = 1",
-      plan.save, plan.mesh.pipeline);
-}
-
 }  // namespace ringside::runner

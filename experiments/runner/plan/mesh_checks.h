@@ -11,8 +11,4 @@ namespace ringside::runner {
 /// its faults, but needs no ranks; its world is that of the data dimension.
 void check_mesh(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh);
 
-/// Does so for what is asked for only once a run is planned: the file for its weights
-/// (RunPlan::save). A plan without a pipeline is never refused.
-void check_saved_stages(const RunPlan& plan);
-
 }  // namespace ringside::runner

@@ -12,7 +12,6 @@
 #include "experiments/runner/config/cases.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/checks.h"
-#include "experiments/runner/plan/mesh_checks.h"
 #include "experiments/runner/plan/planner.h"
 #include "experiments/runner/registry/mpi_of.h"
 #include "experiments/runner/report/report.h"
@@ -111,7 +110,6 @@ int train(const TrainArguments& arguments, const Process& process) {
         runner::read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
     plan = runner::plan_training(config, arguments.scheme, arguments.world);
     plan.save = arguments.save;
-    runner::check_saved_stages(plan);
     runner::check_inputs(plan);
     runner::check_libraries({plan});
     if (!plan.cluster) check_readable(process);
