@@ -11,6 +11,9 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/plan/mesh.h"
+#include "core/scheme/pipeline_group.h"
+#include "core/train/part_of_run.h"
 
 namespace ringside {
 namespace {
@@ -78,6 +81,20 @@ Differing differing(const std::vector<std::vector<Digest>>& all) {
   return out;
 }
 
+/// The ranks that differ, of all stages: each stage knows its own.
+std::vector<int> ranks_of_all_stages(const RankContext& context, const std::vector<int>& workers) {
+  if (!context.pipeline) return workers;
+  const RunPlan& whole = whole_run(context).plan;
+  std::vector<double> differ(static_cast<std::size_t>(whole.world));
+  for (const int w : workers)
+    differ[static_cast<std::size_t>(worker_at(whole, {w, context.pipeline->rank()}))] = 1;
+  context.pipeline->sum(differ);
+  std::vector<int> out;
+  for (std::size_t w = 0; w < differ.size(); ++w)
+    if (differ[w] > 0) out.push_back(static_cast<int>(w));
+  return out;
+}
+
 }  // namespace
 
 bool ParameterComparison::due_after(std::int64_t step, bool saves) const {
@@ -95,7 +112,14 @@ void ParameterComparison::compare(std::int64_t steps_done) const {
   });
   const auto all = of_all(context_, scheme_, {own.empty() ? nothing : whole.digest()});
   const Differing wrong = differing(all);
-  if (wrong.workers.empty()) return;
+  const std::vector<int> ranks = ranks_of_all_stages(context_, wrong.workers);
+  if (ranks.empty()) return;
+  const std::string which =
+      fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
+  if (wrong.workers.empty())
+    throw Error(
+        "the parameters of {} differ from those of others with the same stages after step {}",
+        which, steps_done);
   own.resize(model_.units.size(), nothing);
   const auto by_unit = of_all(context_, scheme_, own);
   const auto same = [&](std::size_t unit) {
@@ -109,12 +133,11 @@ void ParameterComparison::compare(std::int64_t steps_done) const {
   const std::string& first = model_.units[unit]->name();
   if (!wrong.known)
     throw Error(
-        "the parameters of ranks {} differ from each other after step {}, first in unit {}; no two "
+        "the parameters of {} differ from each other after step {}, first in unit {}; no two "
         "ranks agree against the others, so any may be wrong",
-        fmt::join(wrong.workers, ", "), steps_done, first);
-  throw Error("the parameters of rank{} {} differ from the others' after step {}, first in unit {}",
-              wrong.workers.size() > 1 ? "s" : "", fmt::join(wrong.workers, ", "), steps_done,
-              first);
+        which, steps_done, first);
+  throw Error("the parameters of {} differ from the others' after step {}, first in unit {}", which,
+              steps_done, first);
 }
 
 }  // namespace ringside

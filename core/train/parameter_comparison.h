@@ -12,7 +12,8 @@ namespace ringside {
 /// each unit, 4 bytes a parameter read in fp32), and the hashes are summed over the workers, 32
 /// bytes for each; only if they differ, those of every unit follow. What most workers hold, and at
 /// least two, is right. A worker that shows no parameters is left out. For schemes whose workers
-/// begin every step with the same parameters.
+/// begin every step with the same parameters. In a pipeline the workers of each stage compare
+/// theirs.
 class ParameterComparison {
  public:
   /// The arguments outlive this object.

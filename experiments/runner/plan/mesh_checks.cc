@@ -68,10 +68,6 @@ constexpr MeshRefusal refusals[] = {
      },
      "the world cannot change", leave_out},
     {[](const RunPlan& plan, const SchemeInfo&) {
-       return unless("faults.compare_every", plan.faults.compare_every, std::int64_t{0});
-     },
-     "workers hold parameters of different stages, which cannot be compared", leave_out},
-    {[](const RunPlan& plan, const SchemeInfo&) {
        return quoted("faults.plan", plan.faults.plan.empty() ? "" : plan.faults.plan.front());
      },
      "a run cannot go on without one of its workers", leave_out},
