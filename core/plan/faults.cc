@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/device_traits.h"
+#include "core/plan/mesh.h"
 
 namespace ringside {
 namespace {
@@ -218,12 +219,19 @@ bool strikes_itself(const RunPlan& plan, int server) {
   return false;
 }
 
+Poisoned poisoned_by(const RunPlan& plan, const Fault& poison) {
+  if (poison.of > 0) return {poison.number, poison.of};
+  return {mesh_place(plan, poison.number).data, data_world(plan)};
+}
+
 std::vector<std::string> poisons_for_definition(const RunPlan& run) {
   std::vector<std::string> out;
   for (const std::string& text : run.faults.plan)
-    if (const Fault fault = fault_from(text); fault.kind == Fault::Kind::poison)
-      out.push_back(fmt::format("poison worker {} of {} at step {}", fault.number,
-                                fault.of > 0 ? fault.of : run.world, fault.step));
+    if (const Fault fault = fault_from(text); fault.kind == Fault::Kind::poison) {
+      const Poisoned poisoned = poisoned_by(run, fault);
+      out.push_back(fmt::format("poison worker {} of {} at step {}", poisoned.worker, poisoned.of,
+                                fault.step));
+    }
   return out;
 }
 

@@ -71,6 +71,13 @@ inline std::string fault_key(int server) { return "fault/server-" + std::to_stri
 /// Whether such a fault strikes the server at some time, and has not yet.
 bool strikes_itself(const RunPlan& plan, int server);
 
+/// Whose first micro-batch of a step a poison strikes: that of data worker `worker`, of `of`. With
+/// a pipeline these are the replicas of the model.
+struct Poisoned {
+  int worker = 0, of = 1;
+};
+Poisoned poisoned_by(const RunPlan& plan, const Fault& poison);
+
 /// The poisons of a run, for the list of its definition: they belong to the data of its workers, so
 /// that the definition, which has the same data, skips the same steps.
 std::vector<std::string> poisons_for_definition(const RunPlan& run);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/plan/slices.h"
+#include "core/train/part_of_run.h"
 #include "core/train/skipped_step.h"
 
 namespace ringside {
@@ -16,7 +17,7 @@ ModelPasses::ModelPasses(const RankContext& context, Model& model, SyncScheme& s
       terms_{.terms = model.terms,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = scheme.gradient_batch()},
-      slowdown_(context.plan, context.self().worker, context.device) {}
+      slowdown_(whole_run(context).plan, whole_run(context).self().worker, context.device) {}
 
 void ModelPasses::begin_step(std::int64_t step, float gradient_scale, const Loader& training) {
   slowdown_.begin_step(step);

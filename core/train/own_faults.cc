@@ -7,6 +7,8 @@
 #include <span>
 #include <thread>
 
+#include "core/plan/mesh.h"
+
 namespace ringside {
 namespace {
 
@@ -35,10 +37,11 @@ OwnFaults::OwnFaults(const RunPlan& plan, int worker) : worker_(worker) {
       continue;
     }
     if (fault.kind != Fault::Kind::poison) continue;
-    const std::int64_t each = plan.train.accumulation, all = plan.world * each;
-    const std::int64_t of = fault.of > 0 ? fault.of : plan.world;
-    const std::int64_t place = fault.number * (all / of);  // among those of all workers
-    if (place / each == worker) poisons_.push_back({fault.step, place % each});
+    const std::int64_t each = plan.train.accumulation, all = data_world(plan) * each;
+    const Poisoned poisoned = poisoned_by(plan, fault);
+    const std::int64_t place = poisoned.worker * (all / poisoned.of);  // among those of all workers
+    if (place / each == mesh_place(plan, worker).data)
+      poisons_.push_back({fault.step, place % each});
   }
 }
 

@@ -14,6 +14,7 @@ namespace ringside {
 /// whenever its step is made; the others strike once in a run (FaultsConfig::struck).
 class OwnFaults {
  public:
+  /// The plan is that of all stages, and the worker's number is the one that it has there.
   OwnFaults(const RunPlan& plan, int worker);
 
   /// Before a step, counted from 0: a worker that hangs does not return. Where any worker's bit
@@ -25,7 +26,7 @@ class OwnFaults {
 
  private:
   struct Poison {
-    std::int64_t step = 0, micro_batch = 0;  // of the rank
+    std::int64_t step = 0, micro_batch = 0;  // of the rank, or of its replica of the model
   };
 
   int worker_;

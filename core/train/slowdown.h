@@ -15,6 +15,7 @@ namespace ringside {
 /// devices that compute while the host waits.
 class Slowdown {
  public:
+  /// The plan is that of all stages, and the worker's number is the one that it has there.
   Slowdown(const RunPlan& plan, int worker, Device& device);
   void begin_step(std::int64_t step);
 

@@ -34,7 +34,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       loss_scale_(has_fp16_gradients(context.plan.train), context.plan.train.skip_not_finite),
       statistics_(context, model, scheme),
       checkpoints_(context, model, scheme, statistics_),
-      faults_(context.plan, context.self().worker),
+      faults_(whole_run(context).plan, whole_run(context).self().worker),
       passes_(context, model, scheme, faults_),
       comparison_(context, model, scheme),
       skipped_(context.device, model) {
@@ -229,7 +229,7 @@ void Trainer::fail_not_finite(std::int64_t step, double loss) {
     // A worker whose loss is not finite knows why, and leaves: wait for it, so that it speaks
     // first.
     double left = 0;
-    scheme_.sum({&left, 1});
+    sum_over_run(context_, scheme_, {&left, 1});
   }
   if (!has_fp16_gradients(train))
     throw Error(

@@ -58,6 +58,23 @@ TEST_F(GoingOn, AKilledWorkerIsReplacedFromTheNewestCheckpoint) {
   }
 }
 
+/// A worker that is killed has a stage of the model alone.
+TEST_F(GoingOn, AKilledStageIsReplacedFromTheNewestCheckpoint) {
+  const auto meshed = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> out = {"train", "trial.toml", "--scheme", "ddp", "--world", "4"};
+    for (const char* one : {"mesh.pipeline=2", "train.accumulation=3"})
+      out.insert(out.end(), {"--set", one});
+    for (const std::string& one : settings) out.insert(out.end(), {"--set", one});
+    return run(out);
+  };
+  const std::string whole = hash_of(meshed({}));
+  const Ended ended =
+      meshed({kept_, every_, "faults.restarts=1", "faults.plan=[\"kill worker 3 at step 25\"]"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_EQ(hash_of(ended), whole) << ended.out;
+  EXPECT_THAT(ended.out, HasSubstr("restarted      from step 20"));
+}
+
 /// Without checkpoints a run begins anew; one that always fails at the same step ends.
 TEST_F(GoingOn, WithoutCheckpointsARunBeginsAnew) {
   const std::string whole = unbroken("ddp");

@@ -449,16 +449,8 @@ TEST(MeshRefusals, NameTheKeyAndWhatToDo) {
   };
   EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.least_world = 2; }),
               text("faults.least_world = 2"));
-  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.compare_every = 5; }),
-              text("faults.compare_every = 5"));
-  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.plan = {"kill worker 1 at step 2"}; }),
-              text("faults.plan = 'kill worker 1 at step 2'"));
-  EXPECT_THAT(refused("ddp", [](Config& c) { c.faults.rate = "1/min"; }),
-              text("faults.rate = '1/min'"));
   EXPECT_THAT(refused("ddp", [](Config& c) { c.train.shares = Shares::speed; }),
               text("train.shares = 'speed'"));
-  EXPECT_THAT(refused("ddp", [](Config& c) { c.train.skip_not_finite = 3; }),
-              text("train.skip_not_finite = 3"));
   EXPECT_THAT(refused("ddp",
                       [](Config& c) {
                         c.model.kind = "resnet";
@@ -488,6 +480,13 @@ TEST(MeshRefusals, OfServersNameWhatNeedsTheWholeModel) {
   const auto saves = [](ExperimentConfig& config) { config.checkpoint.path = "/x"; };
   EXPECT_THAT(refused("ps", saves), HasSubstr("checkpoint.path = '/x'"));
   EXPECT_EQ(refused("ddp", saves), "nothing");
+  const auto skips = [](ExperimentConfig& config) { config.train.skip_not_finite = 3; };
+  EXPECT_THAT(refused("ps", skips), HasSubstr("train.skip_not_finite = 3"));
+  EXPECT_EQ(refused("ddp", skips), "nothing");
+  const auto cut = [](ExperimentConfig& config) {
+    config.faults.plan = {"cut server 0 at step 2"};
+  };
+  EXPECT_THAT(refused("ps", cut), HasSubstr("faults.plan = 'cut server 0 at step 2'"));
 }
 
 }  // namespace

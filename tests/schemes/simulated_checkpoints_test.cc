@@ -64,6 +64,24 @@ TEST(SimulatedCheckpoints, HaveTwelveBytesAParameterUnderEveryScheme) {
     }
 }
 
+/// Stages save their parts, and a worker that is killed starts the run again from these.
+TEST(SimulatedCheckpoints, OfPipelinesHaveTheStateOfAllStages) {
+  for (const char* scheme : {"ddp", "fsdp", "zero1"}) {
+    ExperimentConfig config = with_checkpoints();
+    config.mesh.pipeline = 2;
+    config.train.accumulation = 2;
+    const RunRecord row = run_with(config, scheme, 4);
+    EXPECT_EQ(times_of_checkpoint(row).bytes, 12 * row.parameters) << scheme;
+    EXPECT_EQ(written(row), 3) << scheme;
+    EXPECT_GT(seconds_to_read(row), 0);
+    config.faults.plan = {"kill worker 3 at step 3"};
+    config.faults.restarts = 1;
+    const RunRecord struck = with_faults(run_with(config, scheme, 4));
+    EXPECT_EQ(struck.parameter_hashes, row.parameter_hashes);
+    EXPECT_EQ(struck.restarts.size(), 1u);
+  }
+}
+
 /// Where workers do not wait for each other they meet for a checkpoint, and each adds the values of
 /// the servers that it has, and a number of 8 bytes.
 TEST(SimulatedCheckpoints, AreMetForWhereWorkersDoNotWait) {

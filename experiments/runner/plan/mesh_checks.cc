@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/plan/faults.h"
 #include "core/plan/mesh.h"
 
 namespace ringside::runner {
@@ -50,6 +51,12 @@ std::string asked_fp16(const TrainConfig& train) {
   return train.reduce_precision == ReducePrecision::fp16 ? "train.reduce_precision = 'fp16'" : "";
 }
 
+std::string asked_fault_of_server(const RunPlan& plan) {
+  for (const std::string& text : plan.faults.plan)
+    if (fault_from(text).server) return quoted("faults.plan", text);
+  return {};
+}
+
 std::string asked_checkpoints(const CheckpointConfig& checkpoint) {
   if (!checkpoint.path.empty()) return quoted("checkpoint.path", checkpoint.path);
   return unless("checkpoint.every", checkpoint.every, std::int64_t{0});
@@ -67,12 +74,10 @@ constexpr MeshRefusal refusals[] = {
        return unless("faults.least_world", plan.faults.least_world, std::int64_t{0});
      },
      "the world cannot change", leave_out},
-    {[](const RunPlan& plan, const SchemeInfo&) {
-       return quoted("faults.plan", plan.faults.plan.empty() ? "" : plan.faults.plan.front());
+    {[](const RunPlan& plan, const SchemeInfo& row) {
+       return has_servers(plan, row) ? asked_fault_of_server(plan) : std::string();
      },
-     "a run cannot go on without one of its workers", leave_out},
-    {[](const RunPlan& plan, const SchemeInfo&) { return quoted("faults.rate", plan.faults.rate); },
-     "a run cannot go on without one of its workers", leave_out},
+     "servers belong to stages, and faults do not name these", leave_out},
     {[](const RunPlan& plan, const SchemeInfo&) {
        return plan.train.shares == Shares::equal
                   ? std::string()
@@ -83,10 +88,13 @@ constexpr MeshRefusal refusals[] = {
        return unless("model.batch_norm_group", plan.model.batch_norm_group, std::int64_t{1});
      },
      "batch norms cannot be joined over ranks", "choose 1"},
-    {[](const RunPlan& plan, const SchemeInfo&) {
-       return unless("train.skip_not_finite", plan.train.skip_not_finite, std::int64_t{0});
+    {[](const RunPlan& plan, const SchemeInfo& row) {
+       return has_servers(plan, row)
+                  ? unless("train.skip_not_finite", plan.train.skip_not_finite, std::int64_t{0})
+                  : std::string();
      },
-     "stages do not skip steps together", leave_out},
+     "servers know of their own stage alone whether gradients are finite",
+     "leave it out, or choose ddp or fsdp"},
     {[](const RunPlan& plan, const SchemeInfo& row) {
        return scheme_if(row.program != nullptr, plan);
      },
