@@ -1,7 +1,7 @@
 """report.html in a headless browser: page_test.py PROGRAM
 
-The program makes the reports of quickstart, of a simulated sweep, of an asynchronous comparison and of a hundred cases.
-They are opened on a desktop and a phone, light, dark and printed, read by axe, walked through with the keyboard, and
+The program makes the reports of quickstart, of a simulated sweep, of an asynchronous comparison, of a hundred cases and
+of simulated pipelines. They are opened on a desktop and a phone, light, dark and printed, read by axe, walked through with the keyboard, and
 their buttons are pressed.
 """
 
@@ -25,13 +25,15 @@ ROOT = HERE.parents[1]
 QUICKSTART = [word for setting in ("train.steps=8", "train.warmup=2", "compare.repeats=2", "compare.attempts=1",
                                    "device.peak_tflops=0.1") for word in ("--set", setting)]
 EXPERIMENTS = {"quickstart": (ROOT / "experiments" / "quickstart.toml", *QUICKSTART), "sweep": (HERE / "sweep.toml",),
-               "asynchronous": (HERE / "asynchronous.toml",), "hundred": (HERE / "hundred.toml",)}
+               "asynchronous": (HERE / "asynchronous.toml",), "hundred": (HERE / "hundred.toml",),
+               "pipelines": (HERE / "pipelines.toml",)}
 # Figures that a report has if its experiment has what they draw.
 FIGURES = {
     "quickstart": {"speed-up", "step-time", "mfu", "bytes", "memory", "loss-samples", "loss-seconds", "loss-bytes"},
     "sweep": {"speed-up", "sweep-numbers-1", "sweep-numbers-2", "step-time", "mfu", "bytes", "memory"},
     "asynchronous": {"speed-up", "step-time", "bytes", "memory", "loss-samples", "loss-seconds", "loss-bytes",
                      "time-to-loss", "staleness"},
+    "pipelines": {"speed-up", "sweep-names-1", "step-time", "mfu", "bytes", "memory"},
     "hundred": {"sweep-numbers-1", "step-time", "memory", "loss-samples", "loss-seconds", "loss-bytes"},
 }
 LARGEST = 6e6  # bytes of a report of a hundred cases
@@ -104,7 +106,7 @@ class Page(unittest.TestCase):
         self.assertEqual(twice, [])
 
     def test_every_figure_is_drawn_on_each_screen(self):
-        for name in ("quickstart", "sweep", "asynchronous", "together"):
+        for name in ("quickstart", "sweep", "asynchronous", "pipelines", "together"):
             for width, theme in ((1400, "light"), (1400, "dark"), (360, "light"), (360, "dark")):
                 with self.subTest(report=name, width=width, theme=theme):
                     page = self.pages[name]
@@ -128,6 +130,21 @@ class Page(unittest.TestCase):
                 self.browser.open(self.pages[name])
                 expected = {figure for figure, _ in module.figures_of(specs, summary, module.families_of(summary))}
                 self.assertEqual(set(self.figures()), expected)
+
+    def test_every_schedule_of_a_pipeline_is_drawn_below_its_tables(self):
+        self.browser.open(self.pages["pipelines"])
+        report = self.data["pipelines"]["reports"][0]
+        self.assertLessEqual({"pipelines", "stages"}, {table["id"] for table in report["tables"]})
+        drawn = self.browser.run("""return [...document.querySelectorAll("section.card")].filter((card) =>
+            card.querySelector(".scroll")?.shadowRoot).map((card) => {
+              const svg = card.querySelector(".scroll").shadowRoot.querySelector("svg");
+              return [card.querySelector("h4").textContent, svg.getBoundingClientRect().height,
+                      [...svg.querySelectorAll("text")].map((one) => one.textContent)]; })""")
+        self.assertEqual([title for title, _, _ in drawn], [picture["title"] for picture in report["pictures"]])
+        self.assertEqual(len(drawn), 6, "a picture for each case with a pipeline")
+        for title, height, texts in drawn:
+            self.assertGreater(height, 20, title)
+            self.assertLessEqual({"rank 0", "rank 1"}, set(texts), title)
 
     def test_a_scheme_has_one_colour_and_can_be_hidden(self):
         self.browser.open(self.pages["quickstart"])
