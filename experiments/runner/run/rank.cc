@@ -15,17 +15,15 @@
 #include "core/device/sim/sim_device.h"
 #include "core/device/sim/timed_operations.h"
 #include "core/device/timed_device.h"
-#include "core/interchange/weights.h"
 #include "core/observe/rank_record.h"
 #include "core/plan/places.h"
 #include "core/plan/run_plan.h"
-#include "core/train/part_of_run.h"
-#include "core/train/whole_model.h"
 #include "experiments/runner/registry/model_borders.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/run/mesh_rank.h"
 #include "experiments/runner/run/rank_links.h"
 #include "experiments/runner/run/rank_parts.h"
+#include "experiments/runner/run/saved_weights.h"
 #include "experiments/runner/run/timed_flats.h"
 #include "experiments/runner/run/timed_steps.h"
 
@@ -107,54 +105,6 @@ std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model
       context.communicator({fmt::format("batch-norm-{}", worker / size), worker % size, size});
   for (auto& unit : model.units) unit->join(group.get());
   return group;
-}
-
-/// The weights file of a run, as worker 0 writes it: unit by unit, of which values may come in
-/// pieces.
-class SavedWeights {
- public:
-  /// `model` is the whole model.
-  SavedWeights(const RunPlan& plan, const Model& model, Device& device)
-      : plan_(plan),
-        model_(model),
-        device_(device),
-        file_(plan.save, model, plan.model, parameter_dtype(plan.train)) {}
-
-  void add(std::size_t unit, std::int64_t begin, const Tensor& values) {
-    const std::int64_t count = model_.units[unit]->layout().count();
-    if (values.count() == count) return file_.add(*model_.units[unit], values);
-    if (begin == 0) unit_ = device_.tensor({count}, MemoryKind::workspace, values.dtype());
-    device_.kernels().copy({.in = values, .out = unit_.range(begin, values.count())});
-    if (begin + values.count() < count) return;
-    file_.add(*model_.units[unit], unit_);
-    unit_ = {};
-  }
-  void finish() { file_.finish(plan_.train.steps); }
-
- private:
-  const RunPlan& plan_;
-  const Model& model_;
-  Device& device_;
-  WeightsFile file_;
-  Tensor unit_;  // whose pieces come
-};
-
-/// Writes the trained weights of replica 0 if the plan asks for that. Collective: all workers call
-/// it, and worker 0 writes.
-void save_weights(const RankContext& context, const Model& model, SyncScheme& scheme) {
-  const RankContext& whole_context = whole_run(context);
-  if (whole_context.plan.save.empty()) return;
-  const bool writes = whole_context.self().worker == 0;
-  std::optional<Model> whole;  // for its layout and its running statistics
-  if (writes && model.part) whole = make_model(whole_context.plan.model, context.device);
-  if (model.part) gather_statistics(context, model, whole ? &*whole : nullptr);
-  std::optional<SavedWeights> file;
-  if (writes) file.emplace(whole_context.plan, whole ? *whole : model, context.device);
-  visit_whole_model(context, model, scheme,
-                    [&](int replica, std::size_t unit, std::int64_t begin, const Tensor& values) {
-                      if (file && replica == 0) file->add(unit, begin, values);
-                    });
-  if (file) file->finish();
 }
 
 /// Does `work`. If it throws, reports the error to the listener at once, and throws again.
