@@ -1,7 +1,6 @@
 #include "core/optim/flat_optimizer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/num/exact_sum.h"
 
@@ -50,9 +49,7 @@ bool FlatOptimizer::settle(int round, std::span<const double> totals, const Step
     ++skipped_;
     return false;
   }
-  // Clips as torch.nn.utils.clip_grad_norm_ does.
-  const double norm = std::sqrt(ExactSum::value(totals, 0)) / static_cast<double>(info.loss_scale);
-  if (config_.clip_norm > 0) clip_factor_ = std::min(1.0, config_.clip_norm / (norm + 1e-6));
+  clip_factor_ = clip_factor(config_, totals, static_cast<double>(info.loss_scale));
   return true;
 }
 

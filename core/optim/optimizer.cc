@@ -14,6 +14,18 @@ int rounds_of(const OptimizerConfig& config, bool skips) {
   return (norm ? 1 : 0) + find_optimizer(config.kind).rounds;
 }
 
+double clip_factor(const OptimizerConfig& config, std::span<const double> totals,
+                   double loss_scale) {
+  if (!(config.clip_norm > 0)) return 1;
+  const double norm = std::sqrt(ExactSum::value(totals, 0)) / loss_scale;
+  return std::min(1.0, config.clip_norm / (norm + 1e-6));
+}
+
+bool leaves_gradients(const OptimizerConfig& config, std::span<const double> totals,
+                      double loss_scale) {
+  return std::isfinite(ExactSum::value(totals, 0)) && clip_factor(config, totals, loss_scale) == 1;
+}
+
 bool overflowed(bool skips, int round, std::span<const double> totals) {
   return skips && round == 0 && !std::isfinite(ExactSum::value(totals, 0));
 }

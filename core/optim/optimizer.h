@@ -104,6 +104,17 @@ class Optimizer {
   virtual void restored(std::span<const ParameterRange> ranges, std::int64_t skipped) = 0;
 };
 
+/// The factor by which gradients are multiplied that are clipped as torch.nn.utils.clip_grad_norm_
+/// does: at most 1, and 1 if they are not clipped. `totals` are those of the first round; gradients
+/// have been multiplied by `loss_scale`. Larger totals never give a larger factor.
+double clip_factor(const OptimizerConfig& config, std::span<const double> totals,
+                   double loss_scale);
+/// Whether an update with these totals of the first round is that of gradients left as they are:
+/// the totals are finite, and nothing is clipped. If it is not so for a part of the totals, it is
+/// not so for all.
+bool leaves_gradients(const OptimizerConfig& config, std::span<const double> totals,
+                      double loss_scale);
+
 /// For callers that pass sums on but have no optimizer: rounds_of() returns what
 /// Optimizer::rounds() would return, and overflowed() whether settle() would return false.
 int rounds_of(const OptimizerConfig& config, bool skips);
