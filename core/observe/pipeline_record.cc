@@ -14,7 +14,8 @@ Fields fields_of(StageRecord& stage) {
 Fields fields_of(PipelineRecord& record) {
   return {{"stages", Structs(&record.stages)},
           {"waiting_ms", &record.waiting_ms},
-          {"bytes_sent_per_step", &record.bytes_sent_per_step}};
+          {"bytes_sent_per_step", &record.bytes_sent_per_step},
+          {"put_right", &record.put_right}};
 }
 
 }  // namespace ringside

@@ -25,6 +25,9 @@ struct PipelineRecord {
   /// bubble, what the stages differ by, and sends that are not hidden.
   double waiting_ms = 0;
   double bytes_sent_per_step = 0;  // over the borders of its stages
+  /// Steps of the whole run whose update was put right once the sums over stages were known
+  /// (pipeline.post_validation).
+  std::int64_t put_right = 0;
 };
 
 Fields fields_of(StageRecord& stage);

@@ -37,6 +37,10 @@ Fields fields_of(PipelineConfig& config) {
        "the number of the first unit of each stage but the first, as in [3, 5]; []: by "
        "pipeline.balance",
        Range::positive},
+      {"post_validation", &config.post_validation,
+       "the optimizer of a stage goes ahead of the sums over stages (optimizer.clip_norm, fp16), "
+       "and is put right where they say otherwise; it keeps a copy of parameters and state until "
+       "then"},
       {"profile.f", &config.profile.f,
        "simulated: milliseconds of a stage's forward (F) of a micro-batch, in place of the "
        "device's; with a profile, nothing but stages and messages takes time. 0 in all four: "

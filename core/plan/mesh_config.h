@@ -62,6 +62,9 @@ struct PipelineConfig {
   /// the scheme sends along the data dimension does.
   StageProfile profile{};
   bool has_profile() const { return profile != StageProfile(); }
+  /// Whether the optimizer of a stage goes ahead of the sums over stages, and is put right where
+  /// they say otherwise (core/scheme/post_validation.h). It changes no bits.
+  bool post_validation = false;
   bool operator==(const PipelineConfig&) const = default;
 };
 

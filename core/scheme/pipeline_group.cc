@@ -33,6 +33,14 @@ PipelineGroup::PipelineGroup(const RankContext& whole,
     connect(*forward_, schedule_->ranks_of[s - 1], schedule_->ranks_of[s]);
     connect(*backward_, schedule_->ranks_of[s], schedule_->ranks_of[s - 1]);
   }
+  if (whole.plan.pipeline.post_validation) make_validation();
+}
+
+void PipelineGroup::make_validation() {
+  std::unique_ptr<Communicator> sums = along_pipeline(whole_, "validation");
+  for (int r = 0; r + 1 < size(); ++r) connect(*sums, r, r + 1);
+  for (int r = 0; r + 1 < size(); ++r) connect(*sums, size() - 1, r);
+  validation_ = std::make_unique<PostValidation>(whole_, std::move(sums));
 }
 
 void PipelineGroup::connect(Communicator& communicator, int from, int to) {
@@ -53,7 +61,8 @@ void PipelineGroup::sum(std::span<double> values) {
 }
 
 Traffic PipelineGroup::traffic() const {
-  return forward_->traffic() + backward_->traffic() + tables_->traffic();
+  return forward_->traffic() + backward_->traffic() + tables_->traffic() +
+         (validation_ ? validation_->traffic() : Traffic{});
 }
 
 }  // namespace ringside

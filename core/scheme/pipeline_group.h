@@ -9,6 +9,7 @@
 #include "core/comm/communicator.h"
 #include "core/pipeline/schedule.h"
 #include "core/plan/mesh.h"
+#include "core/scheme/post_validation.h"
 #include "core/scheme/rank_context.h"
 
 namespace ringside {
@@ -63,14 +64,20 @@ class PipelineGroup {
 
   /// Replaces every value by its sum over the stages, in the order of ranks. Collective; blocks.
   void sum(std::span<double> values);
+  /// Validates optimizers that do not wait for such sums (pipeline.post_validation); null if the
+  /// plan has none.
+  PostValidation* validation() const { return validation_.get(); }
   Traffic traffic() const;
 
  private:
+  void make_validation();
+
   const RankContext& whole_;
   std::shared_ptr<const pipeline::Schedule> schedule_;
   std::shared_ptr<const Borders> borders_;
   std::vector<std::int64_t> counts_;
   std::unique_ptr<Communicator> forward_, backward_, tables_;
+  std::unique_ptr<PostValidation> validation_;
 };
 
 }  // namespace ringside

@@ -72,6 +72,13 @@ class SyncScheme {
   /// then nothing has changed.
   virtual bool step(const StepInfo& info) = 0;
 
+  /// Calls `put_right` once, which writes parameters anew: step() has updated them before the sums
+  /// over all stages of a pipeline were known, and these say otherwise (SchemeInfo::amends). Makes
+  /// the parameters of the next step out of them, in place of those that step() has made; forward
+  /// may have begun with those, but no backward. Collective among the workers of a stage; blocks
+  /// until none of them reads the former values.
+  virtual void amend(const std::function<void()>& put_right) { put_right(); }
+
   /// Blocks until the parameters of the next step are here and no communication that step() began
   /// is in flight. All workers call drain().
   virtual void drain() {}

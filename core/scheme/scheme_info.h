@@ -70,6 +70,9 @@ struct SchemeInfo {
   int max_world = 0;
   /// The state of its workers that the scheme can offload to the host (train.offload).
   Offload offloads = Offload::none;
+  /// Whether step() updates parameters by one optimizer (worker_optimizer()) and nothing else, so
+  /// that an update can be put right later (SyncScheme::amend; pipeline.post_validation).
+  bool amends = false;
   /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
   /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
   /// than if each rank added up its own gradients first.

@@ -11,7 +11,7 @@
 #include "core/observe/timeline.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/optimizers.h"
-#include "core/scheme/pipeline_group.h"
+#include "core/scheme/optimizer_of_stage.h"
 
 namespace ringside {
 namespace {
@@ -199,42 +199,6 @@ void OffloadedOptimizer::begin_update(Piece& piece, const StepInfo& info) {
     piece.stored = host_.store(own.parameters, piece.own.parameters, piece.updated);
 }
 
-/// An optimizer of one stage's parameters: its sums are over all stages of the model.
-class OptimizerOfStage final : public Optimizer {
- public:
-  OptimizerOfStage(const RankContext& context, std::unique_ptr<Optimizer> inner)
-      : context_(context), inner_(std::move(inner)) {}
-
-  int rounds() const override { return inner_->rounds(); }
-  std::size_t sums(int round) const override { return inner_->sums(round); }
-  std::vector<double> measure(int round, const ParameterRange& range,
-                              const StepInfo& info) override {
-    return inner_->measure(round, range, info);
-  }
-  /// Collective among the stages; blocks.
-  bool settle(int round, std::span<const double> totals, const StepInfo& info) override {
-    std::vector<double> all(totals.begin(), totals.end());
-    context_.pipeline->sum(all);
-    return inner_->settle(round, all, info);
-  }
-  void update(const ParameterRange& range, const StepInfo& info) override {
-    inner_->update(range, info);
-  }
-  void expect(const ParameterRange& range, const StepInfo& info) override {
-    inner_->expect(range, info);
-  }
-  bool expects() const override { return inner_->expects(); }
-  void finish(std::int64_t begin, std::int64_t count) override { inner_->finish(begin, count); }
-  std::vector<OptimizerState> state() const override { return inner_->state(); }
-  void restored(std::span<const ParameterRange> ranges, std::int64_t skipped) override {
-    inner_->restored(ranges, skipped);
-  }
-
- private:
-  const RankContext& context_;
-  std::unique_ptr<Optimizer> inner_;
-};
-
 /// The optimizer on this rank's device, or on the host beside it.
 std::unique_ptr<Optimizer> own_optimizer(const RankContext& context, std::int64_t replicas,
                                          const Tensor& parameters, ParameterMap map) {
@@ -259,7 +223,7 @@ std::unique_ptr<Optimizer> worker_optimizer(const RankContext& context, std::int
                                             const Tensor& parameters, ParameterMap map) {
   auto own = own_optimizer(context, replicas, parameters, std::move(map));
   if (!context.pipeline) return own;
-  return std::make_unique<OptimizerOfStage>(context, std::move(own));
+  return optimizer_of_stage(context, std::move(own));
 }
 
 }  // namespace ringside

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/pipeline/validation_points.h"
+
 namespace ringside {
 
 using pipeline::Action;
@@ -34,6 +36,7 @@ PipelineStep::PipelineStep(const RankContext& context, const Model& model, Model
       schedule_(context.pipeline->schedule()),
       rank_(context.pipeline->rank()),
       stages_(schedule_.stages_of(rank_)),
+      points_(pipeline::validation_points(schedule_)),
       links_(context),
       tables_(context, model),
       times_(context.device) {
@@ -50,14 +53,48 @@ UnitRange PipelineStep::units_of(int stage) const {
   return {begins[own], own + 1 < begins.size() ? begins[own + 1] : model_.units.size()};
 }
 
-std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training) {
+std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training,
+                                      const std::function<bool()>& may_go_on) {
+  const auto rank = static_cast<std::size_t>(rank_);
+  const std::vector<Action>& actions = schedule_.actions[rank];
   times_.begin_step(sent());
-  losses_.assign(has_losses() ? static_cast<std::size_t>(schedule_.micro_batches) : 0, {});
-  tables_.begin_pass();
-  for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank_)])
-    carry_out(action, pass, training);
+  begin();
+  for (std::size_t i = 0; i < actions.size();) {
+    if (i == points_[rank] && !may_go_on()) {
+      give_up();
+      begin();
+      i = 0;
+    } else {
+      carry_out(actions[i++], pass, training);
+    }
+  }
   end_sends();
   return std::move(losses_);
+}
+
+void PipelineStep::begin() {
+  losses_.assign(has_losses() ? static_cast<std::size_t>(schedule_.micro_batches) : 0, {});
+  tables_.begin_pass();
+}
+
+/// Takes what others have sent before their points, so that no message of this attempt is under way
+/// in the next one.
+void PipelineStep::give_up() {
+  const auto span = context_.timeline.traced(
+      "pipeline", [] { return std::string("give up the step's begin"); }, {.track = "pipeline"});
+  for (const Action& receive : pipeline::receives_of_given_up(schedule_, points_, rank_))
+    move(receive);
+  links_.drop();
+  tables_.drop(
+      [this](int stage) { return pipeline::begins_before_point(schedule_, points_, stage); });
+  under_way_.clear();
+}
+
+PipelineRecord PipelineStep::record() const {
+  PipelineRecord out = times_.record();
+  if (const PostValidation* const validation = context_.pipeline->validation())
+    out.put_right = validation->amended();
+  return out;
 }
 
 Timeline::Scope PipelineStep::traced(const Action& action) {

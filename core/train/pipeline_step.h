@@ -1,7 +1,9 @@
 // PipelineStep: carries out a rank's actions of a pipeline's schedule.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -24,8 +26,11 @@ class PipelineStep {
 
   /// Does all micro-batches of a step; `pass` has what they have in common. Returns their losses,
   /// in their order, if this rank has the last stage, else nothing. No send is under way
-  /// afterwards.
-  std::vector<Loss> train(const Pass& pass, const Loader& training);
+  /// afterwards. At the rank's validation point (pipeline::validation_points) it asks `may_go_on`,
+  /// which answers alike on all ranks; if not, everything that is under way is let go of, and the
+  /// step begins anew.
+  std::vector<Loss> train(const Pass& pass, const Loader& training,
+                          const std::function<bool()>& may_go_on);
   /// The held-out loss of the worker's part of global batch number `index`, by the pass's
   /// micro-batch, if this rank has the last stage, which then waits for the device; else 0.
   LossValue evaluate(const Pass& pass, std::int64_t index, const Loader& held_out);
@@ -38,7 +43,7 @@ class PipelineStep {
 
   /// The step that train() has done counts for record(). Blocks until the device has done it.
   void count_step() { times_.count_step(sent()); }
-  PipelineRecord record() const { return times_.record(); }
+  PipelineRecord record() const;
 
  private:
   using Key = std::pair<int, std::int64_t>;  // stage, micro-batch
@@ -50,6 +55,8 @@ class PipelineStep {
   void backward(const pipeline::Action& action, bool halves);
   void weight_gradients(const pipeline::Action& action);
   void move(const pipeline::Action& action);
+  void begin();
+  void give_up();
   void end_sends();
   std::int64_t sent() const { return context_.pipeline->traffic().sent; }  // bytes so far
   /// The micro-batch leaves the stage.
@@ -65,7 +72,8 @@ class PipelineStep {
   ModelPasses& passes_;
   const pipeline::Schedule& schedule_;
   const int rank_;
-  std::vector<int> stages_;  // of this rank
+  std::vector<int> stages_;                // of this rank
+  const std::vector<std::size_t> points_;  // pipeline::validation_points, of all ranks
   StageLinks links_;
   TableLinks tables_;
   PipelineTimes times_;

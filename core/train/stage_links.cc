@@ -117,6 +117,17 @@ void StageLinks::let_go() {
   while (!sent_.empty() && sent_.front().work->ready()) finish_sends(sent_.size() - 1);
 }
 
+void StageLinks::drop() {
+  for (auto& parcels : needed_) {
+    for (auto& [key, parcel] : parcels)
+      for (WorkPtr& work : parcel.works)
+        if (work) wait_exposed(context_.timeline, "values that are dropped", std::move(work));
+    parcels.clear();
+  }
+  for (auto& parcels : made_) parcels.clear();
+  finish_sends();
+}
+
 void StageLinks::finish_sends(std::size_t left) {
   while (sent_.size() > left) {
     Sent& oldest = sent_.front();

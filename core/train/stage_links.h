@@ -38,6 +38,8 @@ class StageLinks {
 
   /// Lets go of the values whose sends are over, so that they take no memory until the step's end.
   void let_go();
+  /// Lets go of all values. Blocks until all receives that have begun and all sends are over.
+  void drop();
   /// Blocks until at most so many sends are not over.
   void finish_sends(std::size_t left = 0);
 

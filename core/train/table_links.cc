@@ -71,6 +71,13 @@ void TableLinks::take_gradients(int stage, SideValues& side) {
           receive(table.shape, MemoryKind::gradient, table.reader, "gradient of the table");
 }
 
+void TableLinks::drop(const std::function<bool(int stage)>& was_sent) {
+  for (const Table& table : tables_)
+    if (table.is_reader && !table.values && was_sent(table.owner))
+      receive(table.shape, MemoryKind::communication, table.owner, "table that is dropped");
+  finish_sends();
+}
+
 void TableLinks::finish_sends() {
   for (; !sent_.empty(); sent_.pop_front())
     wait_exposed(context_.timeline, "table", std::move(sent_.front().work));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -33,6 +34,10 @@ class TableLinks {
   void send_gradients(int stage, SideValues& side);
   /// Before them: writes the readers' parts to the `side` of the owner. Blocks until they are here.
   void take_gradients(int stage, SideValues& side);
+  /// The forward of a pass has been given up before any gradient was sent: takes the values that
+  /// are on their way, which are those of owners' stages for which `was_sent` holds. Blocks until
+  /// they are here and all sends are over.
+  void drop(const std::function<bool(int stage)>& was_sent);
   /// Blocks until all sends are over.
   void finish_sends();
 

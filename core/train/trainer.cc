@@ -37,7 +37,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       faults_(whole_run(context).plan, whole_run(context).self().worker),
       passes_(context, model, scheme, faults_),
       comparison_(context, model, scheme),
-      skipped_(context.device, model) {
+      validation_(context, model, scheme, loss_scale_) {
   if (context.pipeline) pipeline_.emplace(context, model, passes_);
 }
 
@@ -105,7 +105,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     const auto asked = checkpoints_.asked(assignment->step);
     const bool leaves = asked == RunCheckpoints::Asked::leave;
     const bool stops = asked != RunCheckpoints::Asked::nothing && !leaves;
-    if ((stops || leaves) && !saves) scheme_.drain();
+    if ((stops || leaves) && !saves) drain(assignment->step);
     if (comparison_.due_after(assignment->step, saves || stops)) {
       comparison_.compare(assignment->step + 1);
       counted = traffic();
@@ -179,21 +179,18 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   context_.timeline.begin_step();
   context_.device.begin_step(step);
   passes_.begin_step(step, loss_scale_.value(), training_);
-  const bool skips = train.skip_not_finite > 0;
-  if (skips) skipped_.begin_step();
+  validation_.begin_step();
   const std::vector<Loss> losses = run_micro_batches(assignment);
-  // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
-  const bool finite = scheme_.step({step, loss_scale_.value()});
-  loss_scale_.update(finite);
-  if (skips && !finite) skipped_.put_back();
-  if (drains_after(step)) scheme_.drain();
+  // Neither the calls above nor this one wait for the device, unless they have to wait for peers.
+  const bool finite = validation_.update(step);
+  if (drains_after(step)) drain(step);
   context_.device.synchronize();
   std::vector<double> values;
   for (const Loss& part : losses) values.push_back(value_of(context_.device, part).loss);
   const double loss = std::accumulate(values.begin(), values.end(), 0.0);
   context_.timeline.end_step();
-  if (loss_scale_.exhausted() || (!std::isfinite(loss) && !(skips && !finite)))
-    fail_not_finite(step, loss);
+  const bool skipped = train.skip_not_finite > 0 && !finite;
+  if (loss_scale_.exhausted() || (!std::isfinite(loss) && !skipped)) fail_not_finite(step, loss);
   for (double& value : values)
     if (!std::isfinite(value)) value = 0;
   return values;
@@ -206,12 +203,25 @@ std::vector<Loss> Trainer::run_micro_batches(const StepAssignment& assignment) {
             .ranks = joined_micro_batches(context_.plan),
             .keep_attention = train.recompute != Recompute::attention,
             .seed = static_cast<std::uint64_t>(train.seed)};
-  if (pipeline_) return pipeline_->train(pass, training_);
+  if (pipeline_)
+    return pipeline_->train(pass, training_, [&] { return may_go_on(assignment.step); });
   std::vector<Loss> losses;
   const std::int64_t end = assignment.first + assignment.micro_batches;
   for (pass.micro_batch = assignment.first; pass.micro_batch < end; pass.micro_batch += pass.ranks)
     std::ranges::move(passes_.train(pass, training_), std::back_inserter(losses));
   return losses;
+}
+
+void Trainer::drain(std::int64_t step) {
+  if (!validation_.validate() && loss_scale_.exhausted()) fail_not_finite(step, 0);
+  scheme_.drain();
+}
+
+bool Trainer::may_go_on(std::int64_t step) {
+  if (validation_.validate()) return true;
+  if (loss_scale_.exhausted()) fail_not_finite(step - 1, 0);
+  passes_.begin_step(step, loss_scale_.value(), training_);
+  return false;
 }
 
 void Trainer::fail_not_finite(std::int64_t step, double loss) {

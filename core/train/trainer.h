@@ -15,7 +15,7 @@
 #include "core/train/pipeline_step.h"
 #include "core/train/run_checkpoints.h"
 #include "core/train/running_statistics.h"
-#include "core/train/skipped_step.h"
+#include "core/train/step_validation.h"
 
 namespace ringside {
 
@@ -49,6 +49,11 @@ class Trainer {
   /// for one that is not finite in a step that is skipped. In a pipeline the ranks without the last
   /// stage have none.
   std::vector<double> train_step(const StepAssignment& assignment);
+  /// The update of step `step` is final, and no communication that it began is in flight. Blocks.
+  void drain(std::int64_t step);
+  /// In a pipeline, when forward of step `step` has begun: false if it has to begin anew, because
+  /// the update before it was put right.
+  bool may_go_on(std::int64_t step);
   /// Throws the Error of a step that may not be skipped. `loss` is that of this rank.
   [[noreturn]] void fail_not_finite(std::int64_t step, double loss);
   void add_losses(const StepAssignment& assignment, const std::vector<double>& losses,
@@ -84,7 +89,7 @@ class Trainer {
   ModelPasses passes_;
   std::optional<PipelineStep> pipeline_;  // of a rank that has some stages of the model
   ParameterComparison comparison_;
-  SkippedStep skipped_;
+  StepValidation validation_;
 };
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 #include "peer/fsdp/fsdp.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -248,11 +249,20 @@ class Fsdp : public SyncScheme {
 
   bool step(const StepInfo& info) override {
     // A pipeline's schedule may end before it needs all that was gathered ahead.
-    for (std::size_t b = 0; context().pipeline && b < fsdp_units_->size(); ++b) gathered_->free(b);
+    if (context().pipeline) free_all();
     const bool finite = update_->step(info);
     if (carrier_) carrier_->leave();
     if (finite) gathered_->refresh();
     return finite;
+  }
+
+  void amend(const std::function<void()>& put_right) override {
+    free_all();
+    gathered_->drain();
+    if (carrier_) carrier_->leave();  // no rank reads the former values any more
+    put_right();
+    if (carrier_) carrier_->leave();
+    gathered_->refresh();
   }
 
   void drain() override {
@@ -319,6 +329,10 @@ class Fsdp : public SyncScheme {
 
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
+
+  void free_all() {
+    for (std::size_t b = 0; b < fsdp_units_->size(); ++b) gathered_->free(b);
+  }
 
   void free_after_backward(std::size_t unit) {
     const std::size_t fsdp_unit = fsdp_units_->of(unit);

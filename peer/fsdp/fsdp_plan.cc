@@ -304,6 +304,7 @@ SchemeInfo fsdp_info() {
   using Own = FsdpOptions;
   auto r = plain_scheme("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.offloads = Offload::parameters;
+  r.amends = true;
   r.reduces_each_micro_batch = true;
   r.converts_gradients = true;
   r.check = with_own<Own>(check);

@@ -96,6 +96,7 @@ SchemeInfo ddp_info() {
   using Own = DdpOptions;
   auto r = plain_scheme("ddp", "peers all-reduce gradient buckets during backward", Own{});
   r.offloads = Offload::optimizer;
+  r.amends = true;
   r.converts_gradients = true;
   r.tried = {{"small_buckets", Own{.bucket_mb = 1e-3}},
              {"after_backward", Own{.bucket_mb = 1e-3, .overlap = false}}};

@@ -463,6 +463,36 @@ TEST(MeshRefusals, NameTheKeyAndWhatToDo) {
   EXPECT_THAT(refused("async_diloco", [](Config&) {}), text("scheme async_diloco"));
 }
 
+TEST(MeshRefusals, OfPostValidationNameWhatCannotBePutRight) {
+  const auto early = [](const std::function<void(ExperimentConfig&)>& set) {
+    return [set](ExperimentConfig& config) {
+      config.pipeline.post_validation = true;
+      set(config);
+    };
+  };
+  const auto nothing_else = early([](ExperimentConfig&) {});
+  const auto text = [](const char* of) {
+    return AllOf(HasSubstr("pipeline.post_validation = true does not go with"), HasSubstr(of),
+                 HasSubstr("or set pipeline.post_validation = false"));
+  };
+  EXPECT_THAT(refused("ddp", early([](ExperimentConfig& c) { c.optimizer.kind = "lamb"; })),
+              text("optimizer.kind = 'lamb'"));
+  EXPECT_THAT(
+      refused("ddp", early([](ExperimentConfig& c) { c.train.offload = Offload::optimizer; })),
+      text("train.offload = 'optimizer'"));
+  for (const char* scheme : {"ps", "local_sgd"})
+    EXPECT_THAT(refused(scheme, nothing_else), text(scheme));
+  for (const char* scheme : {"ddp", "fsdp", "zero1", "zero2", "zero3"})
+    EXPECT_EQ(refused(scheme, nothing_else), "nothing");
+  EXPECT_EQ(refused("local_sgd",
+                    [](ExperimentConfig& c) {
+                      c.pipeline.post_validation = true;
+                      c.mesh.pipeline = 1;
+                    }),
+            "nothing")
+      << "without a pipeline nothing is said";
+}
+
 TEST(MeshRefusals, OfServersNameWhatNeedsTheWholeModel) {
   const auto with = [](const ps::PsOptions& options) {
     return [options](ExperimentConfig& config) { config.scheme_options["ps"] = options; };

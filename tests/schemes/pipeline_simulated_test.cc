@@ -39,19 +39,23 @@ void PrintTo(const ProfiledPipeline& one, std::ostream* out) {
 
 constexpr double relative = 1e-9;
 
-RunPlan profiled_plan(const ProfiledPipeline& one, double send_s, bool waits_at_end) {
+/// What ranks do about the norm of the gradients of all stages.
+enum class Norm : std::uint8_t { unknown, waited_for, validated };
+
+RunPlan profiled_plan(const ProfiledPipeline& one, double send_s, Norm norm) {
   ExperimentConfig config = testing::simulated(tiny("gpt"), small_cluster(8));
   config.model.layers = 14;
   config.model.width = 16;
-  config.train.steps = 4;
+  config.train.steps = 8;  // the first measured one and the last one wait for the norm anyway
   config.train.warmup = 2;
   config.train.timeout_s = 1e6;
   config.train.global_batch = one.micro_batches;
   config.train.accumulation = one.micro_batches;
-  config.optimizer.clip_norm = waits_at_end ? 1 : 0;  // the norm of all stages
+  config.optimizer.clip_norm = norm == Norm::unknown ? 0 : 1;
   config.mesh.pipeline = one.ranks;
   config.pipeline.schedule = one.schedule;
   config.pipeline.chunks = one.stages_of_rank();
+  config.pipeline.post_validation = norm == Norm::validated;
   config.pipeline.profile = {.f = 1e3 * one.stage_s.f,
                              .b = 1e3 * one.stage_s.b,
                              .w = 1e3 * one.stage_s.w,
@@ -63,9 +67,9 @@ RunRecord simulated_row(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
-/// Seconds of a step in which ranks wait for each other at its end, or do not.
-double step_s(const ProfiledPipeline& one, double send_s = 0, bool waits_at_end = true) {
-  return 1e-3 * simulated_row(profiled_plan(one, send_s, waits_at_end)).step_ms.median;
+/// Seconds of a step.
+double step_s(const ProfiledPipeline& one, double send_s = 0, Norm norm = Norm::waited_for) {
+  return 1e-3 * simulated_row(profiled_plan(one, send_s, norm)).step_ms.median;
 }
 
 /// Seconds for which every rank computes.
@@ -91,13 +95,14 @@ TEST_P(ProfiledPipelines, AreIdleAsTheirPaperSaysIfNoRankWaitsAtTheEnd) {
                                      one.stage_s.f, one.stage_s.b, one.stage_s.w);
   ASSERT_FALSE(std::isnan(idle));
   const double expected = busy_s(one) + idle;
-  EXPECT_NEAR(step_s(one, 0, /*waits_at_end=*/false), expected, relative * expected);
+  for (const Norm norm : {Norm::unknown, Norm::validated})
+    EXPECT_NEAR(step_s(one, 0, norm), expected, relative * expected);
 }
 
 TEST_P(ProfiledPipelines, TakeWithSendsWhatTheCriticalPathTakes) {
   const ProfiledPipeline& one = GetParam();
   constexpr double send_s = 0.7;
-  const pipeline::Schedule schedule = schedule_of(profiled_plan(one, send_s, true));
+  const pipeline::Schedule schedule = schedule_of(profiled_plan(one, send_s, Norm::waited_for));
   const double expected = simulate(schedule, equal_times(schedule, one.stage_s, send_s)).whole_s;
   EXPECT_NEAR(step_s(one, send_s), expected, relative * expected);
 }
@@ -129,6 +134,20 @@ TEST(ProfiledPipelinesOfOneF, HaveTheShareThatGpipeStates) {
         const double share = (p - 1.0) / (m + p - 1.0);
         EXPECT_NEAR(1 - busy_s(one) / step_s(one), share, relative) << schedule << p << m;
       }
+}
+
+/// The last rank begins and ends p - 1 forwards after rank 0: all wait so long if they wait for the
+/// norm, and nothing if it is validated while forward goes on.
+TEST(ProfiledZeroBubbles, LoseNothingToANormThatIsValidated) {
+  for (const char* schedule : {"zb_h2", "zb_v"})
+    for (const int p : {2, 4, 8}) {
+      const ProfiledPipeline one{
+          .schedule = schedule, .ranks = p, .micro_batches = 3 * p, .stage_s = {2, 2, 2}};
+      const double busy = busy_s(one);
+      EXPECT_NEAR(step_s(one, 0, Norm::validated), busy, relative * busy) << schedule << p;
+      const double waits = (p - 1) * one.stage_s.f;
+      EXPECT_NEAR(step_s(one) - busy, waits, relative * busy) << schedule << p;
+    }
 }
 
 TEST(ProfiledInterleaved, DividesTheBubbleByItsStages) {
@@ -254,6 +273,30 @@ TEST(SimulatedPipelines, WithNumericsAreTheRunOfSingle) {
       EXPECT_EQ(record.loss, single.loss) << row.name << ' ' << scheme;
     }
   }
+}
+
+/// At several bounds, of which some clip the whole model's gradients but not those of rank 0.
+TEST(SimulatedPipelines, WithOptimizersThatGoAheadAreTheRunOfSingle) {
+  std::int64_t put_right = 0;
+  for (const double clip_norm : {0.5, 0.7, 1.0, 1.4, 2.0}) {
+    ExperimentConfig config = tiny("gpt");
+    config.model.layers = 6;
+    config.train.global_batch = 16;
+    config.train.accumulation = 4;
+    config.train.reduce = Reduce::last;
+    config.optimizer.clip_norm = clip_norm;
+    const RunRecord single = reference_of(config, 2);
+    config = testing::simulated(config, small_cluster(4));
+    config.sim.numerics = true;
+    config.mesh.pipeline = 2;
+    config.pipeline.schedule = "zb_h2";
+    config.pipeline.post_validation = true;
+    const RunRecord record = simulated_row(plan_training(config, "zero1", 4));
+    EXPECT_EQ(record.parameter_hashes, single.parameter_hashes) << clip_norm;
+    EXPECT_EQ(record.loss, single.loss) << clip_norm;
+    put_right += record.ranks[0].pipeline->put_right;
+  }
+  EXPECT_GT(put_right, 0);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Schemes and communicators that wrap another one: a test overrides what it wants to change.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,7 +26,14 @@ class Wrapped : public SyncScheme {
     right_->before_backward(u, pass);
   }
   void after_backward(std::size_t u, const Pass& pass) override { right_->after_backward(u, pass); }
+  void after_input_gradient(std::size_t u, const Pass& pass) override {
+    right_->after_input_gradient(u, pass);
+  }
+  void before_weight_gradient(std::size_t u, const Pass& pass) override {
+    right_->before_weight_gradient(u, pass);
+  }
   bool step(const StepInfo& info) override { return right_->step(info); }
+  void amend(const std::function<void()>& put_right) override { right_->amend(put_right); }
   void drain() override { right_->drain(); }
   std::optional<StepAssignment> next_assignment(std::int64_t done) override {
     return right_->next_assignment(done);

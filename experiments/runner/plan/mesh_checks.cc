@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/optim/optimizers.h"
 #include "core/plan/faults.h"
 #include "core/plan/mesh.h"
 
@@ -131,6 +132,26 @@ void check_mesh(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& me
           "mesh.pipeline = {} does not go with {}: with a pipeline {}; {}, or set "
           "mesh.pipeline = 1",
           mesh.pipeline, asked, one.why, one.remedy);
+}
+
+void check_post_validation(const RunPlan& plan, const SchemeInfo& row) {
+  if (!plan.pipeline.post_validation) return;
+  const auto refuse = [](const std::string& asked, std::string_view why, std::string_view remedy) {
+    throw Error(
+        "pipeline.post_validation = true does not go with {}: {}; {}, or set "
+        "pipeline.post_validation = false",
+        asked, why, remedy);
+  };
+  if (find_optimizer(plan.optimizer.kind).rounds > 0)
+    refuse(fmt::format("optimizer.kind = '{}'", plan.optimizer.kind),
+           "every update needs sums over all stages that are not known beforehand",
+           "choose another optimizer");
+  if (plan.train.offload != Offload::none)
+    refuse(fmt::format("train.offload = '{}'", name_of(plan.train.offload)),
+           "the host keeps no copy of what it updates", "choose 'none'");
+  if (!row.amends)
+    refuse(fmt::format("scheme {}", plan.scheme),
+           "its step is more than an update of parameters that can be put right", other_scheme);
 }
 
 }  // namespace ringside::runner

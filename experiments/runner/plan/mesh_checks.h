@@ -11,4 +11,8 @@ namespace ringside::runner {
 /// its faults, but needs no ranks; its world is that of the data dimension.
 void check_mesh(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh);
 
+/// Throws Error if the updates of a run with a pipeline cannot be validated afterwards although the
+/// plan asks for it (pipeline.post_validation): because of its optimizer, or of its scheme.
+void check_post_validation(const RunPlan& plan, const SchemeInfo& row);
+
 }  // namespace ringside::runner

@@ -329,7 +329,10 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   const Servers servers = row.servers(plan.options, plan.world);
   place_ranks(plan, servers);
   lay_out_stages(plan, mesh);
-  if (has_pipeline(plan)) settle_pipeline(plan, config.pipeline);
+  if (has_pipeline(plan)) {
+    settle_pipeline(plan, config.pipeline);
+    check_post_validation(plan, row);
+  }
   give_devices(plan, servers, config.in_job);
   check_faults(plan);
   if (row.program) {

@@ -244,6 +244,7 @@ Fields fields_of(PipelineSummary& summary) {
           {"sends_ms", &summary.sends_ms},
           {"bytes_data", fields_of(summary.data)},
           {"bytes_pipeline", fields_of(summary.pipeline)},
+          {"put_right", &summary.put_right},
           {"stages", Structs(&summary.stages)},
           {"places", Structs(&summary.places)}};
 }
@@ -261,6 +262,10 @@ std::optional<PipelineSummary> pipeline_of(const CaseRecords& finished) {
   });
   if (out.step_ms > 0) out.bubble = out.waiting_ms / out.step_ms;
   out.imbalance = imbalance_of(out.stages);
+  for (const RunRecord* row : finished)
+    each_worker(*row, [&](int, const RankRecord& rank) {
+      out.put_right = std::max(out.put_right, rank.pipeline->put_right);
+    });
   for (int place = 0; place < static_cast<int>(plan.mesh.pipeline); ++place)
     out.places.push_back(place_of(finished, place, out.step_ms));
   const Schedule schedule = schedule_of(plan);

@@ -55,6 +55,7 @@ struct PipelineSummary {
   double uneven_ms = 0;  // what it waits more because they do not
   double sends_ms = 0;   // the rest: values that come late
   DimensionBytes data{}, pipeline{};
+  std::int64_t put_right = 0;          // PipelineRecord::put_right, the most of any repeat
   std::vector<StageSummary> stages{};  // of one replica, ascending
   std::vector<PipelinePlace> places{};
 };

@@ -28,7 +28,8 @@ TableLine pipeline_line(const CaseSummary& one) {
           megabytes(summary.data.sent),
           megabytes(summary.data.minimum),
           megabytes(summary.pipeline.sent),
-          megabytes(summary.pipeline.minimum)};
+          megabytes(summary.pipeline.minimum),
+          one.plan.pipeline.post_validation ? std::to_string(summary.put_right) : "-"};
 }
 
 /// What a rank has, not each of its stages, stands in the line of its first stage alone.
@@ -58,7 +59,8 @@ TableLine stage_line(const CaseSummary& one, const StageSummary& stage, bool is_
 std::vector<TableLine> pipelines_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"scheme", "world", "schedule", "micro-batches", "bubble",
                                    "bubble formula", "waiting ms", "uneven", "sends", "imbalance",
-                                   "MB data", "least data", "MB stages", "least stages"}};
+                                   "MB data", "least data", "MB stages", "least stages",
+                                   "put right"}};
   for (const CaseSummary& one : cases)
     if (one.pipeline) lines.push_back(pipeline_line(one));
   return lines.size() > 1 ? lines : std::vector<TableLine>{};
