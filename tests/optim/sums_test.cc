@@ -47,6 +47,27 @@ class Sums : public ::testing::Test {
   std::unique_ptr<Device> device_ = make_cpu_device(1);
 };
 
+TEST_F(Sums, APartOfThemTellsWhetherGradientsStayAsTheyAre) {
+  const auto squares = [](std::initializer_list<double> values) {
+    ExactSum sum;
+    for (const double value : values) sum.add(value * value);
+    std::vector<double> out(ExactSum::digits);
+    sum.store(std::span<double, ExactSum::digits>(out));
+    return out;
+  };
+  constexpr double scale = 4;
+  const auto all = squares({8, 8, 4});  // of norm 12
+  const OptimizerConfig loose{.clip_norm = 3.1}, tight{.clip_norm = 2};
+  EXPECT_TRUE(leaves_gradients(loose, all, scale));
+  EXPECT_EQ(clip_factor(loose, all, scale), 1);
+  EXPECT_FALSE(leaves_gradients(tight, all, scale));
+  EXPECT_DOUBLE_EQ(clip_factor(tight, all, scale), 2 / (3 + 1e-6));
+  EXPECT_TRUE(leaves_gradients(tight, squares({4}), scale)) << "a part of norm 1";
+  EXPECT_FALSE(leaves_gradients(tight, squares({8, 4}), scale)) << "a part of norm 2.2";
+  EXPECT_TRUE(leaves_gradients({}, all, scale)) << "nothing is clipped";
+  EXPECT_FALSE(leaves_gradients({}, squares({1, HUGE_VAL}), scale));
+}
+
 TEST_F(Sums, ClippingScalesTheWholeGradientByItsNorm) {
   const OptimizerConfig config{.kind = "sgd", .lr = 0.5, .momentum = 0, .clip_norm = 2.0};
   const auto start = values(1), gradient = values(2);

@@ -43,7 +43,9 @@ ExperimentConfig early_gpt() {
   return config;
 }
 
+/// The first step, by whose norms bounds are chosen, is validated while the second one has begun.
 RunPlan early_plan(ExperimentConfig config, const EarlyPipeline& one) {
+  config.train.warmup = 0;
   config.mesh.pipeline = one.pipeline;
   config.pipeline.schedule = one.schedule;
   config.pipeline.chunks = one.schedule == "interleaved" ? 2 : 1;
@@ -110,7 +112,6 @@ MeasuresGradients::Squares squares_of_first_step(ExperimentConfig config, EarlyP
   config.optimizer.lr = 1;
   config.optimizer.momentum = config.optimizer.weight_decay = 0;
   config.train.steps = 1;
-  config.train.warmup = 0;
   config.train.evaluate_every = 0;
   one.scheme = "ddp";
   one.data = 1;  // the gradient is a mean over the same batch
@@ -227,7 +228,7 @@ TEST_P(EarlyOptimizersWith, SumsOfEveryMicroBatch) {
   EXPECT_GT(put_right(row), 0);
 }
 
-/// Of the gradients of the second rank, one is infinite in the third step.
+/// Of the gradients of the second rank, in fp16 or fp32, one is infinite in the third step.
 class OverflowsOnce : public testing::Wrapped {
  public:
   OverflowsOnce(const RankContext& context, std::unique_ptr<SyncScheme> right, std::size_t unit)
@@ -238,13 +239,19 @@ class OverflowsOnce : public testing::Wrapped {
     Wrapped::attach(model);
   }
   void after_backward(std::size_t u, const Pass& pass) override {
-    if (u == unit_ && pass.step == 2 && pass.micro_batch == 1)
-      model_->units[u]->gradient(0).data<fp16>()[0] =
-          to_fp16(std::numeric_limits<float>::infinity());
+    if (u == unit_ && pass.step == 2 && pass.micro_batch == 1) spoil(model_->units[u]->gradient(0));
     Wrapped::after_backward(u, pass);
   }
 
  private:
+  static void spoil(const Tensor& gradient) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    if (gradient.dtype() == DType::f16)
+      gradient.data<fp16>()[0] = to_fp16(infinity);
+    else
+      gradient.data<float>()[0] = infinity;
+  }
+
   Model* model_ = nullptr;
   std::size_t unit_;
 };
@@ -275,6 +282,24 @@ TEST_P(EarlyOptimizersWith, AnOverflowOfALaterRank) {
   EXPECT_EQ(put_right(row), 1);
 }
 
+/// Steps that are not finite are skipped in fp32 too: they leave running statistics as they were.
+TEST_P(EarlyOptimizersWith, ASkippedStepOfBatchNorms) {
+  ExperimentConfig config = testing::evaluated_resnet();
+  config.train.accumulation = 4;
+  config.train.reduce = Reduce::last;
+  RunPlan plan = early_plan(config, GetParam());
+  plan.train.skip_not_finite = 1;  // planners refuse it with a pipeline
+  const auto unit = static_cast<std::size_t>(plan.pipeline.cuts[0]);
+  const RunRecord row = run_that_overflows(plan, unit);
+  config.scheme_options["single"] = SingleOptions{.replicas = GetParam().data};
+  RunPlan alone = plan_training(config, "single", 1);
+  alone.train.skip_not_finite = 1;
+  const RunRecord single = run_that_overflows(alone, unit);
+  EXPECT_EQ(single.skipped_steps, 1);
+  expect_same_run(row, single);
+  EXPECT_EQ(put_right(row), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EarlyOptimizersWith,
                          ::testing::Values(EarlyPipeline{}, EarlyPipeline{"fsdp", "zb_h1", 2, 2},
                                            EarlyPipeline{"zero1", "zb_h2", 2, 2},
@@ -297,6 +322,22 @@ TEST(EarlyOptimizersOfFsdp, ArePutRight) {
     EXPECT_GT(expect_early_run_of_single(config, {"fsdp", "zb_h2", 2, 2}), 0)
         << name_of(options.shard);
   }
+}
+
+/// With AdamW and parameters of 32 bits: copies of two moments and of the parameters, on the rank
+/// that does not know the totals when it updates.
+TEST(EarlyOptimizersTest, KeepCopiesOfWhatTheyOverwrite) {
+  ExperimentConfig config = early_gpt();
+  config.model.width = 64;  // so that the model takes most memory, and most of all after an update
+  config.train.global_batch = config.train.accumulation = 4;
+  config.optimizer.clip_norm = 1e3;
+  const RunPlan early = early_plan(config, {});
+  RunPlan waiting = early;
+  waiting.pipeline.post_validation = false;
+  const RunRecord row = run(early), other = run(waiting);
+  const auto bytes = [](const RankRecord& rank) { return rank.at_peak[MemoryKind::optimizer]; };
+  EXPECT_EQ(2 * bytes(row.ranks[0]), 5 * bytes(other.ranks[0]));
+  EXPECT_EQ(bytes(row.ranks[1]), bytes(other.ranks[1]));
 }
 
 /// A rank that goes at its update leaves the others without sums; they do not wait for ever.

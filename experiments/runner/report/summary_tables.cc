@@ -94,7 +94,8 @@ constexpr const char* pipelines_text =
     "measured times says; sends: what this simulation, whose sends take no time, does not explain. "
     "imbalance: the compute of the slowest stage over that of the mean one.\n"
     "MB data, MB stages: 10^6 bytes that the busiest rank sends in a step to workers with other "
-    "samples, and to other stages; least: the fewest that this rank has to send.\n";
+    "samples, and to other stages; least: the fewest that this rank has to send. put right: steps "
+    "whose update was put right once the sums over stages were known (pipeline.post_validation).\n";
 
 constexpr const char* stages_text =
     "F, B, I, W: ms of the forward of a micro-batch, of its whole backward, and of the gradient of "
