@@ -324,6 +324,20 @@ TEST(EarlyOptimizersOfFsdp, ArePutRight) {
   }
 }
 
+/// Rank 1 validates before its first forward: a tied table, which rank 0 has sent, waits for it.
+TEST(EarlyOptimizersTest, OfAScheduleByHandArePutRightBeforeTheirFirstForward) {
+  const testing::TemporaryFolder folder;
+  const EarlyPipeline one{
+      .schedule = folder.write("late.csv",
+                               "0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n"
+                               "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n")};
+  ExperimentConfig config = early_gpt();
+  config.model.tied = true;
+  config.train.accumulation = 2;
+  config.optimizer.clip_norm = clip_of_others(config, one);
+  EXPECT_GT(expect_early_run_of_single(config, one), 0);
+}
+
 /// With AdamW and parameters of 32 bits: copies of two moments and of the parameters, on the rank
 /// that does not know the totals when it updates.
 TEST(EarlyOptimizersTest, KeepCopiesOfWhatTheyOverwrite) {
