@@ -65,6 +65,28 @@ TEST(ExplainPipeline, RemediesAreKeysOfTheExperiment) {
   EXPECT_EQ(found[0].remedies[0].settings[1].key, "train.global_batch");
 }
 
+/// Of the bubble of zb_h2, if the optimizers wait for the norm of all stages.
+TEST(ExplainPipeline, OptimizersThatWaitForANormCouldGoAhead) {
+  RunRecord row =
+      made_up_pipeline("zb_h2", {.step_ms = 12, .waiting_ms = {3, 5}, .f = {1, 1}, .b = {2, 2}});
+  const auto goes_ahead = [&row] {
+    const Staged staged = pipeline_evidence(row);
+    for (const Finding& one : tools::explain::findings_of(staged.evidence))
+      for (const tools::explain::Remedy& remedy : one.remedies)
+        if (!remedy.settings.empty() && remedy.settings[0].key == "pipeline.post_validation")
+          return true;
+    return false;
+  };
+  EXPECT_FALSE(goes_ahead()) << "nothing needs the norm";
+  row.plan.optimizer.clip_norm = 1;
+  EXPECT_TRUE(goes_ahead());
+  row.plan.pipeline.post_validation = true;
+  EXPECT_FALSE(goes_ahead()) << "they do";
+  row.plan.pipeline.post_validation = false;
+  row.plan.optimizer.kind = "lamb";
+  EXPECT_FALSE(goes_ahead()) << "lamb always waits";
+}
+
 TEST(ExplainPipeline, RemediesCanBePlanned) {
   const Staged staged = uneven_pipeline();
   for (const Finding& one : tools::explain::findings_of(staged.evidence))

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "core/optim/optimizers.h"
 #include "core/plan/mesh.h"
+#include "experiments/runner/registry/registry.h"
 #include "experiments/runner/report/text_table.h"
 #include "experiments/tools/explain/cause.h"
 
@@ -31,6 +33,14 @@ bool has_schedule(const RunPlan& plan, std::string_view name) {
   return plan.pipeline.schedule == name;
 }
 
+/// Whether optimizers wait for sums over the stages, and could go ahead of them.
+bool could_go_ahead(const RunPlan& plan) {
+  const OptimizerConfig& optimizer = plan.optimizer;
+  return !plan.pipeline.post_validation && plan.train.offload == Offload::none &&
+         rounds_of(optimizer, skips_steps(plan.train)) > 0 &&
+         find_optimizer(optimizer.kind).rounds == 0 && runner::find_scheme(plan.scheme).amends;
+}
+
 /// Schedules with a smaller bubble than the plan's, the one that costs least first. Cuts are those
 /// of other stages where the number of stages changes.
 std::vector<Remedy> other_schedules(const RunPlan& plan) {
@@ -48,6 +58,10 @@ std::vector<Remedy> other_schedules(const RunPlan& plan) {
                                 {"pipeline.chunks", "2"},
                                 {"pipeline.cuts", "[]"}},
                    .caveat = "which sends twice as much"});
+  if ((has_schedule(plan, "zb_h2") || has_schedule(plan, "zb_v")) && could_go_ahead(plan))
+    out.push_back({.words = "optimizers that do not wait for the norm of all stages",
+                   .settings = {{"pipeline.post_validation", "true"}},
+                   .caveat = "which takes memory for a copy of parameters and optimizer state"});
   return out;
 }
 
