@@ -147,6 +147,8 @@ TEST(ProfiledZeroBubbles, LoseNothingToANormThatIsValidated) {
       EXPECT_NEAR(step_s(one, 0, Norm::validated), busy, relative * busy) << schedule << p;
       const double waits = (p - 1) * one.stage_s.f;
       EXPECT_NEAR(step_s(one) - busy, waits, relative * busy) << schedule << p;
+      const double sends = step_s(one, .05, Norm::unknown);
+      EXPECT_NEAR(step_s(one, .05, Norm::validated), sends, relative * busy) << schedule << p;
     }
 }
 
