@@ -65,6 +65,18 @@ TEST_F(PublishedCases, MaySaySeveralThings) {
   }
 }
 
+TEST_F(PublishedCases, MayCompareWithTheOnlyWorldOfAnother) {
+  const std::string more = "[[compare.case]]\nscheme = \"fsdp\"\nlabel = \"base\"\nworlds = ";
+  const std::string lines = "world = 4\npublished_times = [1.9]\nover = \"base\"\n";
+  EXPECT_NO_THROW(planned(lines, more + "[2]\n"));
+  EXPECT_NO_THROW(planned(lines, more + "[2, 4]\n"));
+  EXPECT_THAT(complaint(lines, more + "[1, 2]\n"),
+              HasSubstr("over = 'base' names no other case with this label at world 4, nor at one "
+                        "world alone"));
+  EXPECT_THAT(complaint("world = 4\npublished_speed_up = [1.9]\nover = \"base\"\n", more + "[2]\n"),
+              HasSubstr("names no other case with this label at world 1"));
+}
+
 TEST_F(PublishedCases, ThatAreWrongAreNamed) {
   EXPECT_THAT(complaint("worlds = [1, 2]\npublished_ms = [30]\n"),
               HasSubstr("published_ms has 1 figures for 2 worlds; give one for each of worlds = "
@@ -158,6 +170,16 @@ TEST(PublishedReport, ComparesWithAnotherCase) {
   slow.error = "no memory";
   const auto failed = summarise({slow, fast});
   EXPECT_FALSE(published_figure(failed[1], failed).deviation()) << "there is nothing to compare";
+}
+
+TEST(PublishedReport, ComparesWithTheOnlyWorldOfAnotherCase) {
+  const RunRecord base = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+  const RunRecord one =
+      published_row("ps", 1, 190, {.measure = Measure::times, .value = 2, .over = "ddp"});
+  const auto cases = summarise({base, one});
+  EXPECT_DOUBLE_EQ(*published_figures(cases).at(0).here, 1.9);
+  const auto same = summarise({base, made_up_row("ddp", 1, 0, 95, "a", {2, 1}), one});
+  EXPECT_DOUBLE_EQ(*published_figures(same).at(0).here, 2) << "the same world comes first";
 }
 
 TEST(PublishedReport, KnowsSpeedUpsHoursAndMemory) {

@@ -81,8 +81,8 @@ Fields fields_of(CaseConfig& config) {
                       Range::positive});
   const Fields more = {
       {"over", &published.over,
-       "label of the case that published_times compares with, and published_speed_up if it is not "
-       "this case"},
+       "label of the case that published_times compares with, at the same world or at the only one "
+       "of that case, and published_speed_up if it is not this case"},
       {"samples", &published.samples, "number of samples that take published_hours",
        Range::not_negative},
       {"fitted", &published.fitted,

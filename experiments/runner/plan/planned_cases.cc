@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 #include "experiments/runner/config/cases.h"
@@ -93,26 +94,35 @@ struct Start {
   std::vector<Assignment> set;
 };
 
+/// The worlds of the other cases with this label.
+std::set<int> worlds_labelled(const std::vector<Start>& starts, const Start& start,
+                              const std::string& label) {
+  std::set<int> worlds;
+  for (const Start& other : starts)
+    if (&other != &start && other.line.label == label)
+      worlds.insert(other.line.worlds.begin(), other.line.worlds.end());
+  return worlds;
+}
+
 /// Throws Error if the figure of `start` at `world` compares with a run that the experiment does
 /// not have.
 void check_compared(const std::vector<Start>& starts, const Start& start, int world,
                     const Published& figure) {
-  if (figure.measure != Measure::times && figure.measure != Measure::speed_up) return;
-  const bool same_case = figure.over.empty();
-  const int at = figure.measure == Measure::times ? world : 1;
-  const auto found = std::find_if(starts.begin(), starts.end(), [&](const Start& other) {
-    const std::vector<int>& worlds = other.line.worlds;
-    return (&other == &start) == same_case && (same_case || other.line.label == figure.over) &&
-           std::count(worlds.begin(), worlds.end(), at) > 0;
-  });
-  if (found != starts.end()) return;
-  if (same_case)
+  const bool times = figure.measure == Measure::times;
+  if (!times && figure.measure != Measure::speed_up) return;
+  if (figure.over.empty()) {
+    const std::vector<int>& worlds = start.line.worlds;
+    if (std::find(worlds.begin(), worlds.end(), 1) != worlds.end()) return;
     throw Error(
         "{}: published_speed_up is over world 1, which is not among the case's worlds; add it, or "
         "name with over a case that runs there",
         start.line.place);
-  throw Error("{}: over = '{}' names no other case with this label at world {}", start.line.place,
-              figure.over, at);
+  }
+  const std::set<int> worlds = worlds_labelled(starts, start, figure.over);
+  const int at = times ? world : 1;
+  if (!worlds.contains(at) && !(times && worlds.size() == 1))
+    throw Error("{}: over = '{}' names no other case with this label at world {}{}",
+                start.line.place, figure.over, at, times ? ", nor at one world alone" : "");
 }
 
 void check_compared(const std::vector<Start>& starts) {

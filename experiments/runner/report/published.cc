@@ -34,16 +34,30 @@ TableLine line_of(const PublishedFigure& one) {
           one.fitted ? "fitted" : "predicted"};
 }
 
-/// The samples a second of the run with which a ratio compares; nothing if that run failed.
+/// The case with which a ratio compares, or null: `over` at the same world, or at the only one that
+/// it has; of a speed-up at world 1.
+const CaseSummary* compared_case(const Published& published, const CaseSummary& one,
+                                 const std::vector<CaseSummary>& cases) {
+  const std::string& label = published.over.empty() ? one.label() : published.over;
+  const bool times = published.measure == Measure::times;
+  const CaseSummary* elsewhere = nullptr;
+  int others = 0;
+  for (const CaseSummary& other : cases) {
+    if (other.label() != label || other.plan.purpose != Purpose::asked || (times && &other == &one))
+      continue;
+    if (other.plan.world == (times ? one.plan.world : 1)) return &other;
+    elsewhere = &other;
+    ++others;
+  }
+  return times && others == 1 ? elsewhere : nullptr;
+}
+
+/// The samples a second of that case; nothing if its run failed.
 std::optional<double> compared_rate(const Published& published, const CaseSummary& one,
                                     const std::vector<CaseSummary>& cases) {
-  const std::string& label = published.over.empty() ? one.label() : published.over;
-  const int world = published.measure == Measure::times ? one.plan.world : 1;
-  for (const CaseSummary& other : cases)
-    if (other.label() == label && other.plan.world == world &&
-        other.plan.purpose == Purpose::asked && other.finished())
-      return other.samples_per_s;
-  return {};
+  const CaseSummary* other = compared_case(published, one, cases);
+  if (!other || !other->finished()) return {};
+  return other->samples_per_s;
 }
 
 /// An interval of the step, in milliseconds, turned into one of a figure that grows with the step.
