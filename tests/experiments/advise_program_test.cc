@@ -37,6 +37,8 @@ TEST_F(AdviseProgram, SaysWhatIsWrongInALine) {
   EXPECT_THAT(refusal({"advise", "gpt2", "--batch", "8"}),
               AllOf(HasSubstr("ringside calibrate"), HasSubstr("--cluster")));
   EXPECT_THAT(refusal({"advise", "gpt2", "--deadline", "3"}), HasSubstr("--samples"));
+  EXPECT_THAT(refusal({"advise", "gpt2", "--batch", "8", "--meshes"}),
+              HasSubstr("name one with --cluster"));
 }
 
 }  // namespace

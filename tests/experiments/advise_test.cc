@@ -54,6 +54,7 @@ struct Devices {
   const Question& asked;
   std::function<double(const RunPlan&)> exposed_ms = [](const RunPlan&) { return 1.0; };
   std::vector<std::string> simulated{};
+  std::int64_t most_stages = 1000;  // simulations of more take too long
 
   /// A stage has an equal part of the states, of the compute and of the activations; its forward
   /// and both halves of backward take a third each.
@@ -97,6 +98,10 @@ struct Devices {
     if (most_gb > plan.cluster->device.memory_gb) {
       row.status = "failed";
       row.error = out_of_memory("sim gpu", 1, MemoryKind::activation, {}, "full").what();
+    }
+    if (plan.mesh.pipeline > most_stages) {
+      row.status = "failed";
+      row.error = runner::out_of_time;
     }
     return out;
   }
@@ -182,6 +187,9 @@ TEST(Advise, AMeshWhereNothingFitsThatLeavesTheModelWhole) {
   EXPECT_EQ(plan.mesh.pipeline, 2);
   EXPECT_EQ(plan.mesh.data, 4);
   EXPECT_THAT(advice_text(asked, advice, 3, false), HasSubstr("mesh data 4 x pipeline 2"));
+  EXPECT_THAT(reason_of(asked, advice),
+              AllOf(HasSubstr("without a pipeline 4 samples do not divide among 8 workers; "),
+                    Not(HasSubstr("cannot be run"))));
 }
 
 TEST(Advise, AMeshThatRecomputesWhereActivationsDoNotFit) {
@@ -194,12 +202,53 @@ TEST(Advise, AMeshThatRecomputesWhereActivationsDoNotFit) {
             "fsdp, mesh data 4 x pipeline 2 (1f1b), bf16, recompute full");
 }
 
+TEST(Advise, WorldsThatNeedAMeshWhereMeshesAreAskedFor) {
+  for (const bool meshes : {false, true}) {
+    Question asked = small_batch(100);
+    asked.worlds = {1, 3, 4, 8};
+    asked.meshes = meshes;
+    complete(asked);
+    EXPECT_EQ(asked.worlds,
+              (meshes ? std::vector<std::int64_t>{1, 4, 8} : std::vector<std::int64_t>{1, 4}));
+  }
+}
+
+TEST(Advise, MeshesWithoutThoseWhoseStagesTakeTooLong) {
+  const Question asked = small_batch(5);
+  Devices devices{asked};
+  devices.most_stages = 2;
+  const Advice advice = ask(asked, devices);
+  ASSERT_FALSE(advice.ranked.empty());
+  EXPECT_EQ(label_of(advice.ranked.front().candidate),
+            "ddp, mesh data 4 x pipeline 2 (1f1b), bf16");
+  int late = 0;
+  for (const Considered& one : advice.others)
+    if (one.candidate.family.stages.ranks > 2) {
+      EXPECT_NE(one.outcome, Outcome::simulated);
+      late += one.outcome == Outcome::not_tried;
+    }
+  EXPECT_GT(late, 0);
+}
+
 TEST(Advise, NoMeshWhereItIsNotNeeded) {
   const Question asked = question(100);
   Devices devices{asked};
   const Advice advice = ask(asked, devices);
   for (const auto* list : {&advice.ranked, &advice.others})
     for (const Considered& one : *list) EXPECT_EQ(one.candidate.family.stages.ranks, 1);
+}
+
+TEST(Advise, AFasterMeshWhereItIsAskedFor) {
+  Question asked = question(100);
+  Devices devices{asked};
+  devices.exposed_ms = [](const RunPlan& plan) { return has_pipeline(plan) ? 0.0 : 20.0; };
+  EXPECT_EQ(label_of(ask(asked, devices).ranked.front().candidate), "ddp, bf16");
+  asked.meshes = true;
+  const Advice advice = ask(asked, devices);
+  EXPECT_EQ(label_of(advice.ranked.front().candidate),
+            "ddp, mesh data 2 x pipeline 2 (1f1b), bf16, 8 micro-batches");
+  EXPECT_DOUBLE_EQ(advice.ranked.front().step_ms, 9 * (10 + 2) / 2) << "8 micro-batches, bubble 1";
+  EXPECT_THAT(reason_of(asked, advice), HasSubstr("'ddp, bf16' is 15% slower"));
 }
 
 TEST(Advise, AFasterSchemeOverASimplerOne) {

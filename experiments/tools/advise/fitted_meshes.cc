@@ -58,7 +58,12 @@ void give_up(Considered& mesh, Outcome outcome, const std::string& why) {
 void fit(Considered& mesh, const Question& question, const ReplicaProfile& profile) {
   const double room = gigabyte * (question.memory_gb() - question.reserve_gb);
   double least = unknown_bytes;
+  bool late = false;
   for (const Candidate& shape : shapes_of(question, mesh.candidate)) {
+    if (!profile.knows(shape)) {
+      late = true;
+      continue;
+    }
     const double bytes = profile.most_bytes(shape), ms = profile.step_ms(shape);
     least = std::min(least, bytes);
     if (bytes > room || (mesh.bound_ms > 0 && ms >= mesh.bound_ms)) continue;
@@ -67,6 +72,10 @@ void fit(Considered& mesh, const Question& question, const ReplicaProfile& profi
     mesh.bound_ms = ms;
   }
   if (mesh.bound_ms > 0) return;
+  if (late)
+    return give_up(mesh, Outcome::not_tried,
+                   fmt::format("a replica of so many stages was not simulated within {:.0f} s",
+                               question.seconds / 2));
   if (least == unknown_bytes)
     return give_up(mesh, Outcome::failed,
                    "its replicas do not get as many samples as their schedule needs");

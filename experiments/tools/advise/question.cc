@@ -47,14 +47,14 @@ std::vector<std::int64_t> dividing(const std::vector<std::int64_t>& worlds, std:
   return out;
 }
 
-/// Those whose workers divide the batch if the stages of a pipeline make fewer replicas of them.
+/// Those and all whose workers divide it if the stages of a pipeline make fewer replicas of them.
 std::vector<std::int64_t> dividing_as_meshes(const std::vector<std::int64_t>& worlds,
                                              std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (const std::int64_t world : worlds) {
     std::int64_t replicas = world;
     while (replicas % 2 == 0 && batch % replicas != 0) replicas /= 2;
-    if (replicas > 1 && batch % replicas == 0) out.push_back(world);
+    if (batch % world == 0 || (replicas > 1 && batch % replicas == 0)) out.push_back(world);
   }
   return out;
 }
@@ -148,7 +148,7 @@ void complete(Question& question) {
     train.batch_per_rank = 0;
   }
   std::vector<std::int64_t> worlds = dividing(question.worlds, train.global_batch);
-  if (worlds.empty() && !question.on_cpus())
+  if ((worlds.empty() || question.meshes) && !question.on_cpus())
     worlds = dividing_as_meshes(question.worlds, train.global_batch);
   if (worlds.empty())
     throw Error(

@@ -26,6 +26,9 @@ struct Question {
   /// Memory of each device that stays free for memory outside the ledger: the context, buffers of
   /// NCCL, fragments. In GB (1e9 bytes).
   double reserve_gb = 1.5;
+  /// Whether meshes are searched even where the whole model fits a device, and at worlds that need
+  /// one to divide the batch. Not on this machine.
+  bool meshes = false;
   /// The limit on the time of simulations; a simulation that has begun may exceed it.
   double seconds = 40;
   int processes = 1;  // simulations at a time

@@ -12,6 +12,11 @@ namespace {
 
 using Is = std::function<bool(const Candidate&)>;
 
+/// Whether each replica of the candidate gets equally many samples of a step.
+bool divides_batch(const Question& question, const Candidate& candidate) {
+  return question.training.train.global_batch % candidate.replicas() == 0;
+}
+
 std::string slower(const Considered& one, const Advice& advice) {
   const double more = 100 * (advice.ranked.front().samples_per_s / one.samples_per_s - 1);
   const auto text = [](double percent) {
@@ -22,7 +27,7 @@ std::string slower(const Considered& one, const Advice& advice) {
 }
 
 /// The reason against all candidates of a kind: the fastest of them is slower, or none fits. Empty
-/// if there is none of that kind.
+/// if there is none of that kind that divides the batch.
 std::string against(const Question& question, const Advice& advice, const Is& is) {
   const Considered& advised = advice.ranked.front();
   const Considered* best = nullptr;
@@ -32,7 +37,7 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   double least_gb = std::numeric_limits<double>::max();
   bool all_too_large = true;
   for (const Considered& one : advice.others) {
-    if (!is(one.candidate)) continue;
+    if (!is(one.candidate) || !divides_batch(question, one.candidate)) continue;
     all_too_large &= one.outcome == Outcome::no_memory;
     least_gb = std::min(least_gb, one.needs_gb);
     if (!best || (one.outcome == Outcome::cannot_win &&
@@ -69,6 +74,12 @@ std::vector<std::string> families(const Question& question, const Advice& advice
         std::find(named.begin(), named.end(), label) != named.end())
       return false;
     named.push_back(label);
+    if (!divides_batch(question, candidate)) {
+      if (candidate.family.stages.ranks > 1) return false;
+      parts.push_back(fmt::format("without a pipeline {} samples do not divide among {} workers",
+                                  question.training.train.global_batch, candidate.world));
+      return true;
+    }
     const std::string text = against(question, advice, [&](const Candidate& one) {
       return one.family.label == label && one.world == advised.world;
     });

@@ -20,9 +20,11 @@ class ReplicaProfile {
   ReplicaProfile(const Question& question, const runner::Simulate& simulate)
       : question_(question), simulate_(simulate) {}
 
-  /// Simulates those of these candidates' replicas that are not known yet. Blocks. Throws Error if
-  /// a simulation fails; returns false if the user interrupts.
+  /// Simulates those of these candidates' replicas that are not known yet, in this order, within
+  /// half of Question::seconds; those that take longer stay unknown. Blocks. Throws Error if a
+  /// simulation fails; returns false if the user interrupts.
   bool measure(const std::vector<Candidate>& candidates);
+  bool knows(const Candidate& candidate) const { return known_.contains(key_of(candidate)); }
 
   /// Milliseconds of the candidate's schedule, with sends and without what goes along the data
   /// dimension (pipeline::simulate()). The replica must be known.

@@ -65,7 +65,7 @@ class Search {
   Advice run() {
     list_candidates();
     if (!question_.machine) interrupted_ = !fit_all();
-    if (!question_.machine && !interrupted_ && !fits_without_offload())
+    if (!question_.machine && !interrupted_ && (question_.meshes || !fits_without_offload()))
       interrupted_ = !add_meshes();
     simulate_all();
     tune_best();
@@ -113,7 +113,8 @@ class Search {
     return bound_all();
   }
 
-  // ---- meshes, where nothing that leaves the model whole fits without offload
+  // ---- meshes, where they are asked for or nothing fits that leaves the model whole without
+  // offload
 
   bool fits_without_offload() const {
     return std::any_of(all_.begin(), all_.end(), [&](const Considered& one) {

@@ -32,7 +32,7 @@ struct AdviseArguments {
   std::vector<std::string> precisions;
   double price = 0, samples = 0, deadline_h = 0, reserve_gb = 1.5, seconds = 40;
   std::size_t shown = 8, written = 1;  // cases in the table and in the experiment file
-  bool explain = false;
+  bool explain = false, meshes = false;
   std::string results = "results";
 };
 
@@ -95,6 +95,8 @@ void declare_advice(CommandOptions& options, AdviseArguments& arguments) {
       .between(1, 100)
       .type("N")
       .shows_default();
+  options.flag("--meshes", arguments.meshes,
+               "search meshes of data x pipeline too where the model fits without them");
   options.flag("--explain", arguments.explain,
                "for every other candidate, print the reason why it is not advised");
   add_results(options, arguments.results);
@@ -139,6 +141,7 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
   question.price = arguments.price;
   question.samples = arguments.samples;
   question.deadline_h = arguments.deadline_h;
+  question.meshes = arguments.meshes;
   if (question.deadline_h > 0 && question.samples == 0)
     throw Error("--deadline says within how many hours; say with --samples how many samples");
   const std::vector<std::string> settings = settings_of_advice(arguments);
@@ -157,6 +160,9 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
   }
   const DeviceConfig& device = question.training.device;
   if (device_traits(device.kind).on_processor) {
+    if (arguments.meshes)
+      throw Error(
+          "--meshes: pipelines are searched on simulated clusters; name one with --cluster");
     question.machine = machine_of(device, arguments.results);
   } else if (question.training.cluster) {
     question.reserve_gb = arguments.reserve_gb;
