@@ -18,6 +18,13 @@ int worker_at(const RunPlan& plan, const MeshPlace& place) {
   return place.pipeline * data_world(plan) + place.data;
 }
 
+std::vector<int> workers_at(const RunPlan& plan, int pipeline) {
+  std::vector<int> out;
+  for (int data = 0; data < data_world(plan); ++data)
+    out.push_back(worker_at(plan, {data, pipeline}));
+  return out;
+}
+
 /// Servers are numbered stage by stage.
 MeshPlace place_in_mesh(const RunPlan& plan, int rank) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
@@ -27,12 +34,13 @@ MeshPlace place_in_mesh(const RunPlan& plan, int rank) {
 
 namespace {
 
-/// The factors of the workers of one stage (DeviceConfig::slow).
-std::vector<double> slow_of_stage(const RunPlan& plan, int pipeline) {
+/// The factors of these workers (DeviceConfig::slow).
+std::vector<double> slow_of(const RunPlan& plan, const std::vector<int>& workers) {
   std::vector<double> out;
-  for (int data = 0; data < data_world(plan) && !plan.device.slow.empty(); ++data) {
-    const auto worker = static_cast<std::size_t>(worker_at(plan, {data, pipeline}));
-    out.push_back(worker < plan.device.slow.size() ? plan.device.slow[worker] : 1);
+  for (const int worker : workers) {
+    const auto place = static_cast<std::size_t>(worker);
+    if (plan.device.slow.empty()) break;
+    out.push_back(place < plan.device.slow.size() ? plan.device.slow[place] : 1);
   }
   return out;
 }
@@ -46,7 +54,7 @@ RunPlan data_view(const RunPlan& plan, int pipeline) {
   view.world = data_world(plan);
   view.servers = plan.servers / stages;
   view.mesh = {.data = 1};
-  view.device.slow = slow_of_stage(plan, pipeline);
+  view.device.slow = slow_of(plan, workers_at(plan, pipeline));
   view.ranks.clear();
   view.homes.clear();
   for (const RankPlan& rank : plan.ranks) {
@@ -54,6 +62,7 @@ RunPlan data_view(const RunPlan& plan, int pipeline) {
     if (place.pipeline != pipeline) continue;
     RankPlan& own = view.ranks.emplace_back(rank);
     own.rank = static_cast<int>(view.ranks.size()) - 1;
+    view.ranks_of_whole.push_back(rank.rank);
     if (rank.worker >= 0) own.worker = place.data;
     if (rank.server >= 0) own.server = rank.server % view.servers;
     if (!plan.homes.empty()) view.homes.push_back(plan.homes[static_cast<std::size_t>(rank.rank)]);
@@ -67,6 +76,11 @@ int rank_in_view(const RunPlan& plan, int rank) {
   int before = 0;
   for (int r = 0; r < rank; ++r) before += place_in_mesh(plan, r).pipeline == pipeline ? 1 : 0;
   return before;
+}
+
+int rank_in_whole(const RunPlan& plan, int rank) {
+  const std::vector<int>& whole = plan.ranks_of_whole;
+  return whole.empty() ? rank : whole[static_cast<std::size_t>(rank)];
 }
 
 std::string mesh_text(const RunPlan& plan) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/plan/run_plan.h"
 
@@ -22,6 +23,8 @@ inline int data_world(const RunPlan& plan) {
 
 MeshPlace mesh_place(const RunPlan& plan, int worker);
 int worker_at(const RunPlan& plan, const MeshPlace& place);
+/// The workers at this place of the pipeline, along the data dimension.
+std::vector<int> workers_at(const RunPlan& plan, int pipeline);
 
 /// The plan as the schemes of one stage's workers see it: a run of these workers and their servers
 /// alone, along the data dimension, with worker and server numbers from 0 and without a mesh.
@@ -29,6 +32,8 @@ int worker_at(const RunPlan& plan, const MeshPlace& place);
 RunPlan data_view(const RunPlan& plan, int pipeline);
 /// The number of a rank within that view.
 int rank_in_view(const RunPlan& plan, int rank);
+/// The number that a rank of such a view has in the run of all stages; of other plans its own.
+int rank_in_whole(const RunPlan& view, int rank);
 /// The place of a rank's worker; a server that is no worker has that of the stage that it serves.
 MeshPlace place_in_mesh(const RunPlan& plan, int rank);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/plan/mesh.h"
 #include "core/sim/uneven.h"
 
 namespace ringside {
@@ -55,6 +56,10 @@ sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
   return {device / devices, device % devices};
 }
 
+sim::Place place_of_worker(const RunPlan& plan, int worker) {
+  return place_of_worker(*plan.cluster, rank_in_whole(plan, worker));  // rank i is worker i
+}
+
 int machines_of_workers(const RunPlan& plan) {
   if (!plan.homes.empty()) {
     std::set<std::string> hosts;
@@ -78,7 +83,7 @@ sim::Place place_of(const RunPlan& plan, int rank) {
     // device 0.
     return {first + dedicated % machines, shares_cores(cluster) ? 0 : -1};
   }
-  return place_of_worker(cluster, self.worker);
+  return place_of_worker(plan, self.worker);
 }
 
 void check_places(const RunPlan& plan) {

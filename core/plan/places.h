@@ -26,6 +26,9 @@ std::vector<int> workers_with_servers(int colocated, int world, int group);
 sim::Place place_of(const RunPlan& plan, int rank);
 /// The place of worker `worker` in any run on the cluster.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
+/// The place of a worker of the plan, which may be that of one stage's workers
+/// (RunPlan::ranks_of_whole).
+sim::Place place_of_worker(const RunPlan& plan, int worker);
 /// The number of machines of a simulated run, from the first one on, that have workers.
 int machines_of_workers(const RunPlan& plan);
 

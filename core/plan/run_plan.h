@@ -79,6 +79,9 @@ struct RunPlan {
   int world = 1;
   MeshConfig mesh{.data = 1};  // of the workers (core/plan/mesh.h); without a pipeline: unused
   PipelineConfig pipeline{};   // of a mesh with a pipeline
+  /// Of the run that the workers and servers of one stage see (data_view()): the number of each
+  /// rank in the run of all stages. Empty: their own numbers.
+  std::vector<int> ranks_of_whole{};
   /// The run is the definition of a scheme with an algorithm of its own, or with an order of sums
   /// of its own: one rank that stands for this many workers. 0: the run is no such definition.
   int defines = 0;

@@ -18,7 +18,7 @@ bool only_native(const RunPlan& plan) { return !plan.cluster || shares_memory(*p
 std::vector<int> hosts_of(const RunPlan& plan, const std::vector<int>& workers) {
   std::vector<int> hosts;
   for (const int worker : workers)
-    hosts.push_back(plan.cluster ? place_of_worker(*plan.cluster, worker).machine : 0);
+    hosts.push_back(plan.cluster ? place_of_worker(plan, worker).machine : 0);
   return hosts;
 }
 
@@ -59,7 +59,7 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Collective::Kind kind,
                               const std::vector<int>& workers) {
   if (only_native(plan)) return std::vector<Algorithm>(counts.size(), Algorithm::native);
   std::vector<sim::Place> places;
-  for (const int worker : workers) places.push_back(place_of_worker(*plan.cluster, worker));
+  for (const int worker : workers) places.push_back(place_of_worker(plan, worker));
   Choice choice(link_costs(*plan.cluster, places));
   const bool gathers = kind == Collective::Kind::all_gather;  // parameters; all else sums gradients
   const std::size_t element =

@@ -16,6 +16,7 @@
 #include "core/plan/definition.h"
 #include "core/plan/mesh.h"
 #include "core/plan/pipeline_plan.h"
+#include "core/plan/places.h"
 #include "core/plan/same_run.h"
 #include "core/plan/stages.h"
 #include "core/scheme/single.h"
@@ -40,6 +41,7 @@ using testing::complaint;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using testing::small_cluster;
 
 ExperimentConfig meshed(std::int64_t pipeline) {
@@ -115,11 +117,12 @@ TEST(MeshPlan, SingleHasNoMesh) {
   EXPECT_EQ(plan_training(config, "single", 1), plan_training(meshed(1), "single", 1));
 }
 
-/// Ids, device numbers and environments belong to a process, and what the pipeline is to do to the
-/// plan of all.
+/// Ids, device numbers and environments belong to a process, what the pipeline is to do and the
+/// workers' places in it to the plan of all.
 RunPlan without_places(RunPlan plan) {
   plan.id.clear();
   plan.pipeline = {};
+  plan.ranks_of_whole.clear();
   for (RankPlan& rank : plan.ranks) {
     rank.ordinal = -1;
     rank.environment.clear();
@@ -356,6 +359,44 @@ TEST(Pipelines, MayHaveStagesOfEvenSimulatedTime) {
   const double whole = MicroBatchTimes(plan).seconds(0, plan.train.micro_batch);
   EXPECT_NEAR(together, whole, 1e-9 * whole);
   EXPECT_EQ(plan.pipeline.cuts, balanced_cuts(seconds, 2));
+}
+
+/// 6 x 2 workers on three machines of four devices.
+ExperimentConfig summed_on_three_machines(MeshDimension innermost) {
+  ExperimentConfig config = meshed(2);
+  config.device.kind = "sim";
+  config.cluster = small_cluster(4);
+  config.cluster->machines = 3;
+  config.mesh.innermost = innermost;
+  config.train.global_batch = 24;
+  config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::hierarchical};
+  return config;
+}
+
+TEST(MeshPlan, AStageMayTakeTheAlgorithmsThatItsOwnMachinesAllow) {
+  EXPECT_EQ(refusal(summed_on_three_machines(MeshDimension::pipeline), "ddp", 12), "nothing")
+      << "a stage has two workers on each machine";
+  EXPECT_THAT(refusal(summed_on_three_machines(MeshDimension::data), "ddp", 12),
+              AllOf(HasSubstr("scheme.ddp.algorithm"), HasSubstr("equally many ranks")))
+      << "a stage has four workers on a machine and two on the next";
+}
+
+TEST(MeshPlan, WorkersOfAStageAreOnTheDevicesOfTheirNumbersInTheWholeRun) {
+  const auto places = [](const RunPlan& plan) {
+    std::vector<std::pair<int, int>> out;
+    for (int worker = 0; worker < plan.world; ++worker) {
+      const sim::Place place = place_of_worker(plan, worker);
+      out.emplace_back(place.machine, place.device);
+    }
+    return out;
+  };
+  ExperimentConfig config = summed_on_three_machines(MeshDimension::pipeline);
+  EXPECT_THAT(places(data_view(plan_training(config, "ddp", 12), 1)),
+              ElementsAre(Pair(0, 1), Pair(0, 3), Pair(1, 1), Pair(1, 3), Pair(2, 1), Pair(2, 3)));
+  config.mesh.innermost = MeshDimension::data;
+  config.scheme_options.clear();
+  EXPECT_THAT(places(data_view(plan_training(config, "ddp", 12), 1)),
+              ElementsAre(Pair(1, 2), Pair(1, 3), Pair(2, 0), Pair(2, 1), Pair(2, 2), Pair(2, 3)));
 }
 
 Experiment comparison_of(const ExperimentConfig& config, const std::vector<std::string>& cases) {

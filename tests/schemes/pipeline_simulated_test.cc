@@ -2,13 +2,17 @@
 // `single`.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/device/counting_device.h"
 #include "core/pipeline/makers.h"
 #include "core/pipeline/simulation.h"
+#include "core/plan/mesh.h"
 #include "core/plan/pipeline_plan.h"
 #include "experiments/runner/run/simulation.h"
+#include "peer/schemes/ddp.h"
+#include "peer/schemes/sums.h"
 #include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
@@ -253,6 +257,44 @@ TEST(SimulatedPipelines, HoldOfEveryFurtherMicroBatchOfGpipeItsActivations) {
   EXPECT_EQ(activations_of_second_rank(simulated_row(many)) -
                 activations_of_second_rank(simulated_row(few)),
             8 * activations_of_micro_batch(few));
+}
+
+/// The algorithms of all-reduces that workers of one stage take.
+std::vector<Algorithm> algorithms_of_stage(const RunPlan& plan) {
+  const RunPlan view = data_view(plan, 0);
+  return peer::chosen(view, peer::Collective::Kind::all_reduce, {1 << 8, 1 << 16, 1 << 24},
+                      peer::some_workers(view.world));
+}
+
+/// A stage of `data` x 2 workers on two machines, as are those of a run without a pipeline whose
+/// machines have half as many devices.
+TEST(SimulatedPipelines, ChooseAlgorithmsForTheMachinesOfTheirStage) {
+  ExperimentConfig config = testing::simulated(tiny("gpt"), small_cluster(2));
+  config.cluster->machines = 2;
+  const std::vector<Algorithm> across = algorithms_of_stage(plan_training(config, "ddp", 4));
+  config.cluster->devices = 4;
+  const std::vector<Algorithm> within = algorithms_of_stage(plan_training(config, "ddp", 4));
+  ASSERT_NE(across, within);
+  config.mesh = {.pipeline = 2, .innermost = MeshDimension::pipeline};
+  EXPECT_EQ(algorithms_of_stage(plan_training(config, "ddp", 8)), across);
+  config.mesh.innermost = MeshDimension::data;
+  EXPECT_EQ(algorithms_of_stage(plan_training(config, "ddp", 8)), within);
+}
+
+/// What a run says that it has chosen is what such a stage takes.
+TEST(SimulatedPipelines, TellTheAlgorithmsOfTheirStages) {
+  ExperimentConfig config = testing::simulated(tiny("gpt"), small_cluster(4));
+  config.cluster->machines = 2;
+  config.mesh = {.pipeline = 2, .innermost = MeshDimension::pipeline};
+  config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::automatic};
+  const RunPlan plan = plan_training(config, "ddp", 8);
+  const RunRecord row = simulated_row(plan);
+  const std::vector<Algorithm> all = algorithms_of_stage(plan);
+  ASSERT_FALSE(row.figures.empty());
+  for (const RunFigure& figure : row.figures)
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](Algorithm one) {
+      return figure.name == fmt::format("buckets by {}", name_of(one));
+    })) << figure.name;
 }
 
 /// The executor and the numbers are those of real ranks.

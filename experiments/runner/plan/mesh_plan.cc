@@ -77,6 +77,13 @@ void check_cuts(const std::vector<std::int64_t>& cuts, int stages, std::int64_t 
   }
 }
 
+std::vector<int> workers_of_stage(const MeshConfig& mesh, int world, int stage) {
+  RunPlan plan;
+  plan.world = world;
+  plan.mesh = mesh;
+  return workers_at(plan, stage);
+}
+
 /// For each worker, the first one on its host.
 std::vector<std::ptrdiff_t> sharing_of(const std::vector<int>& hosts, std::ptrdiff_t workers) {
   std::vector<std::ptrdiff_t> out;
@@ -106,13 +113,20 @@ MeshConfig settle_mesh(const MeshConfig& asked, const SchemeInfo& row, int world
 }
 
 std::vector<int> hosts_of_stage(const std::vector<int>& hosts, const MeshConfig& mesh, int stage) {
-  RunPlan plan;
-  plan.world = static_cast<int>(hosts.size());
-  plan.mesh = mesh;
   std::vector<int> out;
-  for (int data = 0; data < data_world(plan); ++data)
-    out.push_back(hosts[static_cast<std::size_t>(worker_at(plan, {data, stage}))]);
+  for (const int worker : workers_of_stage(mesh, static_cast<int>(hosts.size()), stage))
+    out.push_back(hosts[static_cast<std::size_t>(worker)]);
   return out;
+}
+
+void check_options(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh) {
+  RunPlan of_stage = plan;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    if (mesh.pipeline > 1)
+      of_stage.ranks_of_whole =
+          workers_of_stage(mesh, plan.world * static_cast<int>(mesh.pipeline), stage);
+    row.check(of_stage.options, of_stage);
+  }
 }
 
 void check_sums_of_stages(const RunPlan& plan, const MeshConfig& mesh,

@@ -17,6 +17,10 @@ MeshConfig settle_mesh(const MeshConfig& asked, const SchemeInfo& row, int world
 /// Those of the workers' hosts on which workers of one stage live, along the data dimension.
 std::vector<int> hosts_of_stage(const std::vector<int>& hosts, const MeshConfig& mesh, int stage);
 
+/// Lets the scheme check its options for the workers of every stage: what an algorithm may do
+/// depends on their places in a simulated cluster. The plan is still that of one stage.
+void check_options(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh);
+
 /// Throws Error if a simulated run adds up in an order of its own, and workers of one stage share
 /// machines otherwise than those of a run of the data world do: the order follows from the
 /// machines, and its definition knows those of the data world alone. `hosts` has that of each

@@ -315,7 +315,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   const std::vector<int> hosts =
       hosts_of_workers(world, plan.cluster, config.host_slots, plan.hosts.workers);
   settle_options(plan, row, mesh, hosts);
-  row.check(plan.options, plan);
+  check_options(plan, row, mesh);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;
   else if (plan.train.reduce == Reduce::by_scheme)
