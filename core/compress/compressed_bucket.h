@@ -53,17 +53,18 @@ class CompressedBucket {
   Tensor values_;  // what this step wants to have summed, fp32
 };
 
-/// The pieces of elements [begin, begin + count) of a model, which consist of whole tensors.
+/// The pieces of elements [begin, begin + count) of a model, which consist of whole tensors. Of a
+/// part of a model, tensors have their numbers in the whole one.
 /// `Model` has units with layouts (core/models/model.h).
 template <class Model>
 std::vector<Piece> pieces_of(const Model& model, std::int64_t begin, std::int64_t count) {
   std::vector<Piece> out;
   std::uint32_t number = 0;
   std::int64_t first = 0;
-  std::size_t own = 0;
-  for (const auto& unit : model.units) {
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    const auto& unit = model.units[u];
     // Random numbers depend on a tensor's number in the whole model.
-    if (model.part) number = static_cast<std::uint32_t>(model.part->first_tensors[own++]);
+    if (model.part) number = static_cast<std::uint32_t>(model.part->first_tensors[u]);
     for (const auto& parameter : unit->layout().parameters()) {
       const std::int64_t at = first + parameter.begin;
       if (at >= begin && at < begin + count) out.push_back({at - begin, parameter.shape, number});

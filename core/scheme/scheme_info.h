@@ -62,6 +62,9 @@ struct SchemeInfo {
   /// Throws Error for a bad value of an option, and for a plan with which the scheme cannot do what
   /// it promises. Called before the plan has ranks.
   std::function<void(const Options&, const RunPlan&)> check;
+  /// An option, as "scheme.diloco.num_fragments = 2", with which workers have to have the whole
+  /// model, and no stages of a pipeline; empty: none. Null: there is no such option.
+  std::function<std::string(const Options&, const RunPlan&)> needs_whole_model{};
   std::function<Servers(const Options&, int world)> servers;
   /// The promise of a run with these options; reports give a speed-up for the same run alone.
   std::function<Promise(const Options&)> promise;

@@ -22,7 +22,7 @@ class ShardCoder {
       : context_(context), fsdp_units_(fsdp_units), ranks_(ranks), options_(options) {
     const Model& model = fsdp_units.model();
     for (const Piece& piece : pieces_of(model, 0, model.parameter_count()))
-      tensors_.push_back({piece.begin, piece.shape.count()});
+      tensors_.push_back({piece.begin, piece.shape.count(), piece.number});
   }
 
   /// Elements [begin, begin + count) of the model: the shard of an FSDP unit that rank `owner`
@@ -43,13 +43,14 @@ class ShardCoder {
                          std::uint64_t seed) const {
     const auto [begin, count] = shard(fsdp_unit, owner);
     std::vector<Piece> pieces;
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      const std::int64_t from = std::max(begin, tensors_[t].begin);
-      const std::int64_t to = std::min(begin + count, tensors_[t].begin + tensors_[t].count);
+    for (const NumberedTensor& tensor : tensors_) {
+      const std::int64_t from = std::max(begin, tensor.begin);
+      const std::int64_t to = std::min(begin + count, tensor.begin + tensor.count);
       if (from < to)
         pieces.push_back({from - begin,
                           {to - from},
-                          static_cast<std::uint32_t>(static_cast<int>(t) * ranks_ + owner)});
+                          tensor.number * static_cast<std::uint32_t>(ranks_) +
+                              static_cast<std::uint32_t>(owner)});
     }
     return CompressedBucket({.device = context_.device,
                              .options = options_,
@@ -60,11 +61,16 @@ class ShardCoder {
   }
 
  private:
+  struct NumberedTensor {
+    std::int64_t begin, count;
+    std::uint32_t number;
+  };
+
   const RankContext& context_;
   const FsdpUnits& fsdp_units_;
   int ranks_;
   CompressionOptions options_;
-  std::vector<Shard> tensors_;  // of the model
+  std::vector<NumberedTensor> tensors_{};  // of the model
 };
 
 bool gathers(const CompressedBucket& codes) { return codes.move() == Compressor::Move::gather; }

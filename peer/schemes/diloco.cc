@@ -152,6 +152,10 @@ SchemeInfo diloco_info() {
   auto r =
       local_scheme<Diloco>("diloco", "local steps, and an outer optimizer with Nesterov's momentum",
                            "outer step", Own{});
+  r.needs_whole_model = [](const Options& options, const RunPlan&) {
+    const std::int64_t fragments = options.as<Own>().num_fragments;
+    return fragments > 1 ? fmt::format("scheme.diloco.num_fragments = {}", fragments) : "";
+  };
   r.tried = {
       {"every_two", Own{.sync_every = 2, .distance = {.distance = true}}},
       {"streaming", Own{.sync_every = 4,

@@ -255,6 +255,11 @@ SchemeInfo onebit_adam_info() {
   auto r = plain_scheme("onebit_adam", "AdamW, then a frozen second moment and momenta in one bit",
                         Own{});
   r.optimizer = its_optimizer;
+  r.needs_whole_model = [](const Options& options, const RunPlan& plan) {
+    const std::int64_t freeze = options.as<Own>().freeze_step;
+    return freeze < plan.train.steps ? fmt::format("scheme.onebit_adam.freeze_step = {}", freeze)
+                                     : "";
+  };
   r.tried = {{"from_step_two", Own{.freeze_step = 2, .bucket_mb = 1e-3}},
              {"from_step_three", Own{.freeze_step = 3}}};
   r.identities = {{{"scheme.onebit_adam.freeze_step=1000"}, "single", true},

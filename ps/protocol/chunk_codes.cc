@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/models/model_part.h"
 #include "core/num/random.h"
 
 namespace ringside::ps {
 namespace {
 
-/// The tensors of elements [begin, begin + count), or their parts.
+/// The tensors of elements [begin, begin + count), or their parts, by their numbers in the whole
+/// model.
 std::vector<Piece> pieces_within(const Model& model, std::int64_t begin, std::int64_t count) {
   std::vector<Piece> out;
   std::uint32_t number = 0;
-  for (std::size_t u = 0; u < model.units.size(); ++u)
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    if (model.part) number = static_cast<std::uint32_t>(model.part->first_tensors[u]);
     for (const Parameter& parameter : model.units[u]->layout().parameters()) {
       const std::int64_t first = model.first_parameter(u) + parameter.begin;
       const std::int64_t from = std::max(begin, first);
@@ -23,6 +26,7 @@ std::vector<Piece> pieces_within(const Model& model, std::int64_t begin, std::in
                        number});
       ++number;
     }
+  }
   return out;
 }
 
@@ -30,8 +34,8 @@ CompressorContext context_of(const CompressionOptions& options, const Model& mod
                              std::int64_t begin, std::int64_t count, Device& device,
                              std::uint64_t seed, int sender) {
   constexpr std::uint64_t most_senders = 1 << 20;
-  const std::uint64_t place =
-      static_cast<std::uint64_t>(begin) * most_senders + static_cast<std::uint64_t>(sender);
+  const auto first = static_cast<std::uint64_t>(in_whole_model(model, begin, 1).front().begin);
+  const std::uint64_t place = first * most_senders + static_cast<std::uint64_t>(sender);
   return {.device = device,
           .options = options,
           .pieces = pieces_within(model, begin, count),

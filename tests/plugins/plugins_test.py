@@ -106,6 +106,16 @@ class Plugins(unittest.TestCase):
         self.assertRegex(said, r"\| own .*bit-identical to its definition; claims to equal single")
         self.assert_equal_runs("my_diloco", "own", "theirs")
 
+    def test_two_stages_end_with_the_bits_of_the_definition(self):
+        said = self.compare("my_diloco", "stages", "--set", "model.layers=4", "--set", "train.micro_batch=1",
+                            "--case", "my_diloco: label=own, world=4, mesh.pipeline=2, scheme.my_diloco.sync_every=2",
+                            "--case", "diloco: label=theirs, world=4, mesh.pipeline=2, scheme.diloco.sync_every=2")
+        self.assertRegex(said, r"\| own .*bit-identical to its definition")
+        self.assert_equal_runs("stages", "own", "theirs")
+        said = self.compare("my_topk", "topk_stages", "--set", "model.layers=4", "--set", "train.micro_batch=1", "--case",
+                            "ddp: label=own, world=4, mesh.pipeline=2, scheme.ddp.compressor=my_topk")
+        self.assertRegex(said, r"\| own .*bit-identical to its definition")
+
     def test_the_suite_as_a_command_finds_nothing_wrong_with_them(self):
         for mine, words in (("my_diloco", ["my_diloco"]),
                             ("my_topk", ["ddp", "--set", "scheme.ddp.compressor=my_topk"]),

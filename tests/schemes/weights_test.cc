@@ -3,7 +3,7 @@
 
 #include "core/interchange/safetensors.h"
 #include "experiments/runner/plan/checks.h"
-#include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/tiny_models.h"
 #include "tests/support/complaint.h"
 
 namespace ringside::runner {
@@ -97,6 +97,41 @@ TEST_F(InitialWeights, ThatAreNotFiniteAreBlamedAndNotTheLearningRate) {
   EXPECT_NE(text.find("a.safetensors: tensor '"), std::string::npos) << text;
   EXPECT_NE(text.find("train.initial_weights must be finite"), std::string::npos) << text;
 }
+
+/// Every stage of a pipeline reads its own parameters from the file, and tables of others' units
+/// and running statistics with them.
+class WeightsOfStages : public ::testing::TestWithParam<ExperimentConfig (*)()> {
+ protected:
+  /// A run from the weights that another one has left behind, with two micro-batches of a worker.
+  ExperimentConfig from_weights() const {
+    ExperimentConfig config = GetParam()();
+    RunPlan first = plan_training(config, "single", 1);
+    first.save = folder_.path() / "a.safetensors";
+    run_ranks_as_threads(first);
+    config.train.initial_weights = first.save;
+    config.train.accumulation = 2;
+    config.train.reduce = Reduce::last;
+    return config;
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_P(WeightsOfStages, AreThoseOfTheFile) {
+  ExperimentConfig config = from_weights();
+  const RunRecord single = testing::reference_of(config, 2);
+  config.mesh.pipeline = 2;
+  for (const char* scheme : {"ddp", "fsdp", "ps"}) {
+    const RunRecord row = testing::run(plan_training(config, scheme, 4));
+    EXPECT_EQ(row.parameter_hashes, single.parameter_hashes) << scheme;
+    EXPECT_EQ(row.loss, single.loss) << scheme;
+  }
+  config.train.initial_weights.clear();
+  EXPECT_NE(testing::run(plan_training(config, "ddp", 4)).loss, single.loss) << "drawn values";
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, WeightsOfStages,
+                         ::testing::Values(testing::tied_llama, testing::tiny_bert,
+                                           testing::tiny_idefics3, testing::evaluated_resnet));
 
 }  // namespace
 }  // namespace ringside::runner

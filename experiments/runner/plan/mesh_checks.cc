@@ -110,6 +110,11 @@ constexpr MeshRefusal refusals[] = {
      "workers that do not wait for each other would compute with stages of different steps",
      other_scheme},
     {[](const RunPlan& plan, const SchemeInfo& row) {
+       return row.needs_whole_model ? row.needs_whole_model(plan.options, plan) : std::string();
+     },
+     "workers divide their own stages alone, so that the run is not that of its definition",
+     "choose a value with which they divide nothing"},
+    {[](const RunPlan& plan, const SchemeInfo& row) {
        return has_servers(plan, row) ? unless("optimizer.clip_norm", plan.optimizer.clip_norm, 0.0)
                                      : std::string();
      },

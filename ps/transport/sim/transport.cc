@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/device/sim/sim_device.h"
+#include "core/plan/mesh.h"
 #include "ps/protocol/inbox.h"
 #include "ps/transport/sim/wire.h"
 
@@ -216,9 +217,12 @@ class SimTransport : public Transport {
     const auto wire = device.world().shared().get<Wire>();
     const double deadline = device.world().now() + options.timeout_s;
     std::vector<End*> servers;
-    for (int id = 0; id < context.plan.servers; ++id) {
-      End* server = wire->find(device.world(), id, deadline - device.world().now());
-      if (!server) throw Error("server {} did not listen within {} s", id, options.timeout_s);
+    for (const RankPlan& rank : context.plan.ranks) {
+      if (rank.server < 0) continue;
+      End* server = wire->find(device.world(), rank_in_whole(context.plan, rank.rank),
+                               deadline - device.world().now());
+      if (!server)
+        throw Error("server {} did not listen within {} s", rank.server, options.timeout_s);
       servers.push_back(server);
     }
     End& end = open(context, *wire, device, context.self().worker, options);
@@ -234,8 +238,8 @@ class SimTransport : public Transport {
                               options.transport == TransportKind::shm) &&
                              sim::shares_memory(device.world().cluster()) &&
                              !spans_hosts(context.plan);
-    return wire.open(device.world(), device.place(), context.rank, id, device.has_values(),
-                     maps_memory);
+    return wire.open(device.world(), device.place(), rank_in_whole(context.plan, context.rank), id,
+                     device.has_values(), maps_memory);
   }
 };
 

@@ -184,7 +184,7 @@ SimConnection& Wire::connection(End& from, End& to) {
 }
 
 void Wire::announce(End& server) {
-  servers_[server.id] = &server;
+  servers_[server.rank] = &server;
   if (announced_) announced_->notify_all();
 }
 
@@ -193,12 +193,12 @@ void Wire::cut(int rank) {
     if (end->rank == rank) end->open = false;
 }
 
-End* Wire::find(sim::World& world, int id, double timeout_s) {
+End* Wire::find(sim::World& world, int rank, double timeout_s) {
   if (!announced_) announced_ = world.make_event();
   const double deadline = world.now() + timeout_s;
-  while (!servers_.contains(id))
+  while (!servers_.contains(rank))
     if (!announced_->wait(deadline - world.now())) return nullptr;
-  return servers_[id];
+  return servers_[rank];
 }
 
 }  // namespace ringside::ps

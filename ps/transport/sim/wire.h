@@ -31,8 +31,8 @@ struct Parcel {
 
 /// A worker's or a server's end of its connections.
 struct End {
-  int rank = 0;
-  int id = 0;  // number of the worker or of the server
+  int rank = 0;  // in the run of all stages of a pipeline
+  int id = 0;    // number of the worker or of the server
   sim::Place place{};
   bool maps_memory = false;  // its messages go through shared memory where they can
   Io* io = nullptr;
@@ -133,16 +133,16 @@ class Wire {
   /// Closes the ends of a rank, which is no more.
   void cut(int rank);
 
-  /// From now on find() finds server `id`.
+  /// From now on find() finds the server of this rank.
   void announce(End& server);
-  /// Blocks until server `id` is there and returns its end; null after `timeout_s`.
-  End* find(sim::World& world, int id, double timeout_s);
+  /// Blocks until the server of the rank is there and returns its end; null after `timeout_s`.
+  End* find(sim::World& world, int rank, double timeout_s);
 
  private:
   std::map<int, std::unique_ptr<Io>> ios_;  // by rank
   std::vector<std::unique_ptr<End>> ends_;
   std::map<std::pair<End*, End*>, std::unique_ptr<SimConnection>> connections_;
-  std::map<int, End*> servers_;
+  std::map<int, End*> servers_;  // by rank
   std::unique_ptr<sim::Event> announced_;
 };
 
