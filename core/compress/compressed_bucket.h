@@ -63,7 +63,6 @@ std::vector<Piece> pieces_of(const Model& model, std::int64_t begin, std::int64_
   std::int64_t first = 0;
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     const auto& unit = model.units[u];
-    // Random numbers depend on a tensor's number in the whole model.
     if (model.part) number = static_cast<std::uint32_t>(model.part->first_tensors[u]);
     for (const auto& parameter : unit->layout().parameters()) {
       const std::int64_t at = first + parameter.begin;

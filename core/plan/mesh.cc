@@ -91,8 +91,10 @@ std::string mesh_text(const RunPlan& plan) {
 
 std::string pipeline_text(const RunPlan& plan) {
   if (!has_pipeline(plan)) return {};
-  return fmt::format("{}, stages from units 0, {}", plan.pipeline.schedule,
-                     fmt::join(plan.pipeline.cuts, ", "));
+  const StagesAlike alike = plan.pipeline.alike;
+  return fmt::format(
+      "{}, stages from units 0, {}{}", plan.pipeline.schedule, fmt::join(plan.pipeline.cuts, ", "),
+      alike == StagesAlike::nothing ? "" : fmt::format(" of even {}", name_of(alike)));
 }
 
 }  // namespace ringside

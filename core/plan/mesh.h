@@ -39,7 +39,8 @@ MeshPlace place_in_mesh(const RunPlan& plan, int rank);
 
 /// "data 2 x pipeline 4, pipeline within a machine"; empty for a plan without a pipeline.
 std::string mesh_text(const RunPlan& plan);
-/// "1f1b, stages from units 0, 3": the schedule and the first unit of each stage; likewise.
+/// "1f1b, stages from units 0, 3 of even parameters": the schedule, the first unit of each stage,
+/// and what stages have alike, unless they are cut by hand; likewise.
 std::string pipeline_text(const RunPlan& plan);
 
 }  // namespace ringside

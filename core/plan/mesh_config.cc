@@ -32,7 +32,8 @@ Fields fields_of(PipelineConfig& config) {
        Range::not_negative},
       {"balance", &config.balance,
        "what the stages have alike: parameters, or the time of forward and backward, which is that "
-       "of the simulated device or, of real ones, follows from floating-point operations"},
+       "of the simulated device or, of real ones, what `ringside calibrate` measured, else follows "
+       "from floating-point operations"},
       {"cuts", &config.cuts,
        "the number of the first unit of each stage but the first, as in [3, 5]; []: by "
        "pipeline.balance",

@@ -34,11 +34,17 @@ Fields fields_of(MeshConfig& config);
 /// The measure by which the units of a model are divided evenly over stages.
 enum class StageBalance : std::uint8_t {
   parameters,  // of their numbers of parameters
-  time         // of the time of their forward and backward: that of the simulated device, else by
-               // their floating-point operations
+  time         // of the time of their forward and backward: that of the simulated device, else as
+               // `ringside calibrate` measured it, else by their floating-point operations
 };
 inline constexpr std::string_view stage_balance_names[] = {"parameters", "time"};
 constexpr EnumNames names_of(StageBalance) { return stage_balance_names; }
+
+/// What the stages of a plan have alike.
+enum class StagesAlike : std::uint8_t { nothing, parameters, operations, measured, simulated };
+inline constexpr std::string_view stages_alike_names[] = {
+    "nothing", "parameters", "floating-point operations", "measured time", "simulated time"};
+constexpr EnumNames names_of(StagesAlike) { return stages_alike_names; }
 
 /// What a stage takes in a simulated run, in milliseconds for each micro-batch, in place of the
 /// times of the simulated device: a paper's figures in, its table out.
@@ -58,6 +64,7 @@ struct PipelineConfig {
   /// The number of the first unit of each stage but the first; empty: by `balance`. In a plan they
   /// are never empty.
   std::vector<std::int64_t> cuts{};
+  StagesAlike alike = StagesAlike::nothing;  // in a plan: `nothing` if cuts are given by hand
   /// Nothing else of a step takes time then: neither optimizer, losses and data nor the host. What
   /// the scheme sends along the data dimension does.
   StageProfile profile{};
@@ -68,7 +75,7 @@ struct PipelineConfig {
   bool operator==(const PipelineConfig&) const = default;
 };
 
-/// All but `text`.
+/// All but `text` and `alike`.
 Fields fields_of(PipelineConfig& config);
 
 }  // namespace ringside

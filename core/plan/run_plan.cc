@@ -130,6 +130,8 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
     out["mesh"] = to_json(fields_to_read(plan.mesh));
     out["pipeline"] = to_json(fields_to_read(plan.pipeline));
     if (!plan.pipeline.text.empty()) out["pipeline"]["text"] = plan.pipeline.text;
+    if (plan.pipeline.alike != StagesAlike::nothing)
+      out["pipeline"]["alike"] = name_of(plan.pipeline.alike);
   }
   if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
@@ -172,6 +174,8 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   if (const auto pipeline = in.find("pipeline"); pipeline != in.end()) {
     read_json(*pipeline, fields_of(plan.pipeline), absent);
     plan.pipeline.text = pipeline->value("text", "");
+    plan.pipeline.alike =
+        value_named<StagesAlike>(pipeline->value("alike", "")).value_or(StagesAlike::nothing);
   }
   plan.listing.quick = in.value("quick", false);
   plan.sums.unknown_order = in.value("unknown_order", false);

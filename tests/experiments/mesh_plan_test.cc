@@ -14,6 +14,7 @@
 
 #include "core/pipeline/makers.h"
 #include "core/plan/definition.h"
+#include "core/plan/lone_training.h"
 #include "core/plan/mesh.h"
 #include "core/plan/pipeline_plan.h"
 #include "core/plan/places.h"
@@ -207,7 +208,9 @@ TEST(MeshPlan, NamesTheDimensionWithinAMachine) {
   config.mesh.innermost = MeshDimension::pipeline;
   EXPECT_EQ(mesh_text(ddp(config, 8)), "data 4 x pipeline 2, pipeline within a machine");
   EXPECT_EQ(mesh_text(ddp(meshed(1), 8)), "");
-  EXPECT_EQ(pipeline_text(ddp(config, 8)), "1f1b, stages from units 0, 3");
+  EXPECT_EQ(pipeline_text(ddp(config, 8)), "1f1b, stages from units 0, 3 of even parameters");
+  config.pipeline.cuts = {4};
+  EXPECT_EQ(pipeline_text(ddp(config, 8)), "1f1b, stages from units 0, 4") << "by hand";
 }
 
 TEST(Pipelines, HaveStagesWithEvenNumbersOfParameters) {
@@ -225,6 +228,7 @@ TEST(Pipelines, TakeCutsByHand) {
   ExperimentConfig config = meshed(3);
   config.pipeline.cuts = {1, 3};
   EXPECT_THAT(ddp(config, 3).pipeline.cuts, ElementsAre(1, 3));
+  EXPECT_EQ(ddp(config, 3).pipeline.alike, StagesAlike::nothing);
   config.pipeline.cuts = {3};
   EXPECT_THAT(refusal(config, "ddp", 3),
               AllOf(HasSubstr("pipeline.cuts = [3] makes 2 stages"), HasSubstr("give 2 numbers")));
@@ -342,6 +346,59 @@ TEST(Pipelines, MayHaveStagesOfEvenTime) {
   EXPECT_LE(operations[5], 3.1 * product);
   EXPECT_EQ(plan.pipeline.cuts, balanced_cuts(operations, 2));
   EXPECT_THAT(plan.pipeline.cuts, ElementsAre(5)) << "the head takes longer than all else";
+  EXPECT_EQ(plan.pipeline.alike, StagesAlike::operations);
+}
+
+/// A machine on which an operation takes the longer, the more there is to start and not to compute.
+CalibratedMachine machine_slow_to_start() {
+  sim::ClusterSpec cluster = small_cluster(2);
+  cluster.device.launch_us = 1e5;
+  return {.cluster = cluster};
+}
+
+TEST(Pipelines, MayHaveStagesOfTheTimeThatWasMeasuredHere) {
+  ExperimentConfig config = meshed(2);
+  config.model.vocabulary = 16384;
+  config.pipeline.balance = StageBalance::time;
+  const RunPlan by_operations = ddp(config, 2);
+  config.calibrated = machine_slow_to_start();
+  const RunPlan plan = ddp(config, 2);
+  EXPECT_EQ(plan.pipeline.alike, StagesAlike::measured);
+  EXPECT_NE(plan.pipeline.cuts, by_operations.pipeline.cuts);
+  EXPECT_THAT(plan.pipeline.cuts, ElementsAre(3)) << "units with equally many operations to start";
+  EXPECT_FALSE(plan.cluster) << "ranks are real";
+  EXPECT_THAT(pipeline_text(plan), HasSubstr("stages from units 0, 3 of even measured time"));
+  const RunPlan told = run_plan_from_json(nlohmann::json(to_json(plan)), default_options);
+  EXPECT_EQ(told, plan);
+}
+
+TEST(Pipelines, AreNotBalancedByTheTimesOfOtherDevices) {
+  ExperimentConfig config = meshed(2);
+  config.pipeline.balance = StageBalance::time;
+  config.calibrated = machine_slow_to_start();
+  config.calibrated->device = "cuda";
+  EXPECT_EQ(ddp(config, 2).pipeline.alike, StagesAlike::operations);
+  config.calibrated->device = "cpu";
+  config.calibrated->cluster.device.kind = sim::DeviceKind::cpu;
+  config.calibrated->threads = config.device.threads + 1;
+  EXPECT_EQ(ddp(config, 2).pipeline.alike, StagesAlike::operations);
+  config.calibrated->threads = config.device.threads;
+  EXPECT_EQ(ddp(config, 2).pipeline.alike, StagesAlike::measured);
+  config.pipeline.balance = StageBalance::parameters;
+  EXPECT_EQ(ddp(config, 2).pipeline.alike, StagesAlike::parameters);
+}
+
+TEST(Pipelines, TakeTheTimesOfTheirOwnTrainingBeforeThoseOfOthers) {
+  const RunPlan plan = ddp(meshed(2), 2);
+  sim::ClusterSpec machine = small_cluster(2);
+  const auto timed = [](const std::string& training, double bytes, double us) {
+    return sim::TimedOperation{training, "fp32", "linear", 1e6, bytes, us};
+  };
+  machine.timed = {timed("other", 1e3, 1), timed("other", 2e3, 2),
+                   timed(lone_training_name(plan), 2e3, 3)};
+  std::vector<double> us;
+  for (const sim::TimedOperation& one : calibrated_for(plan, machine).timed) us.push_back(one.us);
+  EXPECT_THAT(us, ElementsAre(1, 3));
 }
 
 TEST(Pipelines, MayHaveStagesOfEvenSimulatedTime) {
@@ -358,6 +415,7 @@ TEST(Pipelines, MayHaveStagesOfEvenSimulatedTime) {
   }
   const double whole = MicroBatchTimes(plan).seconds(0, plan.train.micro_batch);
   EXPECT_NEAR(together, whole, 1e-9 * whole);
+  EXPECT_EQ(plan.pipeline.alike, StagesAlike::simulated);
   EXPECT_EQ(plan.pipeline.cuts, balanced_cuts(seconds, 2));
 }
 

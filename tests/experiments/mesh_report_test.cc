@@ -31,7 +31,7 @@ TEST(MeshReport, ShowsTheMeshWhereACaseHasAPipeline) {
   EXPECT_THAT(text, AllOf(HasSubstr("mesh |"), HasSubstr("2 x 2"), HasSubstr("1 x 1"),
                           HasSubstr("mesh: workers with different samples x")));
   EXPECT_THAT(text, HasSubstr("Mesh: ddp at world 4: data 2 x pipeline 2, data within a machine; "
-                              "1f1b, stages from units 0, 3.\n"));
+                              "1f1b, stages from units 0, 3 of even parameters.\n"));
   EXPECT_THAT(row_text(staged_row(300, "a")),
               AllOf(HasSubstr("mesh           data 2 x pipeline 2, data within a machine; 1f1b"),
                     HasSubstr("(of each of 2 pipelines)")));

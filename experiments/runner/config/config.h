@@ -14,6 +14,7 @@
 #include "core/interchange/stated_model.h"
 #include "core/plan/run_plan.h"
 #include "experiments/runner/config/toml.h"
+#include "experiments/runner/registry/calibrated_machine.h"
 
 namespace ringside::runner {
 
@@ -67,6 +68,8 @@ struct ExperimentConfig {
   bool in_job = false;
   /// The places for ranks on each host of that job; empty: there is one host.
   std::vector<int> host_slots{};
+  /// This machine, by whose times stages of real devices are even (pipeline.balance = "time").
+  std::optional<CalibratedMachine> calibrated{};
 };
 
 /// The tables that every experiment has, by name, in the order of files: all but [scheme.X].

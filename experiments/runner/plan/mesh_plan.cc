@@ -54,9 +54,35 @@ std::vector<double> parameters_of_units(const RunPlan& plan) {
   return out;
 }
 
-std::vector<double> weights_of_units(const RunPlan& plan) {
-  if (plan.pipeline.balance == StageBalance::parameters) return parameters_of_units(plan);
-  return plan.cluster ? seconds_of_units(plan) : operations_of_units(plan);
+/// The run of real devices on those of the calibrated machine.
+RunPlan simulated_on(const CalibratedMachine& machine, RunPlan plan) {
+  plan.cluster = calibrated_for(plan, machine.cluster);
+  plan.device.kind = "sim";
+  return plan;
+}
+
+/// What the stages of the plan have alike if they are not cut by hand.
+StagesAlike alike_in(const RunPlan& plan, const std::optional<CalibratedMachine>& machine) {
+  if (plan.pipeline.balance == StageBalance::parameters) return StagesAlike::parameters;
+  if (plan.cluster) return StagesAlike::simulated;
+  return machine && has_devices_of(plan, *machine) ? StagesAlike::measured
+                                                   : StagesAlike::operations;
+}
+
+std::vector<double> weights_of_units(const RunPlan& plan,
+                                     const std::optional<CalibratedMachine>& machine) {
+  switch (alike_in(plan, machine)) {
+    case StagesAlike::simulated:
+      return seconds_of_units(plan);
+    case StagesAlike::measured:
+      return seconds_of_units(simulated_on(*machine, plan));
+    case StagesAlike::operations:
+      return operations_of_units(plan);
+    case StagesAlike::parameters:
+    case StagesAlike::nothing:
+      break;
+  }
+  return parameters_of_units(plan);
 }
 
 /// Throws Error for cuts by hand that do not make `stages` stages of `units` units.
@@ -167,7 +193,8 @@ void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {
     for (auto server = stage.begin() + data; server != stage.end(); ++server) add(p, *server);
 }
 
-void settle_pipeline(RunPlan& plan, const PipelineConfig& asked) {
+void settle_pipeline(RunPlan& plan, const PipelineConfig& asked,
+                     const std::optional<CalibratedMachine>& machine) {
   if (asked.has_profile() && !plan.cluster)
     throw Error(
         "pipeline.profile: stages of real ranks take the time that they take; leave it out, or set "
@@ -177,17 +204,18 @@ void settle_pipeline(RunPlan& plan, const PipelineConfig& asked) {
   settle_schedule(plan.pipeline);
   const int stages = stages_of(plan);
   plan.pipeline.chunks = stages / plan.mesh.pipeline;
-  const std::vector<double> weights = weights_of_units(plan);
+  const std::vector<double> weights = weights_of_units(plan, machine);
   const auto units = static_cast<std::int64_t>(weights.size());
   if (stages > units)
     throw Error(
         "mesh.pipeline = {}: schedule {} has {} stages, but the model has {} units, of which each "
         "stage needs one; choose a smaller mesh.pipeline, or a model with more layers",
         plan.mesh.pipeline, plan.pipeline.schedule, stages, units);
-  if (plan.pipeline.cuts.empty())
+  plan.pipeline.alike = asked.cuts.empty() ? alike_in(plan, machine) : StagesAlike::nothing;
+  if (asked.cuts.empty())
     plan.pipeline.cuts = balanced_cuts(weights, stages);
   else
-    check_cuts(plan.pipeline.cuts, stages, units);
+    check_cuts(asked.cuts, stages, units);
 }
 
 }  // namespace ringside::runner

@@ -2,6 +2,7 @@
 // places of its ranks.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/plan/run_plan.h"
@@ -35,9 +36,11 @@ void check_sums_of_stages(const RunPlan& plan, const MeshConfig& mesh,
 /// ranks. A plan without a pipeline keeps its ranks.
 void lay_out_stages(RunPlan& plan, const MeshConfig& mesh);
 
-/// Sets RunPlan::pipeline of a plan with a pipeline, with cuts. Throws Error for a schedule that
-/// does not exist or does not allow these numbers, for cuts that the model's units do not allow,
-/// and for more stages than units.
-void settle_pipeline(RunPlan& plan, const PipelineConfig& asked);
+/// Sets RunPlan::pipeline of a plan with a pipeline, with cuts; stages of even time on real devices
+/// follow from what was measured on `machine`, if these are its devices. Throws Error for a
+/// schedule that does not exist or does not allow these numbers, for cuts that the model's units do
+/// not allow, and for more stages than units.
+void settle_pipeline(RunPlan& plan, const PipelineConfig& asked,
+                     const std::optional<CalibratedMachine>& machine);
 
 }  // namespace ringside::runner

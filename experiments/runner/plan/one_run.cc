@@ -330,7 +330,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   place_ranks(plan, servers);
   lay_out_stages(plan, mesh);
   if (has_pipeline(plan)) {
-    settle_pipeline(plan, config.pipeline);
+    settle_pipeline(plan, config.pipeline, config.calibrated);
     check_post_validation(plan, row);
   }
   give_devices(plan, servers, config.in_job);

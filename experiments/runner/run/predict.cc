@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
-#include "core/plan/lone_training.h"
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 
@@ -25,30 +22,13 @@ const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The timed operations for the training that the workers of `run` do, and from other trainings
-/// those operations that this one lacks.
-std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
-  const std::string training = lone_training_name(run);
-  const auto key = [](const sim::TimedOperation& one) {
-    return std::tuple(one.dtype, one.kind, one.operations, one.bytes);
-  };
-  std::set<std::tuple<std::string, std::string, double, double>> own;
-  for (const sim::TimedOperation& one : machine.timed)
-    if (one.training == training) own.insert(key(one));
-  std::vector<sim::TimedOperation> out;
-  for (const sim::TimedOperation& one : machine.timed)
-    if (one.training == training || !own.contains(key(one))) out.push_back(one);
-  return out;
-}
-
 }  // namespace
 
 RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine) {
   RunPlan plan = measured;
   plan.id += "-predicted";
   plan.device.kind = "sim";
-  plan.cluster = machine;
-  plan.cluster->timed = timed_for(measured, machine);
+  plan.cluster = calibrated_for(measured, machine);
   plan.checkpoint = {};
   plan.resume = {};
   plan.faults = {};
@@ -81,10 +61,9 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
 }
 
 bool Predictor::describes(const RunPlan& measured) const {
-  if (!machine_ || measured.cluster || measured.device.kind != machine_->device) return false;
+  if (!machine_ || !has_devices_of(measured, *machine_)) return false;
   const sim::ClusterSpec& cluster = machine_->cluster;
-  if (cluster.device.kind == sim::DeviceKind::cpu)
-    return measured.device.threads == machine_->threads;
+  if (cluster.device.kind == sim::DeviceKind::cpu) return true;
   return !shares_device(measured) && !spans_hosts(measured) &&
          measured.world <= cluster.machines * cluster.devices;
 }

@@ -7,6 +7,7 @@
 
 #include "core/observe/run_record.h"
 #include "core/sim/stated_errors.h"
+#include "experiments/runner/registry/calibrated_machine.h"
 #include "experiments/runner/run/run.h"
 
 namespace ringside::runner {
@@ -22,16 +23,6 @@ std::vector<RunPlan> bound_plans(const RunPlan& simulated);
 /// if one of these failed.
 std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
                                     const std::vector<RunOutcome>& outcomes);
-
-/// This machine, or the hosts of a job, as `ringside calibrate` measured them. Runs on other
-/// devices, with another number of threads, or with another transport between hosts cannot be
-/// predicted.
-struct CalibratedMachine {
-  sim::ClusterSpec cluster;
-  std::string device = "cpu";  // the kind of its devices
-  std::int64_t threads = 1;    // of a rank on a CPU
-  InterHostBackend between = InterHostBackend::gloo;
-};
 
 /// Predicts the cases of a comparison. Each case is simulated once, in a process of its own.
 class Predictor {

@@ -18,6 +18,7 @@
 #include "experiments/runner/results/data_state.h"
 #include "experiments/runner/results/folder_lock.h"
 #include "experiments/runner/run/going_on.h"
+#include "experiments/tools/cli/calibrated.h"
 #include "experiments/tools/cli/command.h"
 #include "experiments/tools/cli/experiment_arguments.h"
 #include "experiments/tools/cli/job_start.h"
@@ -109,6 +110,10 @@ int train(const TrainArguments& arguments, const Process& process) {
     config =
         runner::read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
     plan = runner::plan_training(config, arguments.scheme, arguments.world);
+    if (balances_by_measured_time({plan})) {
+      config.calibrated = calibrated_machine({plan}, "results", "No measured times of stages");
+      plan = runner::plan_training(config, arguments.scheme, arguments.world);
+    }
     plan.save = arguments.save;
     runner::check_inputs(plan);
     runner::check_libraries({plan});

@@ -12,10 +12,7 @@
 #include "core/base/processor.h"
 #include "core/base/seconds_now.h"
 #include "core/base/time_of_day.h"
-#include "core/plan/device_traits.h"
-#include "core/sim/world.h"
 #include "experiments/runner/config/cases.h"
-#include "experiments/runner/config/cluster_file.h"
 #include "experiments/runner/hosts/environments.h"
 #include "experiments/runner/hosts/job.h"
 #include "experiments/runner/hosts/placement.h"
@@ -30,7 +27,7 @@
 #include "experiments/runner/results/environment.h"
 #include "experiments/runner/run/going_on.h"
 #include "experiments/runner/run/runner.h"
-#include "experiments/tools/calibrate/calibrate.h"
+#include "experiments/tools/cli/calibrated.h"
 #include "experiments/tools/watch/display.h"
 #include "experiments/tools/watch/event_lines.h"
 #include "experiments/tools/watch/metrics_file.h"
@@ -63,47 +60,6 @@ struct Comparison {
   }
 };
 
-/// This machine, or the hosts of the job, as `ringside calibrate` measured them; none if no such
-/// measurement is there, or if all ranks are simulated. Throws Error if device.cluster names a file
-/// that cannot be used.
-std::optional<runner::CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
-                                                            const std::string& results,
-                                                            const runner::Job* job) {
-  const int hosts = job ? static_cast<int>(runner::rooms_of(job->agents()).size()) : 1;
-  const auto file_of = [&](const DeviceConfig& device) {
-    return device.cluster.empty() ? machine_file(results, hosts, device.kind) : device.cluster;
-  };
-  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
-    return !run.cluster && run.purpose == Purpose::asked &&
-           (!run.device.cluster.empty() || std::filesystem::exists(file_of(run.device)));
-  });
-  if (found == runs.end()) return {};
-  const DeviceConfig& device = found->device;
-  const runner::DeviceRow& row = runner::find_device(device.kind);
-  const bool named = !device.cluster.empty();
-  const std::string file = file_of(device);
-  sim::require_simgrid();
-  sim::ClusterSpec machine = runner::read_cluster(file);
-  const InterHostBackend between = found->hosts.between;
-  const bool on_processor = device_traits(device.kind).on_processor;
-  const auto here =
-      on_processor ? calibrate::calibration_name(device.threads, hosts, between) : row.describe();
-  if (machine.name == here)
-    return runner::CalibratedMachine{std::move(machine), device.kind, device.threads, between};
-  if (named)
-    throw Error(
-        "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
-        "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
-        "calibrate {}` writes",
-        file, machine.name, here,
-        on_processor ? fmt::format("--threads {}", device.threads)
-                     : fmt::format("--device {} FILES", device.kind));
-  std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
-                           machine.name, here)
-            << std::endl;
-  return {};
-}
-
 void plan(Comparison& comparison) {
   comparison.runs = runner::plan_comparison(comparison.experiment, allowed_cores().value_or(0),
                                             comparison.speeds);
@@ -132,7 +88,12 @@ void prepare(Comparison& comparison, const ComparisonArguments& arguments, const
                   [](const RunPlan& run) { return !run.cluster; }))
     check_readable(process);
   if (comparison.job) comparison.job->check_mpi(comparison.runs);
-  comparison.machine = calibrated_machine(comparison.runs, arguments.results, comparison.job);
+  comparison.machine =
+      calibrated_machine(comparison.runs, arguments.results, "No predictions", comparison.job);
+  if (comparison.machine && balances_by_measured_time(comparison.runs)) {
+    experiment.common.calibrated = comparison.machine;
+    plan(comparison);
+  }
   comparison.data = runner::data_state(comparison.runs, runner::Digests::taken);
   if (comparison.job) comparison.job->check_data(comparison.runs);
   const auto results = std::filesystem::path(arguments.results) / comparison.name;
