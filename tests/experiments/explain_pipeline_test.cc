@@ -142,5 +142,71 @@ TEST(ExplainPipeline, WorkersOfOtherStagesAreNoSlowRanks) {
               ::testing::Not(::testing::Contains("a slow rank")));
 }
 
+/// The evidence of a simulated pipeline of two ranks, whose F, I, W and sends take these times.
+Staged profiled_pipeline(const std::string& schedule, std::int64_t micro_batches) {
+  runner::ExperimentConfig config = staged_experiment(2, micro_batches);
+  config.train.accumulation = micro_batches;
+  config.mesh.pipeline = 2;
+  config.pipeline.schedule = schedule;
+  config.pipeline.profile = {.f = 10, .b = 9, .w = 8, .send = 3};
+  return stage(config, "ddp", 2);
+}
+
+std::vector<std::string> texts_of(const std::vector<tools::explain::PathPart>& path) {
+  std::vector<std::string> out;
+  for (const tools::explain::PathPart& part : path)
+    out.push_back(fmt::format("{} on rank {} {:.3f}", part.name, part.rank, part.ms));
+  return out;
+}
+
+TEST(ExplainPath, GoesFromAWaitForAStageToTheRankThatSends) {
+  EXPECT_THAT(
+      texts_of(profiled_pipeline("gpipe", 1).evidence.path),
+      ElementsAre("0F0 on rank 0 10.000", "output of micro-batch 0 from stage 0 on rank 1 3.000",
+                  "1F0 on rank 1 10.000", "1B0 on rank 1 17.000",
+                  "gradient of micro-batch 0 from stage 1 on rank 0 3.000",
+                  "0B0 on rank 0 17.000"));
+}
+
+TEST(ExplainPath, HasOfAMessageNoMoreThanItTakes) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"}) {
+    const Staged staged = profiled_pipeline(schedule, 4);
+    double all = 0;
+    for (const tools::explain::PathPart& part : staged.evidence.path) {
+      all += part.ms;
+      if (part.activity != "communication") continue;
+      EXPECT_LE(part.ms, 3 + 1e-6) << part.name;
+    }
+    EXPECT_NEAR(all, staged.evidence.ms.step, 1e-6) << schedule;
+  }
+}
+
+/// A rank that comes to a message after its sender did not wait for the other rank.
+TEST(ExplainPath, StaysWhereAMessageIsAwaitedThatHadCome) {
+  runner::ExperimentConfig config = made_up_experiment();
+  config.mesh.pipeline = 2;
+  const RunPlan plan = runner::plan_training(config, "ddp", 2);
+  const std::string value = "output of micro-batch 0 from stage 0";
+  RankRecord sends, receives;
+  receives.rank = 1;
+  sends.slices = {{"step", "step", 0, 10 * ms},
+                  {"compute", "F", 0, 4 * ms},
+                  {"communication", value, 4 * ms, 1 * ms}};
+  receives.slices = {{"step", "step", 0, 20 * ms},
+                     {"communication", value, 1 * ms, 4 * ms},
+                     {"compute", "other", 1 * ms, 8 * ms},
+                     {"exposed", "wait " + value, 9 * ms, 1 * ms},
+                     {"compute", "F", 10 * ms, 10 * ms}};
+  for (RankRecord* rank : {&sends, &receives}) {
+    rank->role = "worker";
+    StepTime time;
+    time.total = 20 * ms;
+    rank->steps = {time, time, time};
+  }
+  for (const tools::explain::PathPart& part :
+       evidence_of_records(plan, {sends, receives}).evidence.path)
+    EXPECT_EQ(part.rank, 1) << part.name;
+}
+
 }  // namespace
 }  // namespace ringside

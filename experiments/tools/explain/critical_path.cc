@@ -75,14 +75,15 @@ class Walk {
     return true;
   }
 
-  /// Goes back through the communication that ended a wait, and through operations before it in the
-  /// queue, to the rank that came last to it. Without a trace of these goes back to the begin of
-  /// the wait.
+  /// Goes back through the communication that ended a wait to the rank that came last to it:
+  /// through operations before a collective in the queue, or to the other end of a message between
+  /// stages. Without a trace of these goes back to the begin of the wait.
   void go_through(const TraceSlice& wait) {
     const TraceSlice* moved = awaited_by(*worker_, wait);
     std::optional<LastToCome> last =
         moved ? collectives_.last(moved->name, worker_->rank, moved->begin_ms)
               : collectives_.last(wait.name, worker_->rank, wait.begin_ms);
+    if (!last && moved) return go_along(*moved, wait);
     if (!last) return add(communication, awaited_name(wait), wait.begin_ms);
     while (const TraceSlice* before = moved ? made_room_for(*moved, last->at_ms) : nullptr) {
       const auto last_before = collectives_.last(before->name, worker_->rank, before->begin_ms);
@@ -92,8 +93,22 @@ class Walk {
       last = last_before;
     }
     add(communication, awaited_name(moved ? *moved : wait), last->at_ms);
+    go_on_at(last->rank);
+  }
+
+  /// Goes back along a message to the rank that came later, the sender or the receiver; only to the
+  /// begin of the wait if the message was there by then.
+  void go_along(const TraceSlice& moved, const TraceSlice& wait) {
+    const auto last = collectives_.last_of_message(moved.name, worker_->rank, moved.begin_ms);
+    const bool was_there = moved.end_ms <= wait.begin_ms + nothing_ms;
+    if (!last || was_there) return add(communication, moved.name, wait.begin_ms);
+    add(communication, moved.name, last->at_ms);
+    go_on_at(last->rank);
+  }
+
+  void go_on_at(int rank) {
     for (const TracedWorker& other : run_.workers)
-      if (other.rank == last->rank) worker_ = &other;
+      if (other.rank == rank) worker_ = &other;
   }
 
   /// The communication of the rank that ended last while `moved` waited with all ranks there; null

@@ -19,9 +19,10 @@ struct PathPart {
 
 /// Follows a traced step back from its end: through the slices of the main thread of the rank that
 /// ended last, from a wait to the communication that ended it, and from there to the rank that came
-/// to it last. Ends where the step of that rank began. The parts come in the order of time; none
-/// without steps. It follows the traced step whose length is nearest to `step_ms`, because the last
-/// step of a run may also wait for communication that other steps leave to the next one.
+/// to it last; of a message between stages that is its sender, unless the receiver came later. Ends
+/// where the step of that rank began. The parts come in the order of time; none without steps. It
+/// follows the traced step whose length is nearest to `step_ms`, because the last step of a run may
+/// also wait for communication that other steps leave to the next one.
 std::vector<PathPart> critical_path(const TracedRun& run, const Collectives& collectives,
                                     double step_ms);
 

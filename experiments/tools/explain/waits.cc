@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "core/plan/mesh.h"
 #include "experiments/runner/registry/registry.h"
 
 namespace ringside::tools::explain {
@@ -60,34 +59,49 @@ double Wait::for_last_rank_ms() const {
 Collectives::Collectives(const TracedRun& run, const RunPlan& plan)
     : world_(static_cast<std::size_t>(data_world(plan))) {
   for (const RankPlan& rank : plan.ranks)
-    if (has_pipeline(plan)) stages_.push_back(place_in_mesh(plan, rank.rank).pipeline);
+    if (has_pipeline(plan)) places_.push_back(place_in_mesh(plan, rank.rank));
   const bool together = answers_together(plan);
   for (const TracedWorker& worker : run.workers) {
+    const auto [replica, stage] = place(worker.rank);
     for (const TraceSlice& slice : worker.communication)
-      if (!is_between_stages(slice.name) && (together || !is_request(slice.name)))
-        comings_[key(slice.name, worker.rank)][worker.rank].push_back(slice.begin_ms);
+      if (is_between_stages(slice.name))
+        messages_[{slice.name, replica}][worker.rank].push_back(slice.begin_ms);
+      else if (together || !is_request(slice.name))
+        collectives_[{slice.name, stage}][worker.rank].push_back(slice.begin_ms);
     for (const TracedStep& step : worker.steps)
       for (const TraceSlice& slice : step.main)
         if (slice.name == all_ranks)
-          comings_[key(slice.name, worker.rank)][worker.rank].push_back(slice.begin_ms);
+          collectives_[{slice.name, stage}][worker.rank].push_back(slice.begin_ms);
   }
 }
 
-Collectives::Key Collectives::key(const std::string& name, int rank) const {
-  return {name, stages_.empty() ? 0 : stages_.at(static_cast<std::size_t>(rank))};
+MeshPlace Collectives::place(int rank) const {
+  return places_.empty() ? MeshPlace() : places_.at(static_cast<std::size_t>(rank));
 }
 
-std::optional<LastToCome> Collectives::last(const std::string& name, int rank, double at_ms) const {
-  const auto found = comings_.find(key(name, rank));
-  if (found == comings_.end() || world_ < 2 || found->second.size() < world_) return {};
-  const std::vector<double>& own = found->second.at(rank);
-  const auto at = static_cast<std::size_t>(std::find(own.begin(), own.end(), at_ms) - own.begin());
+std::optional<LastToCome> Collectives::last_of(const Comings& comings, std::size_t ranks, int rank,
+                                               double at_ms) {
+  const auto own = comings.find(rank);
+  if (ranks < 2 || comings.size() < ranks || own == comings.end()) return {};
+  const auto at = static_cast<std::size_t>(
+      std::find(own->second.begin(), own->second.end(), at_ms) - own->second.begin());
   std::optional<LastToCome> last;
-  for (const auto& [other, times] : found->second) {
+  for (const auto& [other, times] : comings) {
     if (at >= times.size()) return {};
     if (!last || times[at] > last->at_ms) last = {times[at], other};
   }
   return last;
+}
+
+std::optional<LastToCome> Collectives::last(const std::string& name, int rank, double at_ms) const {
+  const auto found = collectives_.find({name, place(rank).pipeline});
+  return found == collectives_.end() ? std::nullopt : last_of(found->second, world_, rank, at_ms);
+}
+
+std::optional<LastToCome> Collectives::last_of_message(const std::string& name, int rank,
+                                                       double at_ms) const {
+  const auto found = messages_.find({name, place(rank).data});
+  return found == messages_.end() ? std::nullopt : last_of(found->second, 2, rank, at_ms);
 }
 
 std::string awaited_name(const TraceSlice& slice) {

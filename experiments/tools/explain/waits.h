@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/mesh.h"
 #include "experiments/tools/explain/traced_steps.h"
 
 namespace ringside::tools::explain {
@@ -56,15 +57,22 @@ class Collectives {
   /// of the run is not traced, if the collective began before the traced steps on one of them, and
   /// for operations of one worker alone.
   std::optional<LastToCome> last(const std::string& name, int rank, double at_ms) const;
+  /// The later one of the two ranks of a message between stages to which `rank` came at `at_ms`:
+  /// the one that sends it, or the one that receives it. None for all else, and as above.
+  std::optional<LastToCome> last_of_message(const std::string& name, int rank, double at_ms) const;
 
  private:
-  /// Workers of different stages of a pipeline give their collectives the same names.
+  /// Workers of different stages of a pipeline give their collectives the same names, and different
+  /// pipelines their messages.
   using Key = std::pair<std::string, int>;
-  Key key(const std::string& name, int rank) const;
+  using Comings = std::map<int, std::vector<double>>;  // by rank
+  MeshPlace place(int rank) const;
+  static std::optional<LastToCome> last_of(const Comings& comings, std::size_t ranks, int rank,
+                                           double at_ms);
 
-  std::size_t world_;        // workers of a stage
-  std::vector<int> stages_;  // of each rank; empty without a pipeline
-  std::map<Key, std::map<int, std::vector<double>>> comings_;  // by name and stage, then by rank
+  std::size_t world_;                                  // workers of a stage
+  std::vector<MeshPlace> places_;                      // of each rank; empty without a pipeline
+  std::map<Key, Comings> collectives_{}, messages_{};  // by name, and by stage or replica
 };
 
 /// The waits of all workers of a run of `plan`, rank by rank, in the order of time.
