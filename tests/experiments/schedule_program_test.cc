@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <ostream>
+#include <set>
 
 #include "tests/experiments/program_test.h"
 
@@ -87,6 +90,61 @@ TEST_F(ScheduleProgram, RefusesWhatIsWrongInOneLine) {
   EXPECT_THAT(refusal({"show", "1f1b", "--w", "nan"}), HasSubstr("--w"));
   EXPECT_THAT(refusal({"show", "1f1b", "--svg", "no/where.svg"}), HasSubstr("--svg no/where.svg"));
 }
+
+/// A schedule of two ranks and two micro-batches that no run may have, and what is wrong with it.
+struct WrongSchedule {
+  const char* name;
+  const char* text;
+  const char* says;
+};
+
+void PrintTo(const WrongSchedule& one, std::ostream* out) { *out << one.name; }
+
+class WrongSchedules : public ProgramTest, public ::testing::WithParamInterface<WrongSchedule> {
+ protected:
+  std::set<std::string> files() const {
+    std::set<std::string> out;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
+      out.insert(entry.path().string());
+    return out;
+  }
+};
+
+TEST_P(WrongSchedules, AreNamedBeforeARunBegins) {
+  folder_.write("mine.csv", GetParam().text);
+  small_gpt(16, 8,
+            "steps = 2\nwarmup = 1\nglobal_batch = 4\nmicro_batch = 2\n[mesh]\npipeline = 2\n"
+            "[pipeline]\nschedule = \"mine.csv\"\n");
+  const std::set<std::string> before = files();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train", "trial.toml", "--scheme", "ddp", "--world", "2",
+                                 "--output", "row.json"},
+        {"compare", "trial.toml", "--schemes", "ddp", "--worlds", "2"}}) {
+    const testing::Ended ended = run(words);
+    EXPECT_EQ(ended.status, 2) << ended.out;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("mine"), HasSubstr(GetParam().says)));
+  }
+  EXPECT_EQ(files(), before) << "nothing is written";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, WrongSchedules,
+    ::testing::Values(WrongSchedule{"dropped_w", "0F0,0I0,0W0,0F1,0I1\n1F0,1I0,1W0,1F1,1I1,1W1\n",
+                                    "rank 0, stage 0: W of micro-batch 1 is missing"},
+                      WrongSchedule{"swapped_micro_batch", "0F0,0F1,0B0,0B1\n1F0,1F1,1B1,1B0\n",
+                                    "rank 1, stage 1: B of micro-batch 1 comes before 1B0"},
+                      WrongSchedule{"stale_activation", "0F0,0F1,0B0,0B1\n1F0,1B0,1B1,1F1\n",
+                                    "rank 1, stage 1: B of micro-batch 1 comes before 1F1"},
+                      WrongSchedule{"forward_twice", "0F0,0F1,0B0,0B1\n1F0,1B0,1F0,1F1,1B1\n",
+                                    "rank 1, stage 1: F of micro-batch 0 is there twice"},
+                      WrongSchedule{
+                          "receives_out_of_order",
+                          "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+                          "1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n",
+                          "rank 1, stage 1: RECV_F of micro-batch 1 comes before 1RECV_F0"}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace ringside

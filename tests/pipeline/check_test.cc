@@ -78,6 +78,28 @@ TEST(Check, NamesAnActionThatComesBeforeWhatItNeeds) {
   EXPECT_THAT(problem(schedule), HasSubstr("rank 1, stage 2: F of micro-batch 0 comes before 1F0"));
 }
 
+/// A backward computes with what the forward of its own micro-batch has kept, and nothing else.
+TEST(Check, NamesABackwardThatWouldFindStaleActivations) {
+  Schedule schedule = made("1f1b", 2, 3);
+  std::replace(schedule.actions[1].begin(), schedule.actions[1].end(), Action{1, F, 1},
+               Action{1, F, 0});
+  EXPECT_EQ(problem(schedule), "schedule 1f1b: rank 1, stage 1: F of micro-batch 0 is there twice");
+  schedule = made("1f1b", 2, 3);
+  swap_two(schedule, 0, {0, F, 2}, {0, B, 2});
+  EXPECT_EQ(problem(schedule),
+            "schedule 1f1b: rank 0, stage 0: B of micro-batch 2 comes before 0F2, which it needs");
+  schedule = made("zb_h1", 2, 3);
+  swap_two(schedule, 1, {1, I, 2}, {1, W, 2});
+  EXPECT_THAT(problem(schedule), HasSubstr("rank 1, stage 1: W of micro-batch 2 comes before 1I2"));
+  schedule = with_sends(made("1f1b", 2, 3));
+  swap_two(schedule, 1, {1, recv_f, 1}, {1, recv_f, 2});
+  EXPECT_THAT(problem(schedule),
+              HasSubstr("rank 1, stage 1: F of micro-batch 1 comes before 1RECV_F1"));
+  schedule = with_sends(made("1f1b", 2, 3));
+  drop(schedule, 0, {0, recv_b, 1});
+  EXPECT_THAT(problem(schedule), HasSubstr("rank 0, stage 0: RECV_B of micro-batch 1 is missing"));
+}
+
 TEST(Check, NamesMicroBatchesOutOfOrder) {
   Schedule schedule = made("gpipe", 1, 4);
   swap_two(schedule, 0, {0, B, 1}, {0, B, 2});
