@@ -107,6 +107,17 @@ TEST(ExplainPipeline, RemediesCanBePlanned) {
     }
 }
 
+/// A run of real ranks, on a machine that `ringside calibrate` has measured.
+TEST(ExplainPipeline, TriesStagesThatAreEvenInTheMeasuredTime) {
+  const Staged staged = uneven_pipeline();
+  tools::explain::WhatIfSetup ground;
+  ground.machine = {.cluster = testing::small_cluster(2)};
+  const tools::explain::Remedy remedy{
+      .words = "x", .settings = {{"pipeline.balance", "time"}, {"pipeline.cuts", "[]"}}};
+  const RunPlan plan = tools::explain::what_if_plan(staged.row->plan, remedy, ground);
+  EXPECT_EQ(plan.pipeline.alike, StagesAlike::measured);
+}
+
 /// Two replicas of two stages: the values that workers of one stage send are no collective of
 /// theirs, and the slower stage is no slow rank.
 TEST(ExplainPipeline, WorkersOfOtherStagesAreNoSlowRanks) {

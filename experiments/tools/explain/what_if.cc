@@ -95,6 +95,7 @@ RunPlan what_if_plan(const RunPlan& plan, const Remedy& remedy, const WhatIfSetu
                                                  : remedy.scheme);
   const int world = remedy.world == 0 ? plan.world : remedy.world;
   runner::ExperimentConfig config = config_of(plan);
+  if (!plan.cluster) config.calibrated = ground.machine;
   std::vector<runner::Assignment> settings;
   for (const Setting& one : remedy.settings) {
     const std::string text = fmt::format("{}={}", one.key, one.value);
