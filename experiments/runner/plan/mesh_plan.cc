@@ -146,12 +146,12 @@ std::vector<int> hosts_of_stage(const std::vector<int>& hosts, const MeshConfig&
 }
 
 void check_options(const RunPlan& plan, const SchemeInfo& row, const MeshConfig& mesh) {
+  if (mesh.pipeline == 1) return row.check(plan.options, plan);
+  const int world = plan.world * static_cast<int>(mesh.pipeline);
   RunPlan of_stage = plan;
   for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    if (mesh.pipeline > 1)
-      of_stage.ranks_of_whole =
-          workers_of_stage(mesh, plan.world * static_cast<int>(mesh.pipeline), stage);
-    row.check(of_stage.options, of_stage);
+    of_stage.ranks_of_whole = workers_of_stage(mesh, world, stage);
+    row.check(plan.options, of_stage);
   }
 }
 
