@@ -36,7 +36,8 @@ PipelineStep::PipelineStep(const RankContext& context, const Model& model, Model
       schedule_(context.pipeline->schedule()),
       rank_(context.pipeline->rank()),
       stages_(schedule_.stages_of(rank_)),
-      points_(pipeline::validation_points(schedule_)),
+      points_(context.pipeline->validation() ? pipeline::validation_points(schedule_)
+                                             : std::vector<std::size_t>{}),
       links_(context),
       tables_(context, model),
       times_(context.device) {
@@ -60,7 +61,7 @@ std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training,
   times_.begin_step(sent());
   begin();
   for (std::size_t i = 0; i < actions.size();) {
-    if (i == points_[rank] && !may_go_on()) {
+    if (!points_.empty() && i == points_[rank] && !may_go_on()) {
       give_up();
       begin();
       i = 0;

@@ -26,7 +26,7 @@ class PipelineStep {
 
   /// Does all micro-batches of a step; `pass` has what they have in common. Returns their losses,
   /// in their order, if this rank has the last stage, else nothing. No send is under way
-  /// afterwards. At the rank's validation point (pipeline::validation_points) it asks `may_go_on`,
+  /// afterwards. With pipeline.post_validation it asks `may_go_on` at the rank's validation point,
   /// which answers alike on all ranks; if not, everything that is under way is let go of, and the
   /// step begins anew.
   std::vector<Loss> train(const Pass& pass, const Loader& training,
@@ -72,8 +72,10 @@ class PipelineStep {
   ModelPasses& passes_;
   const pipeline::Schedule& schedule_;
   const int rank_;
-  std::vector<int> stages_;                // of this rank
-  const std::vector<std::size_t> points_;  // pipeline::validation_points, of all ranks
+  std::vector<int> stages_;  // of this rank
+  /// pipeline::validation_points(), of all ranks; empty if optimizers wait for the sums over
+  /// stages.
+  const std::vector<std::size_t> points_;
   StageLinks links_;
   TableLinks tables_;
   PipelineTimes times_;
