@@ -28,7 +28,7 @@ struct ProfiledPipeline {
   std::string schedule;
   int ranks = 2;
   std::int64_t micro_batches = 4, chunks = 1;
-  pipeline::StageTimes stage_s{.f = 3, .b = 2, .w = 1};
+  pipeline::StageTimes stage_ms{.f = 3, .b = 2, .w = 1};
 
   const pipeline::MakerInfo& row() const { return pipeline::find_maker(schedule); }
   int stages_of_rank() const {
@@ -46,11 +46,11 @@ constexpr double relative = 1e-9;
 /// What ranks do about the norm of the gradients of all stages.
 enum class Norm : std::uint8_t { unknown, waited_for, validated };
 
-RunPlan profiled_plan(const ProfiledPipeline& one, double send_s, Norm norm) {
+RunPlan profiled_plan(const ProfiledPipeline& one, double send_ms, Norm norm) {
   ExperimentConfig config = testing::simulated(tiny("gpt"), small_cluster(8));
   config.model.layers = 14;
   config.model.width = 16;
-  config.train.steps = 8;  // the first measured one and the last one wait for the norm anyway
+  config.train.steps = 7;  // the first measured one and the last one wait for the norm anyway
   config.train.warmup = 2;
   config.train.timeout_s = 1e6;
   config.train.global_batch = one.micro_batches;
@@ -60,10 +60,8 @@ RunPlan profiled_plan(const ProfiledPipeline& one, double send_s, Norm norm) {
   config.pipeline.schedule = one.schedule;
   config.pipeline.chunks = one.stages_of_rank();
   config.pipeline.post_validation = norm == Norm::validated;
-  config.pipeline.profile = {.f = 1e3 * one.stage_s.f,
-                             .b = 1e3 * one.stage_s.b,
-                             .w = 1e3 * one.stage_s.w,
-                             .send = 1e3 * send_s};
+  config.pipeline.profile = {
+      .f = one.stage_ms.f, .b = one.stage_ms.b, .w = one.stage_ms.w, .send = send_ms};
   return plan_training(config, "ddp", one.ranks);
 }
 
@@ -71,15 +69,15 @@ RunRecord simulated_row(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));
 }
 
-/// Seconds of a step.
-double step_s(const ProfiledPipeline& one, double send_s = 0, Norm norm = Norm::waited_for) {
-  return 1e-3 * simulated_row(profiled_plan(one, send_s, norm)).step_ms.median;
+/// Milliseconds of a step.
+double step_ms(const ProfiledPipeline& one, double send_ms = 0, Norm norm = Norm::waited_for) {
+  return simulated_row(profiled_plan(one, send_ms, norm)).step_ms.median;
 }
 
-/// Seconds for which every rank computes.
-double busy_s(const ProfiledPipeline& one) {
+/// Milliseconds for which every rank computes.
+double busy_ms(const ProfiledPipeline& one) {
   return static_cast<double>(one.micro_batches * one.stages_of_rank()) *
-         (one.stage_s.f + one.stage_s.b + one.stage_s.w);
+         (one.stage_ms.f + one.stage_ms.b + one.stage_ms.w);
 }
 
 class ProfiledPipelines : public ::testing::TestWithParam<ProfiledPipeline> {};
@@ -87,28 +85,28 @@ class ProfiledPipelines : public ::testing::TestWithParam<ProfiledPipeline> {};
 TEST_P(ProfiledPipelines, HaveTheBubbleOfTheirPaper) {
   const ProfiledPipeline& one = GetParam();
   const double bubble = one.row().bubble(one.ranks, one.stages_of_rank(), one.micro_batches,
-                                         one.stage_s.f, one.stage_s.b, one.stage_s.w);
+                                         one.stage_ms.f, one.stage_ms.b, one.stage_ms.w);
   ASSERT_FALSE(std::isnan(bubble));
-  const double expected = busy_s(one) * (1 + bubble);
-  EXPECT_NEAR(step_s(one), expected, relative * expected);
+  const double expected = busy_ms(one) * (1 + bubble);
+  EXPECT_NEAR(step_ms(one), expected, relative * expected);
 }
 
 TEST_P(ProfiledPipelines, AreIdleAsTheirPaperSaysIfNoRankWaitsAtTheEnd) {
   const ProfiledPipeline& one = GetParam();
   const double idle = one.row().idle(one.ranks, one.stages_of_rank(), one.micro_batches,
-                                     one.stage_s.f, one.stage_s.b, one.stage_s.w);
+                                     one.stage_ms.f, one.stage_ms.b, one.stage_ms.w);
   ASSERT_FALSE(std::isnan(idle));
-  const double expected = busy_s(one) + idle;
+  const double expected = busy_ms(one) + idle;
   for (const Norm norm : {Norm::unknown, Norm::validated})
-    EXPECT_NEAR(step_s(one, 0, norm), expected, relative * expected);
+    EXPECT_NEAR(step_ms(one, 0, norm), expected, relative * expected);
 }
 
 TEST_P(ProfiledPipelines, TakeWithSendsWhatTheCriticalPathTakes) {
   const ProfiledPipeline& one = GetParam();
-  constexpr double send_s = 0.7;
-  const pipeline::Schedule schedule = schedule_of(profiled_plan(one, send_s, Norm::waited_for));
-  const double expected = simulate(schedule, equal_times(schedule, one.stage_s, send_s)).whole_s;
-  EXPECT_NEAR(step_s(one, send_s), expected, relative * expected);
+  constexpr double send_ms = 0.7;
+  const pipeline::Schedule schedule = schedule_of(profiled_plan(one, send_ms, Norm::waited_for));
+  const double expected = simulate(schedule, equal_times(schedule, one.stage_ms, send_ms)).whole_s;
+  EXPECT_NEAR(step_ms(one, send_ms), expected, relative * expected);
 }
 
 std::vector<ProfiledPipeline> profiled_pipelines() {
@@ -118,7 +116,8 @@ std::vector<ProfiledPipeline> profiled_pipelines() {
       for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "zb_h2"})
         out.push_back({schedule, ranks, m});
       // The paper has formulas for equal times alone.
-      out.push_back({.schedule = "zb_v", .ranks = ranks, .micro_batches = m, .stage_s = {2, 2, 2}});
+      out.push_back(
+          {.schedule = "zb_v", .ranks = ranks, .micro_batches = m, .stage_ms = {2, 2, 2}});
       out.push_back({"interleaved", ranks, m, 2});
     }
   }
@@ -136,7 +135,7 @@ TEST(ProfiledPipelinesOfOneF, HaveTheShareThatGpipeStates) {
       for (const int m : {4, 16, 64}) {
         const ProfiledPipeline one{schedule, p, m};
         const double share = (p - 1.0) / (m + p - 1.0);
-        EXPECT_NEAR(1 - busy_s(one) / step_s(one), share, relative) << schedule << p << m;
+        EXPECT_NEAR(1 - busy_ms(one) / step_ms(one), share, relative) << schedule << p << m;
       }
 }
 
@@ -146,13 +145,13 @@ TEST(ProfiledZeroBubbles, LoseNothingToANormThatIsValidated) {
   for (const char* schedule : {"zb_h2", "zb_v"})
     for (const int p : {2, 4, 8}) {
       const ProfiledPipeline one{
-          .schedule = schedule, .ranks = p, .micro_batches = 3 * p, .stage_s = {2, 2, 2}};
-      const double busy = busy_s(one);
-      EXPECT_NEAR(step_s(one, 0, Norm::validated), busy, relative * busy) << schedule << p;
-      const double waits = (p - 1) * one.stage_s.f;
-      EXPECT_NEAR(step_s(one) - busy, waits, relative * busy) << schedule << p;
-      const double sends = step_s(one, .05, Norm::unknown);
-      EXPECT_NEAR(step_s(one, .05, Norm::validated), sends, relative * busy) << schedule << p;
+          .schedule = schedule, .ranks = p, .micro_batches = 3 * p, .stage_ms = {2, 2, 2}};
+      const double busy = busy_ms(one);
+      EXPECT_NEAR(step_ms(one, 0, Norm::validated), busy, relative * busy) << schedule << p;
+      const double waits = (p - 1) * one.stage_ms.f;
+      EXPECT_NEAR(step_ms(one) - busy, waits, relative * busy) << schedule << p;
+      const double sends = step_ms(one, .05, Norm::unknown);
+      EXPECT_NEAR(step_ms(one, .05, Norm::validated), sends, relative * busy) << schedule << p;
     }
 }
 
@@ -161,7 +160,7 @@ TEST(ProfiledInterleaved, DividesTheBubbleByItsStages) {
     for (const std::int64_t v : {2, 4}) {
       const ProfiledPipeline one{"interleaved", p, 8, v};
       const double share = (p - 1.0) / (static_cast<double>(8 * v) + p - 1.0);
-      EXPECT_NEAR(1 - busy_s(one) / step_s(one), share, relative) << p << v;
+      EXPECT_NEAR(1 - busy_ms(one) / step_ms(one), share, relative) << p << v;
     }
   }
 }
