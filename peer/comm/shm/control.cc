@@ -109,7 +109,7 @@ void Control::come_together() {
   constexpr std::uint32_t joined = 1;  // the end of operation 0, which is to join
   of(rank()).phase.set(joined);
   if (wait_for_all(joined, false, timeout_s_) != Outcome::all_here) {
-    if (abandoned_) throw_if_broken();
+    if (abandoned_) throw_broken();
     of(rank()).gone.store(1);
     fail(did_not_join(name(), missing(joined), timeout_s_));
   }
@@ -153,7 +153,7 @@ void Control::arrive(std::uint64_t number, const Collective& call, const shm::Ad
     case Outcome::timed_out:
       fail_waiting(did_not_come(name(), missing(arrival(number)), number, call, timeout_s_));
     case Outcome::broken:
-      throw_if_broken();
+      throw_broken();
   }
 }
 
@@ -161,7 +161,9 @@ void Control::leave(std::uint64_t number, double patience_s) {
   const std::uint32_t left = arrival(number) + 1;
   of(rank()).phase.set(left);
   // Keeps waiting if the group breaks meanwhile, because a peer may still read this rank's memory.
-  if (wait_for_all(left, false, timeout_s_ + patience_s) != Outcome::all_here && !abandoned_)
+  const bool all_left = wait_for_all(left, false, timeout_s_ + patience_s) == Outcome::all_here;
+  if (!all_left && abandoned_) throw_broken();
+  if (!all_left)
     fail_waiting(did_not_end(name(), in_the_way(left), number, of(rank()).call, timeout_s_));
   records(rank()).end(number, now());
   throw_if_broken();
@@ -232,7 +234,7 @@ void Control::abandon() {
   abandoned_ = true;
   std::uint32_t whole = 0;
   if (header().broken.compare_exchange_strong(whole, 1)) {
-    std::snprintf(header().text, sizeof header().text, "%s: the world changes", name().c_str());
+    std::snprintf(header().text, sizeof header().text, "%s", world_changes().c_str());
     header().broken.store(2);
   }
   wake_all();
@@ -266,6 +268,14 @@ bool Control::broken() const { return header().broken.load(std::memory_order_acq
 void Control::throw_if_broken() const {
   if (broken()) throw Error("{}", header().text);
 }
+
+/// The thread that interrupts this rank may still be writing why.
+void Control::throw_broken() const {
+  throw_if_broken();
+  throw Error("{}", world_changes());
+}
+
+std::string Control::world_changes() const { return name() + ": the world changes"; }
 
 std::string Control::where() const {
   std::vector<int> ranks;

@@ -115,6 +115,10 @@ class Control {
 
  private:
   struct Header;
+  /// A wait of this rank has ended early because the group is broken, or will be in a moment, as
+  /// the rank was interrupted: what it waited for has not come.
+  [[noreturn]] void throw_broken() const;
+  std::string world_changes() const;
   /// Breaks the group and ends all waits of this rank.
   void abandon();
   void wake_all();
