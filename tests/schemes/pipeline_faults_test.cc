@@ -7,6 +7,7 @@
 #include "experiments/runner/plan/checks.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_models.h"
+#include "tests/schemes/tried_mesh.h"
 #include "tests/support/complaint.h"
 
 namespace ringside::runner {
@@ -17,23 +18,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::run;
 using testing::tiny;
+using testing::TriedMesh;
 using testing::wrong_evaluations;
 using testing::wrong_losses;
 using testing::wrong_parameters;
 
-struct StruckMesh {
-  std::string scheme = "ddp";
-  std::string schedule = "1f1b";
-  int pipeline = 2, data = 2;
-  std::int64_t chunks = 1;
-};
-
-void PrintTo(const StruckMesh& mesh, std::ostream* out) {
-  *out << fmt::format("{} {} {}x{}", mesh.scheme, mesh.schedule, mesh.data, mesh.pipeline);
-}
-
 /// The run of the mesh. `data` varies fastest in the numbers of workers.
-RunPlan plan_of_mesh(ExperimentConfig config, const StruckMesh& mesh) {
+RunPlan plan_of_mesh(ExperimentConfig config, const TriedMesh& mesh) {
   config.train.reduce = Reduce::last;
   config.mesh.pipeline = mesh.pipeline;
   config.pipeline.schedule = mesh.schedule;
@@ -42,7 +33,7 @@ RunPlan plan_of_mesh(ExperimentConfig config, const StruckMesh& mesh) {
 }
 
 /// The run of `single` over the same micro-batches, with the same poison.
-RunPlan reference_plan(ExperimentConfig config, const StruckMesh& mesh) {
+RunPlan reference_plan(ExperimentConfig config, const TriedMesh& mesh) {
   config.faults.plan = poisons_for_definition(plan_of_mesh(config, mesh));
   config.scheme_options["single"] = SingleOptions{.replicas = mesh.data};
   return plan_training(config, "single", 1);
@@ -56,11 +47,11 @@ ExperimentConfig four_micro_batches(const std::string& model) {
   return config;
 }
 
-class StruckPipelines : public ::testing::TestWithParam<StruckMesh> {};
+class StruckPipelines : public ::testing::TestWithParam<TriedMesh> {};
 
 /// A worker of the first stage has the poison, which the last stage of its replica meets.
 TEST_P(StruckPipelines, SkipAStepTogether) {
-  const StruckMesh mesh = GetParam();
+  const TriedMesh mesh = GetParam();
   for (const char* model : {"gpt", "resnet"})
     for (const Precision precision : {Precision::fp32, Precision::fp16}) {
       ExperimentConfig config = four_micro_batches(model);
@@ -125,10 +116,11 @@ TEST_P(StruckPipelines, SaveTheWeightsOfTheWholeModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, StruckPipelines,
-    ::testing::Values(StruckMesh{.data = 1}, StruckMesh{.scheme = "fsdp"},
-                      StruckMesh{.scheme = "zero1", .schedule = "interleaved", .chunks = 2},
-                      StruckMesh{.schedule = "zb_v", .chunks = 2},
-                      StruckMesh{.scheme = "fsdp", .schedule = "zb_h1", .data = 1}),
+    ::testing::Values(TriedMesh{.data = 1}, TriedMesh{.scheme = "fsdp", .data = 2},
+                      TriedMesh{
+                          .scheme = "zero1", .schedule = "interleaved", .data = 2, .chunks = 2},
+                      TriedMesh{.schedule = "zb_v", .data = 2, .chunks = 2},
+                      TriedMesh{.scheme = "fsdp", .schedule = "zb_h1", .data = 1}),
     [](const auto& info) {
       return testing::name_in_tests(
           fmt::format("{}_{}_data_{}", info.param.scheme, info.param.schedule, info.param.data));
@@ -146,7 +138,7 @@ TEST(StruckPipelinesOfLargeUnits, SaveThemInOnePiece) {
   config.model.vocabulary = 1 << 14;
   config.train.steps = 2;
   config.train.evaluate_every = 0;
-  const StruckMesh mesh{.data = 1};
+  const TriedMesh mesh{.data = 1};
   EXPECT_TRUE(saved(plan_of_mesh(config, mesh), "a.safetensors") ==
               saved(reference_plan(config, mesh), "b.safetensors"));
 }
@@ -155,7 +147,7 @@ TEST(StruckPipelinesOfLargeUnits, SaveThemInOnePiece) {
 TEST(StruckPipelinesCompare, TheParametersOfEachStage) {
   ExperimentConfig config = four_micro_batches("gpt");
   config.faults.compare_every = 2;
-  const StruckMesh mesh{.pipeline = 2, .data = 3};
+  const TriedMesh mesh{.pipeline = 2, .data = 3};
   EXPECT_EQ(complaint([&] { run(plan_of_mesh(config, mesh)); }), "nothing");
   config.faults.plan = {"flip worker 4 at step 2"};
   EXPECT_THAT(complaint([&] { run(plan_of_mesh(config, mesh)); }),

@@ -5,6 +5,7 @@
 #include "experiments/runner/plan/planner.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_models.h"
+#include "tests/schemes/tried_mesh.h"
 
 namespace ringside::runner {
 namespace {
@@ -12,31 +13,10 @@ namespace {
 using testing::reference_of;
 using testing::run;
 using testing::tiny;
+using testing::TriedMesh;
 
-struct TriedMesh {
-  std::string scheme = "ddp";
-  std::string schedule = "1f1b";
-  int pipeline = 2, data = 1;
-  std::int64_t chunks = 1;
-
-  int world() const { return pipeline * data; }
-};
-
-void PrintTo(const TriedMesh& mesh, std::ostream* out) {
-  *out << fmt::format("{} {} {}x{}", mesh.scheme, mesh.schedule, mesh.data, mesh.pipeline);
-}
-
-/// 16 units, and 8 micro-batches of a worker.
-ExperimentConfig deep_gpt() {
-  ExperimentConfig config = tiny("gpt");
-  config.model.layers = 14;
-  config.model.width = 16;
-  config.train.steps = 3;
-  config.train.global_batch = 32;
-  config.train.accumulation = 8;
-  config.train.reduce = Reduce::last;  // as `single` adds up
-  return config;
-}
+/// 16 units.
+ExperimentConfig deep_gpt() { return testing::gpt_of_stages(14, 3); }
 
 RunPlan pipeline_plan(ExperimentConfig config, const TriedMesh& mesh) {
   config.mesh.pipeline = mesh.pipeline;

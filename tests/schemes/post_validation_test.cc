@@ -10,6 +10,7 @@
 #include "experiments/runner/plan/planner.h"
 #include "peer/fsdp/fsdp.h"
 #include "tests/schemes/tiny_models.h"
+#include "tests/schemes/tried_mesh.h"
 #include "tests/schemes/wrapped.h"
 
 namespace ringside::runner {
@@ -18,33 +19,13 @@ namespace {
 using testing::reference_of;
 using testing::run;
 using testing::tiny;
+using testing::TriedMesh;
 
-struct EarlyPipeline {
-  std::string scheme = "ddp";
-  std::string schedule = "1f1b";
-  int pipeline = 2, data = 1;
-
-  int world() const { return pipeline * data; }
-};
-
-void PrintTo(const EarlyPipeline& one, std::ostream* out) {
-  *out << fmt::format("{} {} {}x{}", one.scheme, one.schedule, one.data, one.pipeline);
-}
-
-/// 10 units, and 8 micro-batches of a worker.
-ExperimentConfig early_gpt() {
-  ExperimentConfig config = tiny("gpt");
-  config.model.layers = 8;
-  config.model.width = 16;
-  config.train.steps = 5;
-  config.train.global_batch = 32;
-  config.train.accumulation = 8;
-  config.train.reduce = Reduce::last;  // as `single` adds up
-  return config;
-}
+/// 10 units.
+ExperimentConfig early_gpt() { return testing::gpt_of_stages(8, 5); }
 
 /// The first step, by whose norms bounds are chosen, is validated while the second one has begun.
-RunPlan early_plan(ExperimentConfig config, const EarlyPipeline& one) {
+RunPlan early_plan(ExperimentConfig config, const TriedMesh& one) {
   config.train.warmup = 0;
   config.mesh.pipeline = one.pipeline;
   config.pipeline.schedule = one.schedule;
@@ -70,7 +51,7 @@ void expect_same_run(const RunRecord& row, const RunRecord& other) {
 }
 
 /// Returns the steps that were put right.
-std::int64_t expect_early_run_of_single(const ExperimentConfig& config, const EarlyPipeline& one) {
+std::int64_t expect_early_run_of_single(const ExperimentConfig& config, const TriedMesh& one) {
   const RunRecord row = run(early_plan(config, one));
   expect_same_run(row, reference_of(config, one.data));
   return put_right(row);
@@ -107,7 +88,7 @@ class MeasuresGradients : public testing::Wrapped {
 };
 
 /// Squares of the gradients of the first step, by rank of the pipeline.
-MeasuresGradients::Squares squares_of_first_step(ExperimentConfig config, EarlyPipeline one) {
+MeasuresGradients::Squares squares_of_first_step(ExperimentConfig config, TriedMesh one) {
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 1;
   config.optimizer.momentum = config.optimizer.weight_decay = 0;
@@ -125,15 +106,15 @@ MeasuresGradients::Squares squares_of_first_step(ExperimentConfig config, EarlyP
 }
 
 /// A bound between the norm of the stages of rank 0 and that of the whole model.
-double clip_of_others(const ExperimentConfig& config, const EarlyPipeline& one) {
+double clip_of_others(const ExperimentConfig& config, const TriedMesh& one) {
   const auto squares = squares_of_first_step(config, one);
   const double all = std::accumulate(squares.begin(), squares.end(), 0.0);
   EXPECT_LT(squares[0], 0.9 * all) << "rounding could decide";
   return std::sqrt(std::sqrt(squares[0] * all));
 }
 
-std::vector<EarlyPipeline> early_pipelines() {
-  std::vector<EarlyPipeline> out;
+std::vector<TriedMesh> early_pipelines() {
+  std::vector<TriedMesh> out;
   for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zb_h2", "zb_v"})
     for (const char* scheme : {"ddp", "fsdp", "zero1"})
       for (const auto& [data, pipeline] : std::vector<std::pair<int, int>>{{1, 2}, {1, 4}, {2, 2}})
@@ -142,13 +123,13 @@ std::vector<EarlyPipeline> early_pipelines() {
   return out;
 }
 
-std::string name_of_early(const ::testing::TestParamInfo<EarlyPipeline>& info) {
-  const EarlyPipeline& one = info.param;
+std::string name_of_early(const ::testing::TestParamInfo<TriedMesh>& info) {
+  const TriedMesh& one = info.param;
   return testing::name_in_tests(
       fmt::format("{}_{}_data_{}_pipeline_{}", one.scheme, one.schedule, one.data, one.pipeline));
 }
 
-class EarlyOptimizers : public ::testing::TestWithParam<EarlyPipeline> {};
+class EarlyOptimizers : public ::testing::TestWithParam<TriedMesh> {};
 
 TEST_P(EarlyOptimizers, ThatNothingClipsAreRight) {
   ExperimentConfig config = early_gpt();
@@ -171,7 +152,7 @@ TEST_P(EarlyOptimizers, ArePutRightIfOnlyTheWholeModelIsClipped) {
 INSTANTIATE_TEST_SUITE_P(All, EarlyOptimizers, ::testing::ValuesIn(early_pipelines()),
                          name_of_early);
 
-class EarlyOptimizersWith : public ::testing::TestWithParam<EarlyPipeline> {
+class EarlyOptimizersWith : public ::testing::TestWithParam<TriedMesh> {
  protected:
   /// Some steps are clipped by the whole model alone.
   static void expect_put_right(ExperimentConfig config) {
@@ -301,10 +282,10 @@ TEST_P(EarlyOptimizersWith, ASkippedStepOfBatchNorms) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EarlyOptimizersWith,
-                         ::testing::Values(EarlyPipeline{}, EarlyPipeline{"fsdp", "zb_h1", 2, 2},
-                                           EarlyPipeline{"zero1", "zb_h2", 2, 2},
-                                           EarlyPipeline{"zero2", "zb_v", 2, 2},
-                                           EarlyPipeline{"fsdp", "interleaved", 2, 2}),
+                         ::testing::Values(TriedMesh{}, TriedMesh{"fsdp", "zb_h1", 2, 2},
+                                           TriedMesh{"zero1", "zb_h2", 2, 2},
+                                           TriedMesh{"zero2", "zb_v", 2, 2},
+                                           TriedMesh{"fsdp", "interleaved", 2, 2}),
                          name_of_early);
 
 /// Degrees of sharding that no name of their own stands for, and ways of reading parameters.
@@ -327,10 +308,10 @@ TEST(EarlyOptimizersOfFsdp, ArePutRight) {
 /// Rank 1 validates before its first forward: a tied table, which rank 0 has sent, waits for it.
 TEST(EarlyOptimizersTest, OfAScheduleByHandArePutRightBeforeTheirFirstForward) {
   const testing::TemporaryFolder folder;
-  const EarlyPipeline one{
-      .schedule = folder.write("late.csv",
-                               "0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n"
-                               "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n")};
+  const TriedMesh one{.schedule =
+                          folder.write("late.csv",
+                                       "0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n"
+                                       "1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n")};
   ExperimentConfig config = early_gpt();
   config.model.tied = true;
   config.train.accumulation = 2;
