@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "ps/protocol/channel.h"
 
@@ -50,9 +51,10 @@ TEST(MovedBytesTest, CountBothDirectionsOfOneConnection) {
   const std::string bytes(10'000, 'x');
   ASSERT_EQ(write(pair->one, bytes.data(), bytes.size()), 10'000);
   ASSERT_EQ(write(pair->other, bytes.data(), 500), 500);
-  while (moved.count() < before + 10'500) usleep(1000);  // the other end's system says so
+  while (moved.count() < before + 10'500)
+    std::this_thread::yield();  // the other end's system says so
   EXPECT_EQ(moved.count(), before + 10'500);
-  while (there.count() < there_before + 10'500) usleep(1000);
+  while (there.count() < there_before + 10'500) std::this_thread::yield();
   const int file = pair->one;
   pair.reset();
   EXPECT_EQ(moved.count(), 0) << "it has ended";
