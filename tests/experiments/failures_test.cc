@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/plan/train_config.h"
 #include "tests/experiments/program_test.h"
 
 namespace ringside {
@@ -19,7 +20,8 @@ using testing::Program;
 
 class Failures : public ProgramTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  Failures() { small_gpt(16, 16, "steps = 100000000\nglobal_batch = 4\n"); }
+  // The most that a run may have: whatever grows with their number shows when the run starts.
+  Failures() { small_gpt(16, 16, "steps = 1000000000\nglobal_batch = 4\n"); }
 
   std::vector<std::string> endless() const {
     return {"train", "trial.toml", "--scheme", GetParam(), "--world", "2"};
@@ -33,11 +35,9 @@ TEST_P(Failures, ARankThatIsKilledIsNamedAndTheOthersEnd) {
   ASSERT_TRUE(program.wait_for("step"));
   const auto ranks = program.children();
   ASSERT_GE(ranks.size(), 2u);
-  const auto start = std::chrono::steady_clock::now();
   kill(ranks[1], SIGKILL);
   const Ended ended = program.wait();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 5);
+  EXPECT_LT(ended.seconds, TrainConfig{}.timeout_s);
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) was killed by signal 9 (Killed) after step"));
   EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
@@ -48,10 +48,8 @@ TEST_P(Failures, ARanksOwnErrorIsHeardBeforeWhatOthersMakeOfIt) {
   auto arguments = endless();
   for (const char* diverging : {"optimizer.kind=sgd", "optimizer.lr=1e30"})
     arguments.insert(arguments.end(), {"--set", diverging});
-  const auto start = std::chrono::steady_clock::now();
   const Ended ended = run(arguments);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(took.count(), 5);
+  EXPECT_LT(ended.seconds, TrainConfig{}.timeout_s);
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("the loss is"));
   EXPECT_THAT(ended.err, HasSubstr("the output of unit"));
@@ -112,7 +110,7 @@ TEST_P(Failures, RanksDieWithTheirLauncher) {
   ASSERT_GE(ranks.size(), 2u);
   kill(program.pid(), SIGKILL);
   for (const int rank : ranks) {
-    constexpr int longest_ms = 5000;
+    constexpr int longest_ms = 30000;
     pollfd ended{rank, POLLIN, 0};
     EXPECT_EQ(poll(&ended, 1, longest_ms), 1);
     close(rank);
@@ -130,7 +128,7 @@ class StandingStill : public ProgramTest {};
 
 /// As by Ctrl-Z, a batch system that suspends jobs, or a paused container.
 TEST_F(StandingStill, OfAllProcessesIsSaidOfTheRun) {
-  small_gpt(16, 16, "steps = 3000\nglobal_batch = 4\n");
+  small_gpt(16, 16, "steps = 1000\nglobal_batch = 4\n");
   Program program = start({"train", "trial.toml", "--scheme", "ddp", "--world", "2"});
   ASSERT_TRUE(program.wait_for("step"));
   const auto all = [&](int signal) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,7 @@ namespace ringside::testing {
 struct Ended {
   int status = -1;  // exit status; -1: ended by a signal
   std::string out, err;
+  double seconds = 0;  // from the program's start to its end
 };
 
 /// The program, started in a folder with its output caught. The destructor ends the program by
@@ -83,6 +85,8 @@ class Program {
     waitpid(pid_, &status, 0);
     pid_ = 0;
     if (WIFEXITED(status)) ended_.status = WEXITSTATUS(status);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start_;
+    ended_.seconds = took.count();
     return ended_;
   }
 
@@ -110,6 +114,7 @@ class Program {
     return open;
   }
 
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   pid_t pid_ = 0;
   int out_ = -1, err_ = -1;
   Ended ended_;
