@@ -34,23 +34,30 @@ double distance_bytes(const DistanceOptions& options, const StepShape& shape);
 /// all parameters of the model.
 class ConsensusDistance {
  public:
-  /// Takes memory for one more replica of `elements` values, and for the sums of at most
-  /// `measurements` measurements. The device outlives this object.
-  ConsensusDistance(Device& device, std::int64_t elements, std::int64_t measurements);
+  /// Takes memory for one more replica of `elements` values, and for the sums of `read_every`
+  /// measurements. The device outlives this object.
+  ConsensusDistance(Device& device, std::int64_t elements);
 
-  /// Measures a replica whose mean with the others is `share` * `sum`. Does not wait for the
-  /// device, and changes neither tensor.
+  /// Measures a replica whose mean with the others is `share` * `sum`, and changes neither tensor.
+  /// Waits for the device in one of `read_every` calls.
   void measure(const Tensor& replica, const Tensor& sum, float share);
 
   /// The figure "consensus distance": the mean over all measurements so far. Waits for the device.
   /// Empty on a device without values.
   std::vector<SchemeFigure> figures() const;
 
+  static constexpr std::int64_t read_every = 64;
+
  private:
+  /// The sum of the distances that have been measured and not read.
+  double unread() const;
+
   Device& device_;
   Tensor difference_;
-  Tensor squares_;             // [measurements, 2, ExactSum::digits] fp64: |x - mean|^2 and |sum|^2
-  std::vector<float> shares_;  // of the measurements so far
+  Tensor squares_;             // [read_every, 2, ExactSum::digits] fp64: |x - mean|^2 and |sum|^2
+  std::vector<float> shares_;  // of the measurements that have not been read
+  double total_ = 0;           // of those that have been read
+  std::int64_t measured_ = 0;  // how many there are in all
 };
 
 }  // namespace ringside::peer

@@ -85,6 +85,9 @@ class LocalRule {
   virtual int sum_group(std::int64_t done) const {
     return static_cast<void>(done), context_.workers;
   }
+  /// All sizes that sum_group() may return, without that of all workers: the workers get a
+  /// communicator for each of them before the first step. Needed where sum_group() is overridden.
+  virtual std::vector<int> groups() const { return {}; }
   /// How messages that all workers sum are compressed on their way; by default they are not.
   virtual CompressionOptions compression() const { return {}; }
   /// The number of elements of a message.

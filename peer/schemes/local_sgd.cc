@@ -32,11 +32,13 @@ class LocalSgd final : public LocalRule {
     return static_cast<int>(averages_all(done) ? workers : std::min(options_.group, workers));
   }
 
+  std::vector<int> groups() const override {
+    if (options_.group == 1 || options_.group_every == options_.sync_every) return {};
+    return {static_cast<int>(options_.group)};
+  }
+
   void attach(const Tensor& values) override {
-    std::int64_t measurements = 0;
-    for (std::int64_t done = 1; options_.distance && done <= context().steps; ++done)
-      measurements += gives(0, done) && sum_group(done) == context().workers ? 1 : 0;
-    if (options_.distance) distance_.emplace(context().device, values.count(), measurements);
+    if (options_.distance) distance_.emplace(context().device, values.count());
   }
 
   void give(const Fragment&, const Tensor& values, const Tensor& message) override {

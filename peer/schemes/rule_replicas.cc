@@ -18,11 +18,6 @@ void RuleReplicas::attach(Model& model) {
   }
   fragments_ = rules_[0]->fragments();
   given_after_.resize(fragments_.size());
-  std::int64_t measurements = 0;
-  for (std::int64_t done = 1; done <= plan.train.steps; ++done)
-    measurements += rules_[0]->measures(done) ? 1 : 0;
-  for (int r = 0; r < own_replicas() && measurements > 0; ++r)
-    distances_.emplace_back(context().device, model.parameter_count(), measurements);
 }
 
 void RuleReplicas::before_forward(std::size_t unit, const Pass& pass) {
@@ -94,12 +89,6 @@ std::string RuleReplicas::name_of_fragment(std::size_t fragment) const {
   return fragments_.size() == 1 ? name_ : fmt::format("{} {}", name_, fragment);
 }
 
-bool RuleReplicas::gives_any(std::int64_t done) const {
-  for (std::size_t f = 0; f < fragments_.size(); ++f)
-    if (rule(0).gives(f, done)) return true;
-  return false;
-}
-
 void RuleReplicas::give(int replica, std::size_t fragment, const Tensor& message) {
   const Fragment& range = fragments_[fragment];
   const auto span = context().timeline.scope(Activity::encoding, "give " + name_);
@@ -142,6 +131,8 @@ void RuleReplicas::correct() {
 }
 
 void RuleReplicas::measure() {
+  for (int r = static_cast<int>(distances_.size()); r < own_replicas(); ++r)
+    distances_.emplace_back(context().device, model().parameter_count());
   const Tensor sum = sum_of_replicas();
   const auto span = context().timeline.scope(Activity::encoding, "measure the distance");
   const float share = 1.0F / static_cast<float>(context().plan.world * own_replicas());

@@ -46,13 +46,9 @@ class RuleReplicas : public LocalReplicas {
   /// The fragments as buckets, for compressors.
   std::vector<Bucket> buckets() const;
   std::string name_of_fragment(std::size_t fragment) const;
-  /// Whether a fragment is given after `done` steps.
-  bool gives_any(std::int64_t done) const;
   /// The steps after which the fragment was given that is on its way.
   std::int64_t given_after(std::size_t fragment) const { return *given_after_[fragment]; }
   bool compresses() const { return ringside::compresses(rule(0).compression()); }
-  /// Whether sum_of_replicas() is called after some step.
-  bool measures() const { return !distances_.empty(); }
 
   void give(int replica, std::size_t fragment, const Tensor& message);
   void take(int replica, std::size_t fragment, const Received& received);
@@ -71,7 +67,7 @@ class RuleReplicas : public LocalReplicas {
   std::string name_;
   RuleMaker make_;
   std::vector<std::unique_ptr<LocalRule>> rules_;  // of this rank's replicas
-  std::vector<ConsensusDistance> distances_;       // of each of them; empty if never measured
+  std::vector<ConsensusDistance> distances_;       // of each of them, from the first measurement on
   std::vector<Fragment> fragments_;
   std::vector<std::optional<std::int64_t>> given_after_;  // by fragment, while it is on its way
 };

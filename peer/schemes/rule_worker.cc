@@ -31,7 +31,6 @@ class RuleWorker final : public RuleReplicas {
       one.given = message(rule(0).message_size(fragment));
       if (rule(0).sums()) one.received = {one.given};
     }
-    if (measures()) all_replicas_ = message(model.parameter_count());
     split_groups();
   }
 
@@ -70,16 +69,13 @@ class RuleWorker final : public RuleReplicas {
   /// Makes a communicator of the own group of every size in which messages are summed.
   void split_groups() {
     if (!rule(0).sums()) return;
-    for (std::int64_t done = 0; done <= context().plan.train.steps; ++done) {
-      const int size = rule(0).sum_group(done);
-      const bool given = gives_any(done) && size < communicator_->size();
-      if (given && !groups_.contains(size))
+    for (const int size : rule(0).groups())
+      if (size < communicator_->size() && !groups_.contains(size))
         groups_[size] = communicator_->split(communicator_->rank() / size, communicator_->rank());
-    }
   }
   Communicator& group(std::int64_t done) {
-    const auto found = groups_.find(rule(0).sum_group(done));
-    return found == groups_.end() ? *communicator_ : *found->second;
+    const int size = rule(0).sum_group(done);
+    return size >= communicator_->size() ? *communicator_ : *groups_.at(size);
   }
 
   void start(std::size_t fragment, const std::function<WorkPtr()>& operation) {
@@ -190,6 +186,7 @@ class RuleWorker final : public RuleReplicas {
   }
 
   Tensor sum_of_replicas() override {
+    if (!all_replicas_) all_replicas_ = message(model().parameter_count());
     {
       const auto span = context().timeline.scope(Activity::encoding, "copy the replica");
       context().device.kernels().copy({.in = values(0), .out = all_replicas_});
@@ -202,7 +199,7 @@ class RuleWorker final : public RuleReplicas {
 
   std::unique_ptr<Communicator> communicator_;
   std::map<int, std::unique_ptr<Communicator>> groups_;  // smaller ones, by their size
-  Tensor all_replicas_;
+  Tensor all_replicas_;                                  // from the first measurement on
   std::optional<CompressedSum> sum_;
   Reducer::Operation compressed_;
   std::vector<OnItsWay> on_its_way_;  // by fragment

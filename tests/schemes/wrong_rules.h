@@ -27,6 +27,7 @@ class WrappedRule : public peer::LocalRule {
     return right_->sources(worker, done);
   }
   int sum_group(std::int64_t done) const override { return right_->sum_group(done); }
+  std::vector<int> groups() const override { return right_->groups(); }
   CompressionOptions compression() const override { return right_->compression(); }
   std::int64_t message_size(const peer::Fragment& fragment) const override {
     return right_->message_size(fragment);
