@@ -12,20 +12,6 @@
 
 namespace ringside {
 
-Fields fields_of(RankPlan& rank) {
-  return {{"rank", &rank.rank},     {"worker", &rank.worker},   {"server", &rank.server},
-          {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
-}
-
-/// Without the device, which only GPUs have: written and read apart.
-Fields fields_of(RankHome& home) {
-  return {{"host", &home.host}, {"address", &home.address}, {"agent", &home.agent}};
-}
-
-Fields fields_of(HostMemoryFile& file) {
-  return {{"process", &file.process}, {"file", &file.file}, {"identity", &file.identity}};
-}
-
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
 Fields fields_of(Published& published) {
@@ -75,11 +61,6 @@ static Fields fields_of(RunPlan& plan) {
           {"cluster", Structs(&plan.cluster)},
           {"host_step_us", &plan.host_step_us},
           {"ranks", Structs(&plan.ranks)}};
-}
-
-std::string RankPlan::role() const {
-  if (worker >= 0 && server >= 0) return "worker+server";
-  return worker >= 0 ? "worker" : "server";
 }
 
 /// Host, kind, and number or identity of a device.
