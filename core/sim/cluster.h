@@ -10,34 +10,10 @@
 #include "core/base/fields.h"
 #include "core/sim/collective_spec.h"
 #include "core/sim/device_spec.h"
+#include "core/sim/link_spec.h"
+#include "core/sim/unlike_devices.h"
 
 namespace ringside::sim {
-
-/// One direction of a connection.
-struct LinkSpec {
-  double gbs = 0;
-  double latency_us = 0;
-  /// Time that one step of a collective over the link takes besides moving bytes, as in NCCL's
-  /// model of latency: the link's latency and the work of the communication library.
-  double step_us = 0;
-  /// The share of `gbs` that a collective over the link reaches, by the size of its array: (MB of
-  /// 1e6 bytes, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
-  Efficiency by_mb{};
-  /// The length of the link's queue, beyond which packets are dropped, as that of a traffic shaper:
-  /// kB (1e3 bytes). 0: so long that nothing is dropped.
-  double queue_kb = 0;
-  /// The share of `gbs` that such a queue leaves to a collective over TCP: (kB, share), as
-  /// Efficiency::points, but over queue_kb. A rank's connections share the queue, and a ring waits
-  /// for the connection that drops have slowed down most. Empty: 1 for queues of any length.
-  Efficiency by_queue{};
-  bool operator==(const LinkSpec&) const = default;
-};
-
-/// The share of the link's bandwidth that its queue leaves to collectives.
-double share_of_queue(const LinkSpec& link);
-
-/// The names of the fields are the keys of a link in a cluster file.
-Fields fields_of(LinkSpec& link);
 
 /// The largest number of devices in a cluster, because one process simulates all of them.
 inline constexpr std::int64_t most_devices = 1'000'000;
@@ -47,24 +23,6 @@ inline constexpr std::int64_t most_devices = 1'000'000;
 enum class Topology : std::uint8_t { pcie, nvlink_switch, mesh };
 inline constexpr std::string_view topology_names[] = {"pcie", "switch", "mesh"};
 constexpr EnumNames names_of(Topology) { return topology_names; }
-
-/// Machines [first, first + count), whose devices are not ClusterSpec::device but of another kind:
-/// another DeviceSpec with the same DeviceKind.
-struct OtherMachines {
-  std::int64_t first = 0;
-  std::int64_t count = 1;
-  DeviceSpec device;
-  bool operator==(const OtherMachines&) const = default;
-};
-
-/// A device whose operations all take `factor` times as long as its description says; all devices
-/// of the machine if `device` is -1. Factors of several entries multiply.
-struct SlowDevice {
-  std::int64_t machine = 0;
-  std::int64_t device = -1;
-  double factor = 1;
-  bool operator==(const SlowDevice&) const = default;
-};
 
 /// The factor by which all operations of a model must be sped up so that its training step on one
 /// device takes the measured time.
@@ -168,8 +126,6 @@ inline bool shares_memory(const ClusterSpec& cluster) {
 
 /// The names of the fields are the keys of a cluster file. find_problem() checks that values lie in
 /// the ranges of their fields.
-Fields fields_of(OtherMachines& others);
-Fields fields_of(SlowDevice& slow);
 Fields fields_of(ModelSpeed& speed);
 Fields fields_of(Assumed& assumed);
 Fields fields_of(ClusterSpec& cluster);
