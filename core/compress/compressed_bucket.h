@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 
 namespace ringside {
 

@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/row_list.h"
 #include "core/compress/codes.h"
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 
 namespace ringside {
 

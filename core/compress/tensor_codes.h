@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 
 namespace ringside::compress {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/models/dataset_info.h"
 #include "core/models/model_info.h"
 #include "core/optim/optimizers.h"

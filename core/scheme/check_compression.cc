@@ -1,8 +1,8 @@
 #include "core/scheme/check_compression.h"
 
 #include "core/base/error.h"
-#include "core/compress/compressor.h"
-#include "core/scheme/scheme_info.h"
+#include "core/compress/compressor_info.h"
+#include "core/scheme/plain_scheme.h"
 
 namespace ringside {
 

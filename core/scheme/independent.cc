@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/scheme/local_replicas.h"
+#include "core/scheme/plain_scheme.h"
 
 namespace ringside {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/pipeline_group.h"
-#include "core/scheme/scheme_info.h"
+#include "core/scheme/plain_scheme.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "core/scheme/scheme_info.h"
+#include "core/scheme/plain_scheme.h"
 
 #include "core/base/error.h"
 

@@ -12,41 +12,10 @@
 #include "core/observe/rank_record.h"
 #include "core/scheme/identity.h"
 #include "core/scheme/scheme.h"
+#include "core/scheme/scheme_facts.h"
 #include "core/scheme/step_shape.h"
 
 namespace ringside {
-
-/// The facts about a scheme's servers that the planner may use, without its options.
-struct Servers {
-  int count = 0;
-  /// Servers 0 to colocated - 1 run in processes of workers (workers_with_servers()).
-  int colocated = 0;
-  int group = 1;         // so many consecutive workers push as one
-  std::string device{};  // device kind of dedicated servers; empty: the run's device kind
-};
-
-/// The ranks that exchange values in a step of a scheme.
-enum class SchemeTopology : std::uint8_t {
-  none,     // none: workers train by themselves
-  peers,    // workers with each other, by collectives
-  servers,  // workers with parameter servers; synchronous ones reply to all workers together
-  master    // workers with one master, which replies to each worker separately
-};
-
-/// The parts of a model's state that ranks shard: the stages of ZeRO (Rajbhandari et al., SC'20,
-/// section 5). A stage shards what the stages before it do, and the part that it is named after.
-enum class ZeroStage : std::uint8_t { none, optimizer, gradients, parameters };
-
-/// The parts of a model's state that a scheme shards, each evenly among `ranks` ranks.
-struct StateDivision {
-  ZeroStage stage = ZeroStage::none;
-  int ranks = 1;
-
-  /// The number of ranks among which a part is divided; 1: every rank has all of it.
-  int optimizer() const { return stage >= ZeroStage::optimizer ? ranks : 1; }
-  int gradients() const { return stage >= ZeroStage::gradients ? ranks : 1; }
-  int parameters() const { return stage >= ZeroStage::parameters ? ranks : 1; }
-};
 
 struct SchemeInfo {
   std::string_view name;
@@ -133,37 +102,5 @@ struct SchemeInfo {
 
 /// The promise of a run of the scheme with its default options.
 inline Promise default_promise(const SchemeInfo& info) { return info.promise(info.defaults); }
-
-/// The info of a scheme whose options are all valid, which has no servers, which promises the same
-/// run as `single`, and which may send nothing.
-SchemeInfo plain_scheme(std::string_view name, std::string_view summary, Options defaults);
-
-/// Throws Error if train.skip_not_finite is set, for SchemeInfo::check of schemes with which
-/// workers cannot all skip a step: `who`, and why.
-void refuse_skipped_steps(const RunPlan& plan, std::string_view who, std::string_view why);
-
-/// SchemeInfo::resumes of a scheme whose ranks show all of their state if they promise the run of
-/// `single`: what else they keep otherwise, such as error memories, they do not show.
-inline std::function<bool(const Options&)> resumes_the_same_run(
-    std::function<Promise(const Options&)> promise) {
-  return [promise = std::move(promise)](const Options& options) {
-    return promise(options) == Promise::same_run;
-  };
-}
-
-/// A function of SchemeInfo: `function`, which takes the scheme's own options, of type Own, where
-/// SchemeInfo has Options.
-template <class Own, class Result, class Other>
-auto with_own(Result (*function)(const Own&, Other)) {
-  return [function](const Options& options, Other other) -> Result {
-    return function(options.as<Own>(), other);
-  };
-}
-template <class Own, class Result, class Other>
-auto with_own(Result (*function)(Other, const Own&)) {
-  return [function](Other other, const Options& options) -> Result {
-    return function(other, options.as<Own>());
-  };
-}
 
 }  // namespace ringside

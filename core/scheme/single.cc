@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/device/convert.h"
 #include "core/plan/same_run.h"
+#include "core/scheme/plain_scheme.h"
 #include "core/scheme/replica.h"
 
 namespace ringside {

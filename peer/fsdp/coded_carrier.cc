@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "peer/fsdp/coded_reduction.h"
 #include "peer/fsdp/quantised_weights.h"
 #include "peer/fsdp/whole_reduction.h"

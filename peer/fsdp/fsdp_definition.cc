@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/scheme/single.h"
 #include "peer/fsdp/coded_carrier.h"
 #include "peer/fsdp/coded_reduction.h"

@@ -1,8 +1,9 @@
 // What the planner asks of fsdp: its options and its closed form of bytes.
 #include "core/base/error.h"
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/plan/device_traits.h"
 #include "core/scheme/check_compression.h"
+#include "core/scheme/plain_scheme.h"
 #include "peer/fsdp/coded_carrier.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/compressed.h"

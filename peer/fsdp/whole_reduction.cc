@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 
 namespace ringside::peer {
 namespace {

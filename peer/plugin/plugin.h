@@ -23,9 +23,9 @@
 #include "core/plugin/stamp.h"           // RINGSIDE_STAMP
 #include "core/scheme/exposed.h"         // wait_exposed, begin_traced
 #include "core/scheme/local_replicas.h"  // LocalReplicas
+#include "core/scheme/plain_scheme.h"    // plain_scheme, SchemeInfo, SyncScheme, Identity
 #include "core/scheme/replica.h"         // Replica
 #include "core/scheme/scalar_sum.h"      // sum_over_ranks
-#include "core/scheme/scheme_info.h"     // SchemeInfo, SyncScheme, Identity
 #include "core/scheme/single.h"          // define_sum: definitions for common parameters
 #include "core/scheme/whole_update.h"    // WholeUpdate
 #include "peer/schemes/ddp.h"            // ddp_minimum_bytes

@@ -2,6 +2,7 @@
 #include "core/base/error.h"
 #include "core/comm/sums.h"
 #include "core/scheme/check_compression.h"
+#include "core/scheme/plain_scheme.h"
 #include "core/scheme/single.h"
 #include "peer/schemes/compressed.h"
 #include "peer/schemes/ddp.h"

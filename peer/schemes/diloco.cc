@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/scheme/check_compression.h"
 #include "core/scheme/state.h"
 #include "peer/schemes/compressed.h"

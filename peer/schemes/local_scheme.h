@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/scheme/plain_scheme.h"
 #include "core/scheme/scheme.h"
-#include "core/scheme/scheme_info.h"
 #include "peer/schemes/local_rule.h"
 
 namespace ringside::peer {

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/compress/compressed_bucket.h"
 #include "core/scheme/parameter_map.h"
+#include "core/scheme/plain_scheme.h"
 #include "core/scheme/replica.h"
 #include "core/scheme/scalar_sum.h"
 #include "core/scheme/single.h"

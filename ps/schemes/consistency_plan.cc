@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/optimizer.h"
-#include "core/scheme/scheme_info.h"
+#include "core/scheme/plain_scheme.h"
 
 namespace ringside::ps {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/scheme/plain_scheme.h"
 #include "ps/schemes/connect.h"
 
 namespace ringside::ps {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/scheme/check_compression.h"
 #include "ps/schemes/placement.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/device_traits.h"
-#include "core/scheme/scheme_info.h"
+#include "core/scheme/plain_scheme.h"
 #include "ps/schemes/server_options.h"
 
 namespace ringside::ps {

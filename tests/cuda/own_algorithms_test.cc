@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "experiments/runner/report/verdict.h"
 #include "peer/schemes/ddp.h"
 #include "peer/schemes/local_sgd.h"

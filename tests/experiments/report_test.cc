@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "experiments/runner/registry/registry.h"
 #include "peer/schemes/ddp.h"
 #include "peer/schemes/diloco.h"

@@ -14,6 +14,7 @@
 #include "core/plan/saved_steps.h"
 #include "core/plan/slices.h"
 #include "core/scheme/local_replicas.h"
+#include "core/scheme/plain_scheme.h"
 #include "core/scheme/single.h"
 #include "experiments/runner/plan/checks.h"
 #include "experiments/runner/plan/elastic.h"

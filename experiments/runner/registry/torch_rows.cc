@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/models/model_defaults.h"
+#include "core/scheme/plain_scheme.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/registry/user_code.h"
 #include "peer/fsdp/fsdp.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/plan/device_traits.h"
 #include "core/plan/mesh.h"
 #include "core/plan/same_run.h"

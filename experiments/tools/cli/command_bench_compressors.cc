@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/whole_file.h"
+#include "core/compress/compressor_info.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/tools/bench/codes_bench.h"
 #include "experiments/tools/cli/command.h"

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/stated_model.h"
 #include "core/models/presets.h"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/compress/compressor.h"
+#include "core/compress/compressor_info.h"
 #include "core/plan/run_plan.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/tools/cli/command.h"
