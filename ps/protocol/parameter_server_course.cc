@@ -52,9 +52,7 @@ Replies ParameterServer::ticket(int worker, const Header& header) {
   Message reply{reply_to(header), {}};
   reply.header.scalar = static_cast<double>(steps);
   if (steps == 0) reply.header.version = meetings().due().value_or(0);
-  Replies replies;
-  replies.push_back({worker, std::move(reply)});
-  return replies;
+  return one_reply(worker, std::move(reply));
 }
 
 /// A quorum may never be there while workers stand at a meeting: what has come is merged then.

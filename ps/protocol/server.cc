@@ -15,10 +15,9 @@ Server::Server(Device& device, int server, int workers, std::uint64_t token)
       token_(token),
       done_(static_cast<std::size_t>(workers)),
       lost_(static_cast<std::size_t>(workers)),
-      sums_nothing_(static_cast<std::size_t>(workers)),
       joins_(static_cast<std::size_t>(workers)),
       meetings_(workers),
-      summands_(static_cast<std::size_t>(workers)) {}
+      sums_(device, workers, token) {}
 
 Replies Server::handle(int worker, Message message) {
   const Header header = message.header;
@@ -26,7 +25,7 @@ Replies Server::handle(int worker, Message message) {
     check_sender(worker, header);
     switch (header.kind) {
       case Kind::sum:
-        return sum(worker, header, message.frames);
+        return sums_.take(worker, header, message.frames);
       case Kind::go:
         return go(worker, header);
       case Kind::meet:
@@ -50,9 +49,7 @@ Replies Server::handle(int worker, Message message) {
     refusal.header.kind = Kind::error;
     refusal.header.text =
         fmt::format("{} of worker {} refused: {}", name_of(header.kind), worker, error.what());
-    Replies replies;
-    replies.push_back({worker, std::move(refusal)});
-    return replies;
+    return one_reply(worker, std::move(refusal));
   }
 }
 
@@ -108,16 +105,12 @@ Replies Server::go(int worker, const Header& header) {
   Message reply{reply_to(header), {}};
   reply.header.version = due.value_or(0);
   reply.header.scalar = meetings_.is_over(header.step) ? 1 : 0;
-  Replies replies;
-  replies.push_back({worker, std::move(reply)});
-  return replies;
+  return one_reply(worker, std::move(reply));
 }
 
 Replies Server::meet(int worker, const Header& header) {
   if (meetings_.come(worker, header)) return rest(worker);
-  Replies replies;
-  replies.push_back({worker, {reply_to(header), {}}});
-  return replies;
+  return one_reply(worker, {reply_to(header), {}});
 }
 
 Replies Server::join(int worker, const Header& header) {
@@ -166,70 +159,16 @@ void Server::check_frames(int worker, const Header& header,
   check_request(header, frames);
 }
 
-Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>& frames) {
-  std::optional<std::vector<double>>& own = summands_[static_cast<std::size_t>(worker)];
-  if (header.step != sums_done_)
-    throw Error("the worker sent values for sum {}, but the next sum is number {}", header.step,
-                sums_done_);
-  if (own) throw Error("the worker has given its values for sum {} already", header.step);
-  if (frames.size() > 1 || (frames.size() == 1 && frames[0].dtype() != DType::f64))
-    throw Error("the message must have one frame of fp64 values, or none");
-  std::vector<double> values(frames.empty() ? 0 : static_cast<std::size_t>(frames[0].count()));
-  for (const auto& other : summands_)
-    if (other && other->size() != values.size())
-      throw Error("sum {}: the worker gave {} values, another worker gave {}", header.step,
-                  values.size(), other->size());
-  if (!frames.empty()) device_.read(frames[0], std::as_writable_bytes(std::span(values)));
-  own = std::move(values);
-  return end_sum();
-}
-
-Replies Server::end_sum() {
-  std::vector<double> total;
-  for (std::size_t w = 0; w < summands_.size(); ++w)
-    if (summands_[w])
-      total.resize(summands_[w]->size());
-    else if (!sums_nothing_[w])
-      return {};
-  for (auto& summand : summands_) {
-    if (!summand) continue;
-    for (std::size_t i = 0; i < total.size(); ++i) total[i] += (*summand)[i];
-    summand.reset();
-  }
-  std::vector<Tensor> sums;
-  if (!total.empty()) {
-    sums.push_back(device_.tensor({static_cast<std::int64_t>(total.size())},
-                                  MemoryKind::communication, DType::f64));
-    device_.write(sums[0], std::as_bytes(std::span(total)));
-  }
-  Replies replies;
-  for (int to = 0; to < workers(); ++to) {
-    if (sums_nothing_[static_cast<std::size_t>(to)]) continue;
-    Header header;
-    header.token = token_;
-    header.kind = Kind::sum;
-    header.reply = true;
-    header.step = sums_done_;
-    header.worker = to;
-    replies.push_back({to, {header, sums}});
-  }
-  ++sums_done_;
-  return replies;
-}
-
 Replies Server::count_as_lost(int worker) {
   const auto w = static_cast<std::size_t>(worker);
-  done_[w] = lost_[w] = sums_nothing_[w] = true;
+  done_[w] = lost_[w] = true;
   joins_[w] = false;
-  summands_[w].reset();
   meetings_.leave(worker);
   if (seats_are_taken_again_)
     note_away();
   else
     meetings_.cancel();
-  const bool under_way = std::any_of(summands_.begin(), summands_.end(),
-                                     [](const auto& summand) { return summand.has_value(); });
-  return under_way ? end_sum() : Replies{};
+  return sums_.leave(worker);
 }
 
 }  // namespace ringside::ps

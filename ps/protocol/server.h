@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iterator>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -16,18 +15,10 @@
 #include "ps/protocol/archive.h"
 #include "ps/protocol/meetings.h"
 #include "ps/protocol/message.h"
+#include "ps/protocol/replies.h"
+#include "ps/protocol/worker_sums.h"
 
 namespace ringside::ps {
-
-struct Reply {
-  int worker = 0;
-  Message message;
-};
-using Replies = std::vector<Reply>;
-inline void append(Replies& replies, Replies more) {
-  replies.insert(replies.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
-}
 
 /// A server as a passive object without a thread and without a socket: messages go in, replies come
 /// out. This class keeps track of the workers that are done, answers sums over workers, and turns
@@ -153,9 +144,6 @@ class Server {
   Replies meet(int worker, const Header& header);
   Replies join(int worker, const Header& header);
   void check_sender(int worker, const Header& header) const;
-  Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);
-  /// Ends the sum under way if all remaining workers have given their values.
-  Replies end_sum();
   void note_away();
 
   Device& device_;
@@ -163,14 +151,12 @@ class Server {
   int server_;
   std::uint64_t token_;
   std::vector<bool> done_, lost_;
-  std::vector<bool> sums_nothing_;  // whether a process of the worker's seat was lost
-  std::vector<bool> joins_;         // whether a process is about to take it
+  std::vector<bool> joins_;  // whether a process is about to take the worker's seat
   bool seats_are_taken_again_ = false;
   std::string failure_;
   Meetings meetings_;
+  WorkerSums sums_;
   std::int64_t begun_ = 0;
-  std::int64_t sums_done_ = 0;
-  std::vector<std::optional<std::vector<double>>> summands_;  // by worker, for the sum under way
 };
 
 }  // namespace ringside::ps

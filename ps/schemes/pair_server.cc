@@ -54,9 +54,7 @@ Replies PairServer::answer(int worker, Message message) {
       average(message.frames[0]);
     }
   }
-  Replies replies;
-  replies.push_back({worker, with_replica(header)});
-  return replies;
+  return one_reply(worker, with_replica(header));
 }
 
 void PairServer::average(const Tensor& other) {
