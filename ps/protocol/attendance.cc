@@ -33,7 +33,8 @@ bool Attendance::check(const Server& server) {
   const double now = waited_.seconds(clock_.now());
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (now - workers_[w].last > timeout_s_ / 8) look_for_parts(w, now);
-    if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
+    if (server.seats().is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_)
+      continue;
     if (!workers_[w].came)
       throw Error(
           "worker {} did not connect within {} s; raise train.timeout_s if its start really takes "

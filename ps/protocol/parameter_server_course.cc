@@ -14,7 +14,7 @@ namespace ringside::ps {
 std::int64_t ParameterServer::reserved_for_others(int worker) const {
   std::int64_t steps = 0;
   for (std::size_t w = 0; w < given_.size(); ++w)
-    if (static_cast<int>(w) != worker && given_[w] == 0 && !is_done(static_cast<int>(w)) &&
+    if (static_cast<int>(w) != worker && given_[w] == 0 && !seats().is_done(static_cast<int>(w)) &&
         !finishers_[w])
       steps += config_.period;
   return steps;
@@ -106,11 +106,11 @@ Replies ParameterServer::leave(int worker) {
 
 Replies ParameterServer::answer_finishers() {
   for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (!finishers_[w] && !is_lost(static_cast<int>(w))) return {};
+    if (!finishers_[w] && !seats().is_lost(static_cast<int>(w))) return {};
   if (std::exchange(all_finished_, true)) return {};
   Replies replies;
   for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !is_lost(static_cast<int>(w)))
+    if (finishers_[w] && !seats().is_lost(static_cast<int>(w)))
       replies.push_back({static_cast<int>(w), {reply_to(*finishers_[w]), {}}});
   return replies;
 }
@@ -118,7 +118,8 @@ Replies ParameterServer::answer_finishers() {
 std::vector<int> ParameterServer::patient() const {
   std::vector<int> workers;
   for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !is_done(static_cast<int>(w))) workers.push_back(static_cast<int>(w));
+    if (finishers_[w] && !seats().is_done(static_cast<int>(w)))
+      workers.push_back(static_cast<int>(w));
   // Those of a quorum, and those that take no part in a round, may wait for many steps of others.
   if (policy_->may_skip())
     for (const ChunkState& state : chunks_)
@@ -174,7 +175,7 @@ Replies ParameterServer::begin_at(int worker, std::int64_t first) {
 
 Replies ParameterServer::lose(int worker) {
   int left = -1;  // workers that stay
-  for (int w = 0; w < workers(); ++w) left += is_lost(w) ? 0 : 1;
+  for (int w = 0; w < workers(); ++w) left += seats().is_lost(w) ? 0 : 1;
   const bool waits_for_all = policy_->values_rest();
   const bool enough = policy_->may_skip() ? left >= policy_->gradients(config_.workers) : left > 0;
   if (waits_for_all || !enough) return Server::lose(worker);

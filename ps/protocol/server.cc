@@ -13,9 +13,7 @@ Server::Server(Device& device, int server, int workers, std::uint64_t token)
       timeline_(device),
       server_(server),
       token_(token),
-      done_(static_cast<std::size_t>(workers)),
-      lost_(static_cast<std::size_t>(workers)),
-      joins_(static_cast<std::size_t>(workers)),
+      seats_(workers),
       meetings_(workers),
       sums_(device, workers, token) {}
 
@@ -35,8 +33,8 @@ Replies Server::handle(int worker, Message message) {
       case Kind::alive:
         return {};
       case Kind::done:
-        done_[static_cast<std::size_t>(worker)] = true;
-        if (seats_are_taken_again_) note_away();
+        seats_.finish(worker);
+        if (seats_.are_taken_again()) note_away();
         return {};
       case Kind::failed:
         if (failure_.empty()) failure_ = fmt::format("worker {} gave up: {}", worker, header.text);
@@ -51,10 +49,6 @@ Replies Server::handle(int worker, Message message) {
         fmt::format("{} of worker {} refused: {}", name_of(header.kind), worker, error.what());
     return one_reply(worker, std::move(refusal));
   }
-}
-
-bool Server::finished() const {
-  return std::all_of(done_.begin(), done_.end(), [](bool done) { return done; });
 }
 
 Replies Server::lose(int worker) {
@@ -83,7 +77,7 @@ bool Server::has_meeting() const {
   if (meetings_.waiting().empty()) return false;
   if (meetings_.are_left_out()) return true;
   for (int worker = 0; worker < workers(); ++worker)
-    if (!is_done(worker) && !meetings_.has_come(worker)) return false;
+    if (!seats_.is_done(worker) && !meetings_.has_come(worker)) return false;
   return true;
 }
 
@@ -114,27 +108,26 @@ Replies Server::meet(int worker, const Header& header) {
 }
 
 Replies Server::join(int worker, const Header& header) {
-  const auto w = static_cast<std::size_t>(worker);
-  if (!lost_[w] && !joins_[w]) throw Error("the seat of the worker is not empty");
+  if (!seats_.is_lost(worker) && !seats_.joins(worker))
+    throw Error("the seat of the worker is not empty");
   Message reply{reply_to(header), {}};
   Replies replies;
-  if (lost_[w]) {
+  if (seats_.is_lost(worker)) {
     const Joining joining = expect(worker);
     reply.header.version = joining.first;
     reply.header.scalar = joining.over ? 1 : 0;
-    done_[w] = lost_[w] = false;
-    joins_[w] = true;
+    seats_.join(worker);
     note_away();
   } else {
     replies = begin_at(worker, header.step);
-    joins_[w] = false;
+    seats_.begin(worker);
   }
   replies.push_back({worker, std::move(reply)});
   return replies;
 }
 
 /// At the end of a run workers are done after its last meeting.
-void Server::note_away() { meetings_.set_away(static_cast<int>(std::ranges::count(done_, true))); }
+void Server::note_away() { meetings_.set_away(seats_.done()); }
 
 Replies Server::answer(int, Message) {
   throw Error("this server does not answer messages of this kind");
@@ -146,8 +139,8 @@ void Server::check_sender(int worker, const Header& header) const {
     throw Error("the sender is no worker of this run; workers are 0 to {}", workers() - 1);
   if (header.worker != worker) throw Error("the message was signed by worker {}", header.worker);
   if (header.reply) throw Error("the message is a reply, not a request");
-  if (const auto w = static_cast<std::size_t>(worker);
-      done_[w] && !(lost_[w] && seats_are_taken_again_ && header.kind == Kind::join))
+  const bool may_join = seats_.is_lost(worker) && seats_.are_taken_again();
+  if (seats_.is_done(worker) && !(may_join && header.kind == Kind::join))
     throw Error("the worker has already said that it is done, and may send nothing more");
 }
 
@@ -160,11 +153,9 @@ void Server::check_frames(int worker, const Header& header,
 }
 
 Replies Server::count_as_lost(int worker) {
-  const auto w = static_cast<std::size_t>(worker);
-  done_[w] = lost_[w] = true;
-  joins_[w] = false;
+  seats_.lose(worker);
   meetings_.leave(worker);
-  if (seats_are_taken_again_)
+  if (seats_.are_taken_again())
     note_away();
   else
     meetings_.cancel();

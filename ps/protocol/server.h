@@ -16,13 +16,14 @@
 #include "ps/protocol/meetings.h"
 #include "ps/protocol/message.h"
 #include "ps/protocol/replies.h"
+#include "ps/protocol/worker_seats.h"
 #include "ps/protocol/worker_sums.h"
 
 namespace ringside::ps {
 
 /// A server as a passive object without a thread and without a socket: messages go in, replies come
-/// out. This class keeps track of the workers that are done, answers sums over workers, and turns
-/// errors into replies; answer() handles everything else. For one thread at a time. A new kind
+/// out. This class keeps the workers' seats, answers sums over workers, and turns errors into
+/// replies; answer() handles everything else. For one thread at a time. A new kind
 /// of server derives from this class, or from ParameterServer (ps/protocol/parameter_server.h), and
 /// takes requests of Kind::own.
 class Server {
@@ -49,11 +50,7 @@ class Server {
   /// sender does not belong to the run, or its frames do not match its header.
   void check_frames(int worker, const Header& header, std::span<const FrameShape> frames) const;
 
-  bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
-  /// Whether the worker is lost, and nobody has taken its seat.
-  bool is_lost(int worker) const { return lost_[static_cast<std::size_t>(worker)]; }
-  /// Whether every worker has said that it is done, or is lost.
-  bool finished() const;
+  const WorkerSeats& seats() const { return seats_; }
   /// The first worker that failed, and its reason; empty while none has failed.
   const std::string& failure() const { return failure_; }
 
@@ -63,7 +60,7 @@ class Server {
   /// this causes. Throws Error that names the worker if the run cannot go on without it.
   virtual Replies lose(int worker);
   /// From now on new processes may take the seats of workers that are lost (Kind::join).
-  void let_seats_be_taken_again() { seats_are_taken_again_ = true; }
+  void let_seats_be_taken_again() { seats_.let_be_taken_again(); }
   /// The workers that wait until the others have finished training. They need a heartbeat of the
   /// server.
   virtual std::vector<int> patient() const { return {}; }
@@ -134,7 +131,7 @@ class Server {
     return timeline_.traced(track, name, std::move(note));
   }
   int server() const { return server_; }
-  int workers() const { return static_cast<int>(done_.size()); }
+  int workers() const { return seats_.count(); }
   /// Stops waiting for this worker in sums. Returns the replies of a sum that waited for this
   /// worker alone.
   Replies count_as_lost(int worker);
@@ -150,9 +147,7 @@ class Server {
   Timeline timeline_;
   int server_;
   std::uint64_t token_;
-  std::vector<bool> done_, lost_;
-  std::vector<bool> joins_;  // whether a process is about to take the worker's seat
-  bool seats_are_taken_again_ = false;
+  WorkerSeats seats_;
   std::string failure_;
   Meetings meetings_;
   WorkerSums sums_;

@@ -209,7 +209,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
     }
   };
   const bool is_struck = strikes_itself(context.plan, context.self().server);
-  while (!server.finished()) {
+  while (!server.seats().all_done()) {
     if (beats) beats->note_progress();
     if (is_struck) be_struck(context.store.try_get(fault_key(context.self().server)));
     send(checkpoints.look());
@@ -249,7 +249,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   ServerCheckpoints checkpoints(context, server, [&] {
     std::vector<int> connected;
     for (int worker = 0; worker < context.plan.world; ++worker)
-      if (attendance.came(static_cast<std::size_t>(worker)) && !server.is_done(worker))
+      if (attendance.came(static_cast<std::size_t>(worker)) && !server.seats().is_done(worker))
         connected.push_back(worker);
     reassure(channel, server, connected);
   });

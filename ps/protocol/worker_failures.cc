@@ -45,7 +45,7 @@ void WorkerFailures::send(Reply reply) {
 }
 
 void WorkerFailures::keep(int worker, const std::string& error) {
-  if (!server_.is_done(worker)) unsent_.try_emplace(worker, Unsent{now(), error});
+  if (!server_.seats().is_done(worker)) unsent_.try_emplace(worker, Unsent{now(), error});
 }
 
 void WorkerFailures::look(double pause_s) {
@@ -53,11 +53,11 @@ void WorkerFailures::look(double pause_s) {
   looked_ = now();
   for (int worker = 0; worker < context_.plan.world; ++worker) {
     // A worker may leave its seat after its last message, and a process end before its first.
-    if (server_.is_done(worker) && !seats_are_taken_again_) continue;
+    if (server_.seats().is_done(worker) && !seats_are_taken_again_) continue;
     const std::int64_t process = processes_[static_cast<std::size_t>(worker)];
     if (!context_.store.try_get(lost_key(worker, process))) continue;
     unsent_.erase(worker);
-    if (!server_.is_lost(worker))
+    if (!server_.seats().is_lost(worker))
       for (Reply& reply : server_.lose(worker)) send(std::move(reply));
     if (seats_are_taken_again_) open_seat(worker);
   }

@@ -83,7 +83,7 @@ Replies PairServer::finish(int worker, const Header& header) {
 std::vector<int> PairServer::patient() const {
   std::vector<int> out;
   for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !is_done(static_cast<int>(w))) out.push_back(static_cast<int>(w));
+    if (finishers_[w] && !seats().is_done(static_cast<int>(w))) out.push_back(static_cast<int>(w));
   return out;
 }
 

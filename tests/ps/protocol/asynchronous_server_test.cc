@@ -173,10 +173,10 @@ TEST_F(SeatsOfWorkers, AProcessGoesOnWithThePushesThatNoChunkHas) {
   server.handle(1, push_of(1, 1, 1, 1));
   EXPECT_NE(refusal(server, 1, join(1, 0)).find("not empty"), std::string::npos);
   server.lose(1);
-  EXPECT_TRUE(server.is_lost(1));
+  EXPECT_TRUE(server.seats().is_lost(1));
   EXPECT_NE(refusal(server, 1, push_of(1, 0, 1, 1)).find("done"), std::string::npos);
   EXPECT_EQ(joined(server, 1), 2);
-  EXPECT_FALSE(server.is_lost(1));
+  EXPECT_FALSE(server.seats().is_lost(1));
   EXPECT_NE(refusal(server, 1, join(1, 2)).find("not empty"), std::string::npos);
   EXPECT_NE(refusal(server, 1, push_of(1, 0, 1, 1)).find("already been pushed"), std::string::npos);
   EXPECT_EQ(reply_to(1, server.handle(1, pull(1, 0, 2))).header.version, 1);

@@ -61,13 +61,13 @@ TEST_F(ServerTest, IsFinishedWhenEveryWorkerIsDone) {
   Message done;
   done.header = {.token = token, .kind = Kind::done, .worker = 1};
   EXPECT_TRUE(server.handle(1, done).empty());
-  EXPECT_TRUE(server.is_done(1));
-  EXPECT_FALSE(server.finished());
+  EXPECT_TRUE(server.seats().is_done(1));
+  EXPECT_FALSE(server.seats().all_done());
   EXPECT_NE(refusal(server, 1, push(1, 0, 0)).find("has already said that it is done"),
             std::string::npos);
   done.header.worker = 0;
   server.handle(0, done);
-  EXPECT_TRUE(server.finished());
+  EXPECT_TRUE(server.seats().all_done());
   EXPECT_TRUE(server.failure().empty());
 }
 
