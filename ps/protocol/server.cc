@@ -1,7 +1,6 @@
 #include "ps/protocol/server.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "core/base/error.h"
@@ -60,18 +59,6 @@ Server::Joining Server::expect(int) { throw Error("no process can join this serv
 Replies Server::begin_at(int, std::int64_t) {
   throw Error("no process can join this server's workers");
 }
-
-void Server::visit_state(const StateVisitor&) {
-  throw Error("this server does not show its state");
-}
-
-void Server::restored(std::int64_t, std::int64_t) {
-  throw Error("this server cannot go on from a state");
-}
-
-nlohmann::ordered_json Server::course() const { return nlohmann::ordered_json::object(); }
-
-void Server::restore_course(const nlohmann::json&) {}
 
 bool Server::has_meeting() const {
   if (meetings_.waiting().empty()) return false;

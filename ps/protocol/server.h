@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,11 +10,11 @@
 #include "core/device/device.h"
 #include "core/observe/rank_record.h"
 #include "core/observe/timeline.h"
-#include "core/scheme/state.h"
 #include "ps/protocol/archive.h"
 #include "ps/protocol/meetings.h"
 #include "ps/protocol/message.h"
 #include "ps/protocol/replies.h"
+#include "ps/protocol/server_state.h"
 #include "ps/protocol/worker_seats.h"
 #include "ps/protocol/worker_sums.h"
 
@@ -23,10 +22,10 @@ namespace ringside::ps {
 
 /// A server as a passive object without a thread and without a socket: messages go in, replies come
 /// out. This class keeps the workers' seats, answers sums over workers, and turns errors into
-/// replies; answer() handles everything else. For one thread at a time. A new kind
-/// of server derives from this class, or from ParameterServer (ps/protocol/parameter_server.h), and
-/// takes requests of Kind::own.
-class Server {
+/// replies; answer() handles everything else. For one thread at a time. A new kind of server
+/// derives from this class, or from ParameterServer (ps/protocol/parameter_server.h), and takes
+/// requests of Kind::own.
+class Server : public ServerState {
  public:
   /// The track of a trace that shows servers, and the category of its spans.
   static constexpr const char* track = "serving";
@@ -34,7 +33,6 @@ class Server {
   /// `server` and `workers` count the servers and the workers of the run; messages without `token`
   /// are refused. The device outlives the server.
   Server(Device& device, int server, int workers, std::uint64_t token);
-  virtual ~Server() = default;
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
@@ -72,22 +70,6 @@ class Server {
   /// Writes this server's figures into the record of its rank. May block until its device has
   /// finished.
   virtual void report(RankRecord& record) { static_cast<void>(record); }
-
-  /// The number of parameters that this server keeps.
-  virtual std::int64_t parameter_count() const { return 0; }
-  /// Whether they all have the updates of exactly `steps` steps.
-  virtual bool is_after(std::int64_t steps) const { return static_cast<void>(steps), false; }
-  /// Visits all that the server must have to go on (core/scheme/state.h); called between two steps.
-  /// The default throws Error.
-  virtual void visit_state(const StateVisitor& visit);
-  /// All that visit_state() shows has been written, as it was after `steps` steps, of which
-  /// `skipped` had changed nothing. Called before the first message. The default throws Error.
-  virtual void restored(std::int64_t steps, std::int64_t skipped);
-  /// What the server must have besides, as clocks of workers and histories; restore_course() is
-  /// called after restored(), if the run is of the same scheme, options and world. By default
-  /// nothing. Throws Error, or an exception of nlohmann::json, for what is no such thing.
-  virtual nlohmann::ordered_json course() const;
-  virtual void restore_course(const nlohmann::json& course);
 
   /// The meetings of workers that do not wait for each other.
   Meetings& meetings() { return meetings_; }

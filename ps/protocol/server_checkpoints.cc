@@ -12,7 +12,8 @@
 namespace ringside::ps {
 namespace {
 
-void restore_course(Server& server, int number, const Manifest& manifest, const std::string& path) {
+void restore_course(ServerState& server, int number, const Manifest& manifest,
+                    const std::string& path) {
   try {
     const nlohmann::json courses = manifest.scalars.at("servers");
     server.restore_course(courses.at(static_cast<std::size_t>(number)));

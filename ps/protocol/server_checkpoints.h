@@ -9,8 +9,8 @@
 
 namespace ringside::ps {
 
-/// Saves what a server keeps (Server::visit_state, Server::course) as [checkpoint] of the plan
-/// says, as workers do (core/train/run_checkpoints.h). Under bsp a server needs no message for
+/// Saves what a server keeps (ServerState::visit_state, ServerState::course) as [checkpoint] of the
+/// plan says, as workers do (core/train/run_checkpoints.h). Under bsp a server needs no message for
 /// that: no worker pushes a gradient of the next step before it has all values of this one, so once
 /// the last update of a step is done the server has the state of exactly this step, until its next
 /// message. A stop that [checkpoint] does not foresee is agreed on by the workers after a step for
