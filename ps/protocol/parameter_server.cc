@@ -35,7 +35,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       steps_left_(config.steps * config.workers),
       given_(static_cast<std::size_t>(config.workers)),
       speeds_(static_cast<std::size_t>(config.workers)),
-      finishers_(static_cast<std::size_t>(config.workers)) {
+      finishers_(config.workers) {
   const auto own = static_cast<std::size_t>(std::count_if(
       chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));
   const std::size_t history_bytes =
@@ -159,8 +159,7 @@ Replies ParameterServer::push(int worker, const Header& header, std::vector<Tens
   std::vector<FrameShape> shapes;
   for (const Tensor& frame : frames) shapes.push_back({frame.dtype(), frame.shape()});
   check_request(header, shapes);
-  if (finishers_[static_cast<std::size_t>(worker)])
-    throw Error("the worker has already said that it pushes no more");
+  if (finishers_.has(worker)) throw Error("the worker has already said that it pushes no more");
   if (const std::int64_t done = state.version() / config_.pushes;
       optimizer_rounds() > 0 && done < header.step && state.clocks().complete() >= header.step)
     throw Error(

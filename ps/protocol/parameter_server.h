@@ -11,6 +11,7 @@
 #include "core/observe/staleness.h"
 #include "core/optim/optimizer.h"
 #include "ps/protocol/chunk_state.h"
+#include "ps/protocol/finish_requests.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/server.h"
 #include "ps/protocol/server_codes.h"
@@ -133,7 +134,6 @@ class ParameterServer : public Server {
   Replies ticket(int worker, const Header& header);
   Replies merge(const Header& header);
   Replies finish(int worker, const Header& header);
-  Replies answer_finishers();
   void count_given(int worker, std::int64_t steps);
   /// Of a worker that has pushed this number to one chunk, no other awaits a smaller one. Else a
   /// worker whose window is full of requests that wait for a second worker could keep from the
@@ -179,14 +179,13 @@ class ParameterServer : public Server {
   /// By chunk, if there is a trace: the arrows of the pushes of the update under way.
   std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;
-  Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
-  std::size_t gathered_ = 0;                      // chunks whose gradients are complete
-  std::vector<Reply> measures_;                   // replies whose sums are still missing
-  std::int64_t steps_left_ = 0;                   // of all workers: those not yet given out
-  std::vector<std::int64_t> given_;               // steps, by worker
-  std::vector<double> speeds_;                    // by worker, as it said last; 0: not yet
-  std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
-  bool all_finished_ = false;                     // the requests to finish are answered
+  Rounds rounds_, last_rounds_;      // of the current step, and of the one before
+  std::size_t gathered_ = 0;         // chunks whose gradients are complete
+  std::vector<Reply> measures_;      // replies whose sums are still missing
+  std::int64_t steps_left_ = 0;      // of all workers: those not yet given out
+  std::vector<std::int64_t> given_;  // steps, by worker
+  std::vector<double> speeds_;       // by worker, as it said last; 0: not yet
+  FinishRequests finishers_;
 };
 
 }  // namespace ringside::ps

@@ -15,7 +15,7 @@ std::int64_t ParameterServer::reserved_for_others(int worker) const {
   std::int64_t steps = 0;
   for (std::size_t w = 0; w < given_.size(); ++w)
     if (static_cast<int>(w) != worker && given_[w] == 0 && !seats().is_done(static_cast<int>(w)) &&
-        !finishers_[w])
+        !finishers_.has(static_cast<int>(w)))
       steps += config_.period;
   return steps;
 }
@@ -76,16 +76,14 @@ Replies ParameterServer::merge(const Header& header) {
 }
 
 Replies ParameterServer::finish(int worker, const Header& header) {
-  std::optional<Header>& request = finishers_[static_cast<std::size_t>(worker)];
-  if (request) throw Error("the worker has already said that it pushes no more");
-  request = header;
+  finishers_.take(worker, header);
   Replies replies;
   // With backup workers an update that lacks the gradients of lost workers must not wait for
   // workers that are done either.
   if (policy_->may_skip() && !is_elastic()) replies = leave(worker);
   // A process that has joined after that pushes nothing.
-  if (all_finished_) replies.push_back({worker, {reply_to(header), {}}});
-  append(replies, answer_finishers());
+  if (finishers_.are_answered()) replies.push_back({worker, {reply_to(header), {}}});
+  append(replies, finishers_.answer(seats()));
   return replies;
 }
 
@@ -104,22 +102,8 @@ Replies ParameterServer::leave(int worker) {
   return replies;
 }
 
-Replies ParameterServer::answer_finishers() {
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (!finishers_[w] && !seats().is_lost(static_cast<int>(w))) return {};
-  if (std::exchange(all_finished_, true)) return {};
-  Replies replies;
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !seats().is_lost(static_cast<int>(w)))
-      replies.push_back({static_cast<int>(w), {reply_to(*finishers_[w]), {}}});
-  return replies;
-}
-
 std::vector<int> ParameterServer::patient() const {
-  std::vector<int> workers;
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !seats().is_done(static_cast<int>(w)))
-      workers.push_back(static_cast<int>(w));
+  std::vector<int> workers = finishers_.waiting(seats());
   // Those of a quorum, and those that take no part in a round, may wait for many steps of others.
   if (policy_->may_skip())
     for (const ChunkState& state : chunks_)
@@ -155,8 +139,8 @@ Server::Joining ParameterServer::expect(int worker) {
   std::int64_t first = 0;
   for (const ChunkState& state : chunks_) first = std::max(first, state.first_push(worker));
   for (ChunkState& state : chunks_) state.come(worker, first);
-  finishers_[static_cast<std::size_t>(worker)].reset();
-  return {first, all_finished_};
+  finishers_.forget(worker);
+  return {first, finishers_.are_answered()};
 }
 
 Replies ParameterServer::begin_at(int worker, std::int64_t first) {
@@ -187,7 +171,7 @@ Replies ParameterServer::lose(int worker) {
   append(replies, leave(worker));
   if (!given_values_.empty())
     for (std::size_t index = 0; index < chunks_.size(); ++index) given_values(index, worker) = {};
-  append(replies, answer_finishers());
+  append(replies, finishers_.answer(seats()));
   return replies;
 }
 

@@ -1,6 +1,5 @@
 #include "ps/schemes/pair_server.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -19,7 +18,7 @@ PairServer::PairServer(const Model& model, Device& device, const ServerConfig& c
       owner_(owner),
       replica_(device.tensor({model.parameter_count()}, MemoryKind::parameter)),
       history_{0, model.parameter_count(), {}, false},
-      finishers_(static_cast<std::size_t>(config.workers)) {
+      finishers_(config.workers) {
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     const std::int64_t first = model.first_parameter(u);
     const std::int64_t count = model.units[u]->layout().count();
@@ -39,7 +38,10 @@ void PairServer::check_request(const Header& header, std::span<const FrameShape>
 
 Replies PairServer::answer(int worker, Message message) {
   const Header& header = message.header;
-  if (header.kind == Kind::finish) return finish(worker, header);
+  if (header.kind == Kind::finish) {
+    finishers_.take(worker, header);
+    return finishers_.answer(seats());
+  }
   if (header.kind != Kind::push_pull && header.kind != Kind::pull)
     return Server::answer(worker, std::move(message));
   if (header.kind == Kind::push_pull) {
@@ -66,25 +68,6 @@ Message PairServer::with_replica(const Header& request) {
   const Tensor copy = device().tensor(replica_.shape(), MemoryKind::communication);
   device().kernels().copy({.in = replica_, .out = copy});
   return {reply_to(request), {copy}};
-}
-
-Replies PairServer::finish(int worker, const Header& header) {
-  std::optional<Header>& request = finishers_[static_cast<std::size_t>(worker)];
-  if (request) throw Error("the worker has already said that it pushes no more");
-  request = header;
-  Replies replies;
-  const auto has_asked = [](const std::optional<Header>& one) { return one.has_value(); };
-  if (!std::all_of(finishers_.begin(), finishers_.end(), has_asked)) return replies;
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    replies.push_back({static_cast<int>(w), {reply_to(*finishers_[w]), {}}});
-  return replies;
-}
-
-std::vector<int> PairServer::patient() const {
-  std::vector<int> out;
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !seats().is_done(static_cast<int>(w))) out.push_back(static_cast<int>(w));
-  return out;
 }
 
 /// Others may have averaged since the owner read it.

@@ -1,12 +1,12 @@
 // PairServer: the replica of a passive worker, which others average with theirs.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/models/model.h"
 #include "core/plan/history.h"
+#include "ps/protocol/finish_requests.h"
 #include "ps/protocol/server.h"
 #include "ps/protocol/server_config.h"
 
@@ -28,7 +28,7 @@ class PairServer : public Server {
 
   /// The number of the owner's updates.
   std::int64_t steps() const override { return steps_; }
-  std::vector<int> patient() const override;
+  std::vector<int> patient() const override { return finishers_.waiting(seats()); }
   void report(RankRecord& record) override;
   std::int64_t parameter_count() const override { return replica_.count(); }
   void visit_state(const StateVisitor& visit) override;
@@ -44,14 +44,13 @@ class PairServer : public Server {
   const Tensor& replica() const { return replica_; }
 
  private:
-  Replies finish(int worker, const Header& header);
   Message with_replica(const Header& request);
 
   int owner_;
   Tensor replica_;
   std::int64_t steps_ = 0;
   ChunkHistory history_;
-  std::vector<std::optional<Header>> finishers_;  // by worker: its request
+  FinishRequests finishers_;
 };
 
 }  // namespace ringside::ps
