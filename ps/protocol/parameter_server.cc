@@ -32,9 +32,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       merges_(config.workers),
       rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
-      steps_left_(config.steps * config.workers),
-      given_(static_cast<std::size_t>(config.workers)),
-      speeds_(static_cast<std::size_t>(config.workers)),
+      budget_(config.steps, config.workers, {config.period, config.by_speed}),
       finishers_(config.workers) {
   const auto own = static_cast<std::size_t>(std::count_if(
       chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));

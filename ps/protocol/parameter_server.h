@@ -16,6 +16,7 @@
 #include "ps/protocol/server.h"
 #include "ps/protocol/server_codes.h"
 #include "ps/protocol/server_config.h"
+#include "ps/protocol/step_budget.h"
 
 namespace ringside::ps {
 
@@ -129,12 +130,9 @@ class ParameterServer : public Server {
   void visit_given_values(const StateVisitor& visit);
   bool is_bulk_synchronous() const { return policy_->values_rest() && !policy_->may_skip(); }
   // parameter_server_course.cc
-  std::int64_t steps_for(int worker, double speed);
-  std::int64_t reserved_for_others(int worker) const;
   Replies ticket(int worker, const Header& header);
   Replies merge(const Header& header);
   Replies finish(int worker, const Header& header);
-  void count_given(int worker, std::int64_t steps);
   /// Of a worker that has pushed this number to one chunk, no other awaits a smaller one. Else a
   /// worker whose window is full of requests that wait for a second worker could keep from the
   /// server what this one waits for. Returns the replies that this causes.
@@ -179,12 +177,10 @@ class ParameterServer : public Server {
   /// By chunk, if there is a trace: the arrows of the pushes of the update under way.
   std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;
-  Rounds rounds_, last_rounds_;      // of the current step, and of the one before
-  std::size_t gathered_ = 0;         // chunks whose gradients are complete
-  std::vector<Reply> measures_;      // replies whose sums are still missing
-  std::int64_t steps_left_ = 0;      // of all workers: those not yet given out
-  std::vector<std::int64_t> given_;  // steps, by worker
-  std::vector<double> speeds_;       // by worker, as it said last; 0: not yet
+  Rounds rounds_, last_rounds_;  // of the current step, and of the one before
+  std::size_t gathered_ = 0;     // chunks whose gradients are complete
+  std::vector<Reply> measures_;  // replies whose sums are still missing
+  StepBudget budget_;
   FinishRequests finishers_;
 };
 

@@ -9,46 +9,17 @@
 
 namespace ringside::ps {
 
-/// Workers ask one exchange ahead: the first to come would otherwise take the steps of a short run
-/// before another has asked once.
-std::int64_t ParameterServer::reserved_for_others(int worker) const {
-  std::int64_t steps = 0;
-  for (std::size_t w = 0; w < given_.size(); ++w)
-    if (static_cast<int>(w) != worker && given_[w] == 0 && !seats().is_done(static_cast<int>(w)) &&
-        !finishers_.has(static_cast<int>(w)))
-      steps += config_.period;
-  return steps;
-}
-
-/// The steps that a worker takes before its next push. By speed (DyLU: Liu et al. 2024, arXiv
-/// 2401.09135, equation 6) the fastest worker takes a whole period, and a slower one the share of
-/// it that takes as long; a worker that has not said its speed yet takes a whole period.
-std::int64_t ParameterServer::steps_for(int worker, double speed) {
-  speeds_[static_cast<std::size_t>(worker)] = speed;
-  std::int64_t steps = config_.period;
-  const double fastest = std::ranges::max(speeds_);
-  if (config_.by_speed && speed > 0)
-    steps = static_cast<std::int64_t>(static_cast<double>(steps) * (speed / fastest));
-  std::int64_t left = steps_left_;
-  if (meetings().are_planned()) left -= (config_.steps - meetings().limit()) * workers();
-  return std::clamp<std::int64_t>(std::max<std::int64_t>(1, steps), 0,
-                                  std::max<std::int64_t>(0, left - reserved_for_others(worker)));
-}
-
-/// The steps of all workers that were given out, in steps of the run.
-std::int64_t ParameterServer::begun() const {
-  const std::int64_t given = config_.steps * workers() - steps_left_;
-  return std::max(Server::begun(), (given + workers() - 1) / workers());
-}
+std::int64_t ParameterServer::begun() const { return std::max(Server::begun(), budget_.begun()); }
 
 Replies ParameterServer::ticket(int worker, const Header& header) {
   if (!policy_->shares_steps() || server() != 0)
     throw Error("this server gives no tickets; server 0 does, where workers share the run's steps");
   if (!(std::isfinite(header.scalar) && header.scalar >= 0))
     throw Error("the worker's speed is {}; it must be finite and not below 0", header.scalar);
-  const std::int64_t steps = steps_for(worker, header.scalar);
-  steps_left_ -= steps;
-  given_[static_cast<std::size_t>(worker)] += steps;
+  const std::int64_t limit = meetings().are_planned() ? meetings().limit() : config_.steps;
+  const std::int64_t steps = budget_.give(worker, header.scalar, limit, [this](int other) {
+    return !seats().is_done(other) && !finishers_.has(other);
+  });
   Message reply{reply_to(header), {}};
   reply.header.scalar = static_cast<double>(steps);
   if (steps == 0) reply.header.version = meetings().due().value_or(0);
@@ -127,13 +98,6 @@ Replies ParameterServer::wake() {
   return replies;
 }
 
-/// All steps of the worker's seat that count as given out are `steps`.
-void ParameterServer::count_given(int worker, std::int64_t steps) {
-  std::int64_t& given = given_[static_cast<std::size_t>(worker)];
-  steps_left_ += given - steps;
-  given = steps;
-}
-
 /// As long as the worker is expected, no update of all workers gets beyond its first push here.
 Server::Joining ParameterServer::expect(int worker) {
   std::int64_t first = 0;
@@ -153,7 +117,7 @@ Replies ParameterServer::begin_at(int worker, std::int64_t first) {
     chunks_[index].come(worker, first);
     codes_.begin_anew(index, worker);
   }
-  if (policy_->shares_steps()) count_given(worker, first);
+  if (policy_->shares_steps()) budget_.count_given(worker, first);
   return advance_all();
 }
 
@@ -165,8 +129,8 @@ Replies ParameterServer::lose(int worker) {
   if (waits_for_all || !enough) return Server::lose(worker);
   // Steps for which the lost worker had a ticket but whose gradients never arrived are given to
   // other workers. Its speed counts no more.
-  if (!chunks_.empty()) count_given(worker, chunks_[0].clocks().next(worker));
-  speeds_[static_cast<std::size_t>(worker)] = 0;
+  if (!chunks_.empty()) budget_.count_given(worker, chunks_[0].clocks().next(worker));
+  budget_.forget_speed(worker);
   Replies replies = count_as_lost(worker);
   append(replies, leave(worker));
   if (!given_values_.empty())

@@ -1,6 +1,7 @@
 // ParameterServer: its state between two steps, which checkpoints have.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/device/convert.h"
@@ -79,8 +80,7 @@ void ParameterServer::restored(std::int64_t steps, std::int64_t skipped) {
     state.restored(version, steps * config_.pushes, device().clock().now());
   rounds_.step = steps;
   config_.warmup += steps;
-  steps_left_ = (config_.steps - steps) * workers();
-  std::ranges::fill(given_, steps);
+  budget_.restored(steps);
   std::ranges::fill(copies_, Values{});
   if (codes_.of_pulls())
     codes_.restored(codes_.steps(), std::vector<std::int64_t>(chunks_.size(), version));
@@ -94,8 +94,8 @@ nlohmann::ordered_json ParameterServer::course() const {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
   if (codes_.of_pulls()) out["pulls"] = codes_.steps();
   if (is_bulk_synchronous()) return out;
-  out["given"] = given_;
-  out["speeds"] = speeds_;
+  out["given"] = budget_.given();
+  out["speeds"] = budget_.speeds();
   out["merges"] = merges_.count();
   out["chunks"] = nlohmann::ordered_json::array();
   for (const ChunkState& state : chunks_) out["chunks"].push_back(state.course());
@@ -105,12 +105,13 @@ nlohmann::ordered_json ParameterServer::course() const {
 void ParameterServer::restore_course(const nlohmann::json& course) {
   if (!is_bulk_synchronous()) {
     const nlohmann::json& chunks = course.at("chunks");
-    given_ = course.at("given").get<std::vector<std::int64_t>>();
-    speeds_ = course.at("speeds").get<std::vector<double>>();
+    auto given = course.at("given").get<std::vector<std::int64_t>>();
+    auto speeds = course.at("speeds").get<std::vector<double>>();
     const auto count = static_cast<std::size_t>(workers());
-    if (given_.size() != count || speeds_.size() != count || chunks.size() != chunks_.size())
-      throw Error("it is that of {} workers and {} chunks, but there are {} and {}", given_.size(),
+    if (given.size() != count || speeds.size() != count || chunks.size() != chunks_.size())
+      throw Error("it is that of {} workers and {} chunks, but there are {} and {}", given.size(),
                   chunks.size(), workers(), chunks_.size());
+    budget_.restored(std::move(given), std::move(speeds));
     merges_.restored(course.at("merges").get<std::int64_t>());
     for (std::size_t index = 0; index < chunks_.size(); ++index)
       chunks_[index].restore_course(chunks[index], device().clock().now());
