@@ -30,8 +30,6 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       policy_(config.policy ? config.policy : make_policy(config.rules, config.workers)),
       codes_(device, config_, policy_->values_rest()),
       merges_(config.workers),
-      rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
-              .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
       budget_(config.steps, config.workers, {config.period, config.by_speed}),
       finishers_(config.workers) {
   const auto own = static_cast<std::size_t>(std::count_if(
@@ -68,13 +66,19 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   if (is_elastic()) return;
   if (config.make_optimizer) {
     optimizer_ = config.make_optimizer(device, parameters_);
-    return;
+  } else {
+    keep_given_values();
+    const UpdateRules rules =
+        update_rules(config.optimizer, config.rules, config.steps, config.workers);
+    optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers, config.skips},
+                                device, parameters_, parameter_map(model, pieces));
   }
-  keep_given_values();
-  const UpdateRules rules =
-      update_rules(config.optimizer, config.rules, config.steps, config.workers);
-  optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers, config.skips},
-                              device, parameters_, parameter_map(model, pieces));
+  if (optimizer_->rounds() > 0)
+    rounds_.emplace(*optimizer_, device,
+                    OptimizerRounds::Of{.workers = config.workers,
+                                        .chunks = chunks_.size(),
+                                        .all_push_all = chunks_.front().chunk().group == 1,
+                                        .skips = config_.skips_steps()});
 }
 
 /// Every worker begins with the initial values.
@@ -99,7 +103,8 @@ Replies ParameterServer::answer(int worker, Message message) {
     case Kind::peek:
       return pull(worker, header);
     case Kind::measure:
-      return measure(worker, header, message.frames);
+      rounds().measure(worker, header, message.frames);
+      return rounds_->answer(all_parameters());
     case Kind::settle:
       return settle(worker, header, message.frames);
     case Kind::ticket:
@@ -159,7 +164,7 @@ Replies ParameterServer::push(int worker, const Header& header, std::vector<Tens
   check_request(header, shapes);
   if (finishers_.has(worker)) throw Error("the worker has already said that it pushes no more");
   if (const std::int64_t done = state.version() / config_.pushes;
-      optimizer_rounds() > 0 && done < header.step && state.clocks().complete() >= header.step)
+      rounds_ && done < header.step && state.clocks().complete() >= header.step)
     throw Error(
         "the worker pushed step {}, but the server has not finished step {} yet, because no worker "
         "has sent the last totals of the optimizer's sums",
@@ -203,20 +208,18 @@ Replies ParameterServer::advance(std::size_t index) {
     }
     if (!state.complete()) break;
     const bool last = (state.version() + 1) % config_.pushes == 0;
-    if (last && optimizer_rounds() > 0) {
-      ++gathered_;
-      append(replies, answer_measures());
+    if (last && rounds_) {
+      rounds_->gather();
+      append(replies, rounds_->answer(all_parameters()));
       break;
     }
     if (last && state.taken() > 0) {
       ParameterRange all = parameters_of(state);
       if (alone) all.gradients = std::exchange(alone, {});
       const std::int64_t step = state.version() / config_.pushes;
-      update(
-          all,
-          {.step = step, .loss_scale = rounds_.loss_scale * share_of(state), .lr_factor = factor},
-          sums_ ? step >= config_.warmup : measured,
-          flows_.empty() ? std::vector<std::int64_t>() : std::exchange(flows_[index], {}));
+      update(all, {.step = step, .loss_scale = share_of(state), .lr_factor = factor},
+             sums_ ? step >= config_.warmup : measured,
+             flows_.empty() ? std::vector<std::int64_t>() : std::exchange(flows_[index], {}));
     }
     state.updated();
   }
@@ -319,6 +322,32 @@ void ParameterServer::update(const ParameterRange& range, const StepInfo& info, 
   if (!measured) return;
   updates_.emplace_back(begin, device().mark());
   add_up_updates(most_updates);
+}
+
+OptimizerRounds& ParameterServer::rounds() {
+  if (!rounds_) throw Error("this server's optimizer needs no sums over the model");
+  return *rounds_;
+}
+
+Replies ParameterServer::settle(int worker, const Header& header,
+                                const std::vector<Tensor>& frames) {
+  const std::optional<bool> finite = rounds().settle(worker, header, frames);
+  return finite ? end_rounds(*finite) : rounds_->answer(all_parameters());
+}
+
+Replies ParameterServer::end_rounds(bool finite) {
+  std::vector<std::int64_t> pushes;
+  for (auto& [index, flows] : std::exchange(flows_, {}))
+    pushes.insert(pushes.end(), flows.begin(), flows.end());
+  const StepInfo step = rounds_->step();
+  if (finite) update(all_parameters(), step, step.step >= config_.warmup, std::move(pushes));
+  rounds_->end_step();
+  Replies replies;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    chunks_[index].updated();
+    append(replies, answer_readers(index));
+  }
+  return replies;
 }
 
 void ParameterServer::add_up_updates(std::size_t left) {

@@ -12,6 +12,7 @@
 #include "core/optim/optimizer.h"
 #include "ps/protocol/chunk_state.h"
 #include "ps/protocol/finish_requests.h"
+#include "ps/protocol/optimizer_rounds.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/server.h"
 #include "ps/protocol/server_codes.h"
@@ -25,12 +26,9 @@ namespace ringside::ps {
 /// pushes, it adds up their sums. Then the optimizer updates the chunk, and the workers that may
 /// read get its values: views of them, or copies if the next update may come before the worker has
 /// them. A policy decides which gradients make an update, and which workers may read
-/// (ps/protocol/consistency.h). Some optimizers need sums over the whole model before they update,
-/// in one or more rounds. In each round the workers ask for this server's part of the sums, and get
-/// it once all chunks of the server have their gradients. The workers add up the parts of all
-/// servers and send back the totals. When the first worker sends the totals of the last round, the
-/// server updates all of its chunks. The server holds parameters, gradient sums and optimizer state
-/// of its own chunks.
+/// (ps/protocol/consistency.h). Where the optimizer needs sums over the whole model first, all
+/// chunks are updated together once the workers have them (ps/protocol/optimizer_rounds.h). The
+/// server holds parameters, gradient sums and optimizer state of its own chunks.
 ///
 /// An update with fewer gradients than planned, because workers are gone, is the mean of those that
 /// it has. A merge (Policy::grace_s) is the mean of what has come, by the weights of the pushes.
@@ -82,15 +80,6 @@ class ParameterServer : public Server {
   const ServerConfig& config() const { return config_; }
 
  private:
-  /// The rounds of sums of one step.
-  struct Rounds {
-    std::int64_t step = 0;
-    float loss_scale = 1;
-    std::vector<std::vector<double>> sums{};    // this server's sums, by round
-    std::vector<std::vector<double>> totals{};  // over all servers, by round
-    std::vector<std::size_t> asked{};           // rounds that each worker has asked for
-    std::vector<bool> settled{};                // whether each worker has sent the last totals
-  };
   /// The values of a chunk for a reply, and the version to which they belong.
   struct Values {
     Tensor tensor;
@@ -124,7 +113,11 @@ class ParameterServer : public Server {
   /// The values of the chunk that the worker was given last.
   Tensor& given_values(std::size_t index, int worker);
   bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
-  int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
+  /// Throws Error if the optimizer needs no sums.
+  OptimizerRounds& rounds();
+  Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
+  Replies end_rounds(bool finite);
+  ParameterRange all_parameters() const { return {0, parameters_, sums_}; }
   ParameterRange parameters_of(const ChunkState& state) const;
   std::vector<OwnStretch> stretches() const;
   void visit_given_values(const StateVisitor& visit);
@@ -139,20 +132,6 @@ class ParameterServer : public Server {
   Replies skip(int worker, std::int64_t number);
   /// Stops waiting for the worker in all updates. Returns the replies that this causes.
   Replies leave(int worker);
-  // parameter_server_rounds.cc
-  Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
-  Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
-  /// The rounds of the header's step. Throws Error if that is neither the current step nor the one
-  /// before, or if the loss scale differs from another worker's.
-  Rounds& rounds_of_step(const Header& header);
-  std::vector<double> totals_in(const Header& header, std::int64_t round,
-                                const std::vector<Tensor>& frames) const;
-  /// Gives the totals of a round to the optimizer. If another worker has sent totals of this round
-  /// before, only compares the two, and throws Error if they differ.
-  void take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals);
-  bool may_measure() const;
-  Replies answer_measures();
-  Replies end_rounds(bool finite);
   /// Adds up the times of the oldest updates, until at most `left` updates are not yet added.
   void add_up_updates(std::size_t left);
 
@@ -171,15 +150,13 @@ class ParameterServer : public Server {
   Tensor compensated_;                    // as long as the longest chunk
   Tensor difference_;                     // easgd: for the reply to the push that is being handled
   std::unique_ptr<Optimizer> optimizer_;  // none with easgd
+  std::optional<OptimizerRounds> rounds_;
   std::deque<std::pair<Mark, Mark>>
       updates_;  // begin and end of updates whose times are not yet added up
   double optimizer_seconds_ = 0;
   /// By chunk, if there is a trace: the arrows of the pushes of the update under way.
   std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;
-  Rounds rounds_, last_rounds_;  // of the current step, and of the one before
-  std::size_t gathered_ = 0;     // chunks whose gradients are complete
-  std::vector<Reply> measures_;  // replies whose sums are still missing
   StepBudget budget_;
   FinishRequests finishers_;
 };

@@ -78,7 +78,7 @@ void ParameterServer::restored(std::int64_t steps, std::int64_t skipped) {
   const std::int64_t version = policy_->updates_after(steps, workers()) * config_.pushes;
   for (ChunkState& state : chunks_)
     state.restored(version, steps * config_.pushes, device().clock().now());
-  rounds_.step = steps;
+  if (rounds_) rounds_->restored(steps);
   config_.warmup += steps;
   budget_.restored(steps);
   std::ranges::fill(copies_, Values{});
