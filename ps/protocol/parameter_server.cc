@@ -12,12 +12,6 @@
 namespace ringside::ps {
 namespace {
 
-/// The most updates whose marks (of begin and end) are kept; beyond that, the times of the oldest
-/// are read. On a device with a queue the time of a mark is known only after a while, and reading
-/// the time earlier would block. One step of a model of a few hundred megabytes has fewer updates
-/// than this.
-constexpr std::size_t most_updates = 1024;
-
 /// The most bytes of text that a server keeps as the history of its ranges.
 constexpr std::size_t most_history_bytes = std::size_t{1} << 26;
 
@@ -30,6 +24,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       policy_(config.policy ? config.policy : make_policy(config.rules, config.workers)),
       codes_(device, config_, policy_->values_rest()),
       merges_(config.workers),
+      times_(device),
       budget_(config.steps, config.workers, {config.period, config.by_speed}),
       finishers_(config.workers) {
   const auto own = static_cast<std::size_t>(std::count_if(
@@ -67,7 +62,12 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   if (config.make_optimizer) {
     optimizer_ = config.make_optimizer(device, parameters_);
   } else {
-    keep_given_values();
+    if (config_.delay_compensation != 0) {
+      std::vector<Tensor> values;
+      for (std::size_t index = 0; index < chunks_.size(); ++index)
+        values.push_back(values_of(index));
+      compensation_.emplace(device, config.workers, config_.delay_compensation, values);
+    }
     const UpdateRules rules =
         update_rules(config.optimizer, config.rules, config.steps, config.workers);
     optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers, config.skips},
@@ -79,18 +79,6 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
                                         .chunks = chunks_.size(),
                                         .all_push_all = chunks_.front().chunk().group == 1,
                                         .skips = config_.skips_steps()});
-}
-
-/// Every worker begins with the initial values.
-void ParameterServer::keep_given_values() {
-  if (config_.delay_compensation == 0) return;
-  std::int64_t longest = 0;
-  for (std::size_t index = 0; index < chunks_.size(); ++index) {
-    const Tensor values = values_of(index);
-    given_values_.insert(given_values_.end(), static_cast<std::size_t>(workers()), values);
-    longest = std::max(longest, values.count());
-  }
-  compensated_ = device().tensor({longest}, MemoryKind::workspace, config_.dtype);
 }
 
 Replies ParameterServer::answer(int worker, Message message) {
@@ -244,22 +232,6 @@ float ParameterServer::share_of(const ChunkState& state) const {
   return static_cast<float>(state.taken()) / static_cast<float>(state.wanted());
 }
 
-Tensor& ParameterServer::given_values(std::size_t index, int worker) {
-  return given_values_[index * static_cast<std::size_t>(workers()) +
-                       static_cast<std::size_t>(worker)];
-}
-
-Tensor ParameterServer::compensated(std::size_t index, const ChunkState::Gradient& gradient) {
-  if (given_values_.empty() || gradient.read_version == gradient.update) return gradient.values;
-  const Tensor out = compensated_.range(0, gradient.values.count());
-  device().kernels().compensate_delay({.gradients = gradient.values,
-                                       .now = parameters_of(chunks_[index]).parameters,
-                                       .read = given_values(index, gradient.worker),
-                                       .out = out,
-                                       .scale = static_cast<float>(config_.delay_compensation)});
-  return out;
-}
-
 void ParameterServer::move_centre(const Tensor& centre, const Tensor& values) {
   const Kernels& kernels = device().kernels();
   difference_ = copy_of(values);
@@ -281,7 +253,11 @@ Tensor ParameterServer::apply(std::size_t index, const ChunkState::Gradient& gra
   }
   const auto span = traced(
       [&] { return fmt::format("apply gradient of worker {}", gradient.worker); }, std::move(note));
-  if (!sums_) return compensated(index, gradient);
+  if (!sums_) {
+    if (!compensation_ || gradient.read_version == gradient.update) return gradient.values;
+    return compensation_->corrected(index, gradient.worker, gradient.values,
+                                    parameters_of(chunks_[index]).parameters);
+  }
   add(chunks_[index], gradient);
   return {};
 }
@@ -320,8 +296,7 @@ void ParameterServer::update(const ParameterRange& range, const StepInfo& info, 
   else
     optimizer_->update(range, info);
   if (!measured) return;
-  updates_.emplace_back(begin, device().mark());
-  add_up_updates(most_updates);
+  times_.add(begin, device().mark());
 }
 
 OptimizerRounds& ParameterServer::rounds() {
@@ -350,16 +325,6 @@ Replies ParameterServer::end_rounds(bool finite) {
   return replies;
 }
 
-void ParameterServer::add_up_updates(std::size_t left) {
-  for (; updates_.size() > left; updates_.pop_front())
-    optimizer_seconds_ += device().seconds(updates_.front().first, updates_.front().second);
-}
-
-double ParameterServer::optimizer_seconds() {
-  add_up_updates(0);
-  return optimizer_seconds_;
-}
-
 /// Values that may change before the worker has them are copied, once for each version.
 Tensor ParameterServer::values_of(std::size_t index) {
   const ChunkState& state = chunks_[index];
@@ -386,7 +351,7 @@ Replies ParameterServer::answer_readers(std::size_t index) {
       frames.push_back(reader.reply.kind == Kind::push_pull && difference_
                            ? difference_
                            : values_for(index, reader));
-    if (reader.values && !given_values_.empty()) given_values(index, reader.worker) = frames.back();
+    if (reader.values && compensation_) compensation_->give(index, reader.worker, frames.back());
     reader.reply.version = chunks_[index].version();
     // Before the values: the worker may not need to read anything after them.
     if (tells_merges_)

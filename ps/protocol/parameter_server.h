@@ -1,16 +1,15 @@
 // ParameterServer: keeps a part of the model's parameters and updates it.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "core/models/model.h"
 #include "core/observe/staleness.h"
 #include "core/optim/optimizer.h"
 #include "ps/protocol/chunk_state.h"
+#include "ps/protocol/delay_compensation.h"
 #include "ps/protocol/finish_requests.h"
 #include "ps/protocol/optimizer_rounds.h"
 #include "ps/protocol/partition.h"
@@ -18,6 +17,7 @@
 #include "ps/protocol/server_codes.h"
 #include "ps/protocol/server_config.h"
 #include "ps/protocol/step_budget.h"
+#include "ps/protocol/update_times.h"
 
 namespace ringside::ps {
 
@@ -33,9 +33,7 @@ namespace ringside::ps {
 /// An update with fewer gradients than planned, because workers are gone, is the mean of those that
 /// it has. A merge (Policy::grace_s) is the mean of what has come, by the weights of the pushes.
 /// With `delay_compensation` a gradient is first corrected for the updates since its worker read
-/// (CompensateDelay in core/device/ops/flat.h), for which the server keeps the values that each
-/// worker was given: with N workers and parameters of P bytes, at most N * P bytes of
-/// MemoryKind::communication. Then `staleness_lr` divides the update's learning rate.
+/// (ps/protocol/delay_compensation.h). Then `staleness_lr` divides the update's learning rate.
 ///
 /// Gradients and values may travel as codes (ps/protocol/server_codes.h): the server adds up what
 /// the pushes of workers stand for, and gives each worker the code of the difference from what it
@@ -67,7 +65,7 @@ class ParameterServer : public Server {
   nlohmann::ordered_json course() const override;
   void restore_course(const nlohmann::json& course) override;
   /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
-  double optimizer_seconds();
+  double optimizer_seconds() { return times_.seconds(); }
 
  protected:
   Replies answer(int worker, Message message) override;
@@ -107,11 +105,6 @@ class ParameterServer : public Server {
   Tensor apply(std::size_t index, const ChunkState::Gradient& gradient);
   float share_of(const ChunkState& state) const;
   void move_centre(const Tensor& centre, const Tensor& values);
-  void keep_given_values();
-  /// The gradient for the optimizer of an asp server, corrected if `delay_compensation` is set.
-  Tensor compensated(std::size_t index, const ChunkState::Gradient& gradient);
-  /// The values of the chunk that the worker was given last.
-  Tensor& given_values(std::size_t index, int worker);
   bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
   /// Throws Error if the optimizer needs no sums.
   OptimizerRounds& rounds();
@@ -120,7 +113,6 @@ class ParameterServer : public Server {
   ParameterRange all_parameters() const { return {0, parameters_, sums_}; }
   ParameterRange parameters_of(const ChunkState& state) const;
   std::vector<OwnStretch> stretches() const;
-  void visit_given_values(const StateVisitor& visit);
   bool is_bulk_synchronous() const { return policy_->values_rest() && !policy_->may_skip(); }
   // parameter_server_course.cc
   Replies ticket(int worker, const Header& header);
@@ -132,8 +124,6 @@ class ParameterServer : public Server {
   Replies skip(int worker, std::int64_t number);
   /// Stops waiting for the worker in all updates. Returns the replies that this causes.
   Replies leave(int worker);
-  /// Adds up the times of the oldest updates, until at most `left` updates are not yet added.
-  void add_up_updates(std::size_t left);
 
   ServerConfig config_;
   std::shared_ptr<const Policy> policy_;
@@ -146,14 +136,11 @@ class ParameterServer : public Server {
   Tensor sums_;     // of gradients; empty if an update has one gradient, which is used in place
   Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
   std::vector<Values> copies_;  // by chunk: the latest values that a worker was given as a copy
-  std::vector<Tensor> given_values_;      // by chunk and worker; empty without delay compensation
-  Tensor compensated_;                    // as long as the longest chunk
+  std::optional<DelayCompensation> compensation_;
   Tensor difference_;                     // easgd: for the reply to the push that is being handled
   std::unique_ptr<Optimizer> optimizer_;  // none with easgd
   std::optional<OptimizerRounds> rounds_;
-  std::deque<std::pair<Mark, Mark>>
-      updates_;  // begin and end of updates whose times are not yet added up
-  double optimizer_seconds_ = 0;
+  UpdateTimes times_;  // of measured steps
   /// By chunk, if there is a trace: the arrows of the pushes of the update under way.
   std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;

@@ -133,8 +133,7 @@ Replies ParameterServer::lose(int worker) {
   budget_.forget_speed(worker);
   Replies replies = count_as_lost(worker);
   append(replies, leave(worker));
-  if (!given_values_.empty())
-    for (std::size_t index = 0; index < chunks_.size(); ++index) given_values(index, worker) = {};
+  if (compensation_) compensation_->leave(worker);
   append(replies, finishers_.answer(seats()));
   return replies;
 }

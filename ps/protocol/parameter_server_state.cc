@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/device/convert.h"
 #include "ps/protocol/parameter_server.h"
 
 namespace ringside::ps {
@@ -49,27 +48,9 @@ void ParameterServer::visit_state(const StateVisitor& visit) {
   if (codes_.of_pulls())
     for (std::size_t index = 0; index < chunks_.size(); ++index)
       codes_.visit_state(index, chunks_[index].chunk().begin, visit);
-  if (!given_values_.empty()) visit_given_values(visit);
-}
-
-/// Workers may share the memory of values that they were given alike, so each gets its own.
-void ParameterServer::visit_given_values(const StateVisitor& visit) {
-  for (std::size_t index = 0; index < chunks_.size(); ++index)
-    for (int worker = 0; worker < workers(); ++worker) {
-      Tensor& given = given_values(index, worker);
-      if (!given) continue;
-      const Tensor own = copy_of(given), values = converted(device(), own, DType::f32);
-      visit({.name = std::string(state_of_workers),
-             .replica = worker,
-             .begin = chunks_[index].chunk().begin,
-             .values = values,
-             .device = &device(),
-             .holder = 1,
-             .holders = 2,
-             .begins_as = std::string(state_parameters),
-             .of_options = true});
-      given = converted(device(), values, config_.dtype, MemoryKind::communication);
-    }
+  if (compensation_)
+    for (std::size_t index = 0; index < chunks_.size(); ++index)
+      compensation_->visit_state(index, chunks_[index].chunk().begin, visit);
 }
 
 /// With its versions and clocks, the server refuses every push of an earlier step, and every push
