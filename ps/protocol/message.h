@@ -15,7 +15,7 @@ namespace ringside::ps {
 /// In the comments below, "request -> reply" lists the contents of the two. A reply has the kind of
 /// its request; `error` may answer any request. Workers of easgd push values in place of a
 /// gradient; the reply then has their difference from the server's
-/// (ps/protocol/parameter_server.h).
+/// (ps/protocol/elastic_centre.h).
 enum class Kind : std::uint8_t {
   hello,      // the worker's first message: its greeting, in text; no reply
   push,       // a gradient of a chunk, where pushes are merged its weight in scalar; no reply

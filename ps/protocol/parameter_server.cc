@@ -27,6 +27,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       times_(device),
       budget_(config.steps, config.workers, {config.period, config.by_speed}),
       finishers_(config.workers) {
+  if (config.rules.consistency == Consistency::easgd) centre_.emplace(device, config.moving_rate);
   const auto own = static_cast<std::size_t>(std::count_if(
       chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));
   const std::size_t history_bytes =
@@ -46,9 +47,9 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   if (chunks_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
   if (chunks_.front().wanted() > 1 || policy_->grace_s() || config.pushes > 1 ||
-      (!is_elastic() && rounds_of(config.optimizer, config.skips_steps()) > 0))
-    sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
-  if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
+      (!centre_ && rounds_of(config.optimizer, config.skips_steps()) > 0))
+    sums_.emplace(device, count, config.dtype,
+                  GradientSums::Of{config.pushes, policy_->grace_s().has_value()});
   std::vector<ModelPiece> pieces;
   for (const ChunkState& state : chunks_) {
     const Chunk& chunk = state.chunk();
@@ -58,7 +59,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
                                  parameters_.range(state.begin(), chunk.count));
     codes_.add(model, chunk, parameters_.range(state.begin(), chunk.count));
   }
-  if (is_elastic()) return;
+  if (centre_) return;
   if (config.make_optimizer) {
     optimizer_ = config.make_optimizer(device, parameters_);
   } else {
@@ -214,7 +215,7 @@ Replies ParameterServer::advance(std::size_t index) {
   // Readers are answered after all updates. The loss of a worker can allow several updates at once;
   // the history records only their cause, so there must be no read between two of them.
   append(replies, answer_readers(index));
-  difference_ = {};
+  if (centre_) centre_->forget();
   if (merges_.count() > merges) append(replies, advance_all());
   return replies;
 }
@@ -232,16 +233,6 @@ float ParameterServer::share_of(const ChunkState& state) const {
   return static_cast<float>(state.taken()) / static_cast<float>(state.wanted());
 }
 
-void ParameterServer::move_centre(const Tensor& centre, const Tensor& values) {
-  const Kernels& kernels = device().kernels();
-  difference_ = copy_of(values);
-  kernels.blend({.in = centre, .out = difference_, .in_scale = -1, .out_scale = 1});
-  kernels.blend({.in = difference_,
-                 .out = centre,
-                 .in_scale = static_cast<float>(config_.moving_rate),
-                 .out_scale = 1});
-}
-
 Tensor ParameterServer::apply(std::size_t index, const ChunkState::Gradient& gradient) {
   SpanNote note{.bytes = static_cast<std::int64_t>(gradient.values.bytes())};
   if (timeline().traces()) {
@@ -253,36 +244,19 @@ Tensor ParameterServer::apply(std::size_t index, const ChunkState::Gradient& gra
   }
   const auto span = traced(
       [&] { return fmt::format("apply gradient of worker {}", gradient.worker); }, std::move(note));
-  if (!sums_) {
-    if (!compensation_ || gradient.read_version == gradient.update) return gradient.values;
-    return compensation_->corrected(index, gradient.worker, gradient.values,
-                                    parameters_of(chunks_[index]).parameters);
+  if (sums_) {
+    sums_->add(chunks_[index], gradient);
+    return {};
   }
-  add(chunks_[index], gradient);
-  return {};
-}
-
-void ParameterServer::add(const ChunkState& state, const ChunkState::Gradient& gradient) {
-  const Tensor total = sums_.range(state.begin(), state.chunk().count);
-  const bool first_push = gradient.update % config_.pushes == 0;
-  const Tensor sum = first_push ? total : partial_.range(state.begin(), state.chunk().count);
-  const Kernels& kernels = device().kernels();
-  if (policy_->grace_s())
-    kernels.blend({.in = gradient.values,
-                   .out = sum,
-                   .in_scale = gradient.weight,
-                   .out_scale = gradient.first ? 0.0F : 1.0F});
-  else if (gradient.first)
-    kernels.copy({.in = gradient.values, .out = sum});
-  else
-    kernels.add({.in = gradient.values, .out = sum});
-  if (state.complete() && !first_push) kernels.add({.in = sum, .out = total});
+  if (!compensation_ || gradient.read_version == gradient.update) return gradient.values;
+  return compensation_->corrected(index, gradient.worker, gradient.values,
+                                  parameters_of(chunks_[index]).parameters);
 }
 
 ParameterRange ParameterServer::parameters_of(const ChunkState& state) const {
   const std::int64_t count = state.chunk().count;
   return {state.begin(), parameters_.range(state.begin(), count),
-          sums_ ? sums_.range(state.begin(), count) : Tensor{}};
+          sums_ ? sums_->of(state) : Tensor{}};
 }
 
 void ParameterServer::update(const ParameterRange& range, const StepInfo& info, bool measured,
@@ -291,8 +265,8 @@ void ParameterServer::update(const ParameterRange& range, const StepInfo& info, 
       [] { return std::string("optimizer"); },
       {.bytes = static_cast<std::int64_t>(range.parameters.bytes()), .flows = std::move(pushes)});
   const Mark begin = device().mark();
-  if (is_elastic())
-    move_centre(range.parameters, range.gradients);
+  if (centre_)
+    centre_->move(range.parameters, range.gradients);
   else
     optimizer_->update(range, info);
   if (!measured) return;
@@ -323,61 +297,6 @@ Replies ParameterServer::end_rounds(bool finite) {
     append(replies, answer_readers(index));
   }
   return replies;
-}
-
-/// Values that may change before the worker has them are copied, once for each version.
-Tensor ParameterServer::values_of(std::size_t index) {
-  const ChunkState& state = chunks_[index];
-  const Tensor now = parameters_.range(state.begin(), state.chunk().count);
-  if (policy_->values_rest()) return now;
-  Values& copy = copies_[index];
-  if (copy.version != state.version()) copy = {copy_of(now), state.version()};
-  return copy.tensor;
-}
-
-Tensor ParameterServer::values_for(std::size_t index, const ChunkState::Reader& reader) {
-  if (!codes_.of_pulls() || reader.reply.kind == Kind::peek) return values_of(index);
-  const ChunkState& state = chunks_[index];
-  if (codes_.takes_values(index, reader.worker, parameters_of(state).parameters))
-    return values_of(index);
-  return codes_.pulled(index, reader.worker, parameters_of(state).parameters, state.version());
-}
-
-Replies ParameterServer::answer_readers(std::size_t index) {
-  Replies replies;
-  for (ChunkState::Reader& reader : chunks_[index].take_readers(device().clock().now())) {
-    std::vector<Tensor> frames;
-    if (reader.values)
-      frames.push_back(reader.reply.kind == Kind::push_pull && difference_
-                           ? difference_
-                           : values_for(index, reader));
-    if (reader.values && compensation_) compensation_->give(index, reader.worker, frames.back());
-    reader.reply.version = chunks_[index].version();
-    // Before the values: the worker may not need to read anything after them.
-    if (tells_merges_)
-      for (Header& told : merges_.untold(reader.worker)) {
-        told.token = token();
-        replies.push_back({reader.worker, {std::move(told), {}}});
-      }
-    replies.push_back({reader.worker, {std::move(reader.reply), std::move(frames)}});
-  }
-  return replies;
-}
-
-Replies ParameterServer::pull(int worker, const Header& header) {
-  const std::size_t index = index_of(header);
-  ChunkState& state = chunks_[index];
-  // A worker that skips steps may wait for those of others.
-  const std::int64_t pushed = state.clocks().next(worker) / config_.pushes;
-  if (const std::int64_t most = policy_->may_skip() ? config_.steps : pushed;
-      header.step < 0 || header.step > most)
-    throw Error(
-        "the worker asked for the values after {} steps, but has pushed {} steps; it may ask for "
-        "the values after 0 to {} steps",
-        header.step, pushed, most);
-  state.add_reader(
-      {worker, reply_to(header), header.step * config_.pushes, true, header.kind == Kind::pull});
-  return answer_readers(index);
 }
 
 void ParameterServer::report(RankRecord& record) {

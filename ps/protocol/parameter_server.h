@@ -10,7 +10,9 @@
 #include "core/optim/optimizer.h"
 #include "ps/protocol/chunk_state.h"
 #include "ps/protocol/delay_compensation.h"
+#include "ps/protocol/elastic_centre.h"
 #include "ps/protocol/finish_requests.h"
+#include "ps/protocol/gradient_sums.h"
 #include "ps/protocol/optimizer_rounds.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/server.h"
@@ -39,10 +41,9 @@ namespace ringside::ps {
 /// the pushes of workers stand for, and gives each worker the code of the difference from what it
 /// has. A worker that peeks gets the values themselves.
 ///
-/// With easgd the server has no optimizer: its parameters are the centre c, a worker pushes its own
-/// values x, and c += moving_rate * d with d = x - c. The reply to the push carries d, and the
-/// worker sets x -= moving_rate * d. Values and d are fp32. Staleness is the number of updates of
-/// the centre since the worker's last exchange.
+/// With easgd the server has no optimizer: its parameters are the centre, which values of workers
+/// move (ps/protocol/elastic_centre.h). Staleness is the number of updates of the centre since the
+/// worker's last exchange.
 class ParameterServer : public Server {
  public:
   /// Writes the initial values of those chunks that belong to this server. The device outlives the
@@ -87,16 +88,11 @@ class ParameterServer : public Server {
   /// Throws Error if the header is about no chunk of this server, or about one of other workers.
   std::size_t index_of(const Header& header) const;
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
-  Replies pull(int worker, const Header& header);
   /// Adds the gradients that are next in order, updates, and replies to the workers that may read.
   /// Then does the same with the other chunks, if this one decided a merge.
   Replies advance(std::size_t index);
   /// The same for every chunk.
   Replies advance_all();
-  void add(const ChunkState& state, const ChunkState::Gradient& gradient);
-  Replies answer_readers(std::size_t index);
-  Tensor values_of(std::size_t index);
-  Tensor values_for(std::size_t index, const ChunkState::Reader& reader);
   Tensor copy_of(const Tensor& values) const;
   /// `pushes` are the arrows (push_flow()) of the pushes that make the update.
   void update(const ParameterRange& range, const StepInfo& info, bool measured,
@@ -104,16 +100,20 @@ class ParameterServer : public Server {
   /// Adds a gradient to the sum of its update, or returns it as the update's only one.
   Tensor apply(std::size_t index, const ChunkState::Gradient& gradient);
   float share_of(const ChunkState& state) const;
-  void move_centre(const Tensor& centre, const Tensor& values);
-  bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
   /// Throws Error if the optimizer needs no sums.
   OptimizerRounds& rounds();
   Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
   Replies end_rounds(bool finite);
-  ParameterRange all_parameters() const { return {0, parameters_, sums_}; }
+  ParameterRange all_parameters() const {
+    return {0, parameters_, sums_ ? sums_->all() : Tensor{}};
+  }
   ParameterRange parameters_of(const ChunkState& state) const;
-  std::vector<OwnStretch> stretches() const;
   bool is_bulk_synchronous() const { return policy_->values_rest() && !policy_->may_skip(); }
+  // parameter_server_readers.cc
+  Replies pull(int worker, const Header& header);
+  Replies answer_readers(std::size_t index);
+  Tensor values_of(std::size_t index);
+  Tensor values_for(std::size_t index, const ChunkState::Reader& reader);
   // parameter_server_course.cc
   Replies ticket(int worker, const Header& header);
   Replies merge(const Header& header);
@@ -133,11 +133,10 @@ class ParameterServer : public Server {
   std::vector<ChunkState> chunks_;
   std::map<std::int64_t, std::size_t> chunk_at_;  // index of a chunk, by its first element
   Tensor parameters_;                             // of all chunks
-  Tensor sums_;     // of gradients; empty if an update has one gradient, which is used in place
-  Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
+  std::optional<GradientSums> sums_;  // none if an update has one gradient, which is used in place
   std::vector<Values> copies_;  // by chunk: the latest values that a worker was given as a copy
   std::optional<DelayCompensation> compensation_;
-  Tensor difference_;                     // easgd: for the reply to the push that is being handled
+  std::optional<ElasticCentre> centre_;   // of easgd
   std::unique_ptr<Optimizer> optimizer_;  // none with easgd
   std::optional<OptimizerRounds> rounds_;
   UpdateTimes times_;  // of measured steps

@@ -7,18 +7,13 @@
 #include "ps/protocol/parameter_server.h"
 
 namespace ringside::ps {
+namespace {
 
-/// Where workers do not wait for each other, no number of updates tells that (Meetings).
-bool ParameterServer::is_after(std::int64_t steps) const {
-  return is_bulk_synchronous() && std::ranges::all_of(chunks_, [&](const ChunkState& state) {
-           return state.version() == steps * config_.pushes;
-         });
-}
-
-/// Chunks that follow each other in the model make one stretch.
-std::vector<OwnStretch> ParameterServer::stretches() const {
+/// The parameters of a server as stretches of the model: chunks that follow each other make one.
+std::vector<OwnStretch> stretches_of(const std::vector<ChunkState>& chunks,
+                                     const Tensor& parameters) {
   std::vector<OwnStretch> out;
-  for (const ChunkState& state : chunks_) {
+  for (const ChunkState& state : chunks) {
     const std::int64_t begin = state.chunk().begin;
     std::int64_t count = state.chunk().count;
     OwnStretch own{state.begin(), begin, {}};
@@ -30,16 +25,25 @@ std::vector<OwnStretch> ParameterServer::stretches() const {
         out.pop_back();
       }
     }
-    own.parameters = parameters_.range(own.own, count);
+    own.parameters = parameters.range(own.own, count);
     out.push_back(own);
   }
   return out;
 }
 
+}  // namespace
+
+/// Where workers do not wait for each other, no number of updates tells that (Meetings).
+bool ParameterServer::is_after(std::int64_t steps) const {
+  return is_bulk_synchronous() && std::ranges::all_of(chunks_, [&](const ChunkState& state) {
+           return state.version() == steps * config_.pushes;
+         });
+}
+
 void ParameterServer::visit_state(const StateVisitor& visit) {
-  const std::vector<OwnStretch> all = stretches();
+  const std::vector<OwnStretch> all = stretches_of(chunks_, parameters_);
   if (optimizer_) visit_optimizer(*optimizer_, all, {}, device(), device(), visit);
-  if (is_elastic())
+  if (centre_)
     for (const OwnStretch& one : all)
       visit({.name = std::string(state_parameters),
              .begin = one.model,
