@@ -21,8 +21,6 @@ ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std:
       turn_(chunk.member),
       reads_(static_cast<std::size_t>(workers), Read{0, now}),
       resting_(reads_.size()),
-      first_(reads_.size()),
-      begins_(reads_.size()),
       history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {
   for (int worker = 0; worker < workers; ++worker)
@@ -38,7 +36,6 @@ bool ChunkState::push(int worker, std::int64_t step, std::int64_t push, Tensor v
     history_.add({update ? Event::accepted : Event::dropped, worker,
                   policy_.shares_steps() ? number + 1 - before : 1},
                  history_bytes_);
-  begins_[static_cast<std::size_t>(worker)] = false;
   if (!update) {
     ++dropped_;
     return false;
@@ -70,9 +67,7 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
   if (all_workers() && !merges) {
     while (turn_ < world_) {
       std::optional<Gradient> gradient = take(turn_);
-      const bool awaited =
-          clocks_.is_there(turn_) && version_ >= first_[static_cast<std::size_t>(turn_)];
-      if (!gradient && awaited) return {};
+      if (!gradient && clocks_.is_awaited(turn_, version_)) return {};
       if (gradient) gradient->first = taken_++ == 0;
       turn_ += chunk_.group;
       complete_ = taken_ > 0 && turn_ >= world_;
@@ -93,15 +88,6 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
   chosen_.erase(chosen_.begin());
   complete_ = chosen_.empty();
   return gradient;
-}
-
-/// Whether any worker can still push a gradient of the update under way.
-bool ChunkState::can_still_come() const {
-  for (int worker = 0; worker < world_; ++worker)
-    if (clocks_.is_there(worker) && !begins_[static_cast<std::size_t>(worker)] &&
-        policy_.update_of(clocks_.next(worker), version_).value_or(version_) <= version_)
-      return true;
-  return false;
 }
 
 /// A merge takes all that has come: at once if every worker that is left has pushed, else a while
@@ -153,7 +139,7 @@ void ChunkState::choose_first() {
   const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };
   const auto come =
       static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update));
-  if (come < needed && (waiting_.empty() || can_still_come())) return;
+  if (come < needed && (waiting_.empty() || clocks_.can_still_push(version_))) return;
   complete_ = come == 0;
   std::erase_if(waiting_, [&](Gradient& one) {
     if (!is_of_update(one)) return false;
@@ -240,17 +226,13 @@ std::int64_t ChunkState::first_push(int worker) const {
 void ChunkState::come(int worker, std::int64_t first) {
   if (!chunk_.is_of(worker) || (clocks_.is_there(worker) && clocks_.next(worker) == first)) return;
   clocks_.come(worker, first);
-  begins_[static_cast<std::size_t>(worker)] = true;
-  if (!policy_.shares_steps()) first_[static_cast<std::size_t>(worker)] = first;
   if (history_bytes_ > 0) history_.add({Event::came, worker, first}, history_bytes_);
 }
 
 bool ChunkState::skip(int worker, std::int64_t number) {
   if (!clocks_.is_there(worker) || clocks_.next(worker) > version_ || number <= version_)
     return false;
-  bool anyone_gone = false;
-  for (int other = 0; other < world_; ++other) anyone_gone |= !clocks_.is_there(other);
-  if (!anyone_gone) return false;
+  if (clocks_.are_all_there()) return false;
   clocks_.skip(worker, number);
   if (history_bytes_ > 0) history_.add({Event::skips, worker, number}, history_bytes_);
   return true;

@@ -128,7 +128,6 @@ class ChunkState {
   /// The number of workers that push this chunk.
   int pushers() const { return world_ / chunk_.group; }
   bool all_workers() const { return wanted() == pushers(); }
-  bool can_still_come() const;
   std::optional<Gradient> take(int worker);
   bool waits(int worker) const;
   void choose_first();
@@ -152,11 +151,6 @@ class ChunkState {
   std::vector<Reader> readers_;
   std::vector<Read> reads_;    // by worker: the latest
   std::vector<bool> resting_;  // by worker
-  /// By worker: the first update that waits for it, where pushes have the numbers of updates.
-  std::vector<std::int64_t> first_;
-  /// By worker: a process that has come has not pushed yet. An update that need not have all
-  /// workers does not wait for it: it may wait for values of another range itself.
-  std::vector<bool> begins_;
   std::size_t history_bytes_;
   ChunkHistory history_;
   std::int64_t dropped_ = 0;

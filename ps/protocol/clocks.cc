@@ -11,7 +11,9 @@ Clocks::Clocks(const Policy& policy, int workers, std::int64_t pushes)
     : policy_(policy),
       pushes_(pushes),
       next_(static_cast<std::size_t>(workers)),
-      gone_(static_cast<std::size_t>(workers)) {}
+      gone_(static_cast<std::size_t>(workers)),
+      first_(next_.size()),
+      begins_(next_.size()) {}
 
 std::int64_t Clocks::push(int worker, std::int64_t step, std::int64_t push, std::int64_t version) {
   if (push < 0 || push >= pushes_)
@@ -29,6 +31,7 @@ std::int64_t Clocks::push(int worker, std::int64_t step, std::int64_t push, std:
     throw Error("{} was pushed before another worker pushed {}", text(number),
                 text(number - policy_.most_ahead() - 1));
   next = number + 1;
+  begins_[static_cast<std::size_t>(worker)] = false;
   return number;
 }
 
@@ -37,8 +40,23 @@ void Clocks::restored(std::int64_t number) { std::ranges::fill(next_, number); }
 void Clocks::leave(int worker) { gone_[static_cast<std::size_t>(worker)] = true; }
 
 void Clocks::come(int worker, std::int64_t number) {
-  gone_[static_cast<std::size_t>(worker)] = false;
-  next_[static_cast<std::size_t>(worker)] = number;
+  const auto w = static_cast<std::size_t>(worker);
+  gone_[w] = false;
+  next_[w] = number;
+  begins_[w] = true;
+  if (!policy_.shares_steps()) first_[w] = number;
+}
+
+bool Clocks::are_all_there() const {
+  return std::ranges::none_of(gone_, [](bool gone) { return gone; });
+}
+
+bool Clocks::can_still_push(std::int64_t version) const {
+  for (std::size_t w = 0; w < next_.size(); ++w)
+    if (!gone_[w] && !begins_[w] &&
+        policy_.update_of(next_[w], version).value_or(version) <= version)
+      return true;
+  return false;
 }
 
 std::int64_t Clocks::complete() const {
