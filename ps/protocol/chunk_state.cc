@@ -19,8 +19,8 @@ ChunkState::ChunkState(const Chunk& chunk, std::int64_t begin, int workers, std:
       merges_(merges),
       clocks_(policy, workers, pushes),
       turn_(chunk.member),
-      reads_(static_cast<std::size_t>(workers), Read{0, now}),
-      resting_(reads_.size()),
+      readers_(workers, now),
+      resting_(static_cast<std::size_t>(workers)),
       history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {
   for (int worker = 0; worker < workers; ++worker)
@@ -32,41 +32,23 @@ bool ChunkState::push(int worker, std::int64_t step, std::int64_t push, Tensor v
   const std::int64_t before = clocks_.next(worker);
   const std::int64_t number = clocks_.push(worker, step, push, version_);
   const std::optional<std::int64_t> update = policy_.update_of(number, version_);
-  if (history_bytes_ > 0)
-    history_.add({update ? Event::accepted : Event::dropped, worker,
-                  policy_.shares_steps() ? number + 1 - before : 1},
-                 history_bytes_);
+  note({update ? Event::accepted : Event::dropped, worker,
+        policy_.shares_steps() ? number + 1 - before : 1});
   if (!update) {
     ++dropped_;
     return false;
   }
-  const Read& read = reads_[static_cast<std::size_t>(worker)];
-  waiting_.push_back(
-      {worker, step, push, *update, std::move(values), read.version, read.at, weight});
+  const ChunkReaders::Read& read = readers_.last(worker);
+  waiting_.add({worker, step, push, *update, std::move(values), read.version, read.at, weight});
   return true;
 }
 
-std::optional<ChunkState::Gradient> ChunkState::take(int worker) {
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Gradient& one) {
-    return one.worker == worker && one.update == version_;
-  });
-  if (found == waiting_.end()) return {};
-  Gradient gradient = std::move(*found);
-  waiting_.erase(found);
-  return gradient;
-}
-
-bool ChunkState::waits(int worker) const {
-  return std::ranges::any_of(waiting_,
-                             [worker](const Gradient& one) { return one.worker == worker; });
-}
-
-std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
+std::optional<PushedGradient> ChunkState::next_gradient(double now) {
   if (complete_) return {};
   const bool merges = policy_.grace_s().has_value();
   if (all_workers() && !merges) {
     while (turn_ < world_) {
-      std::optional<Gradient> gradient = take(turn_);
+      std::optional<PushedGradient> gradient = waiting_.take(turn_, version_);
       if (!gradient && clocks_.is_awaited(turn_, version_)) return {};
       if (gradient) gradient->first = taken_++ == 0;
       turn_ += chunk_.group;
@@ -82,7 +64,7 @@ std::optional<ChunkState::Gradient> ChunkState::next_gradient(double now) {
     choose_first();
   }
   if (chosen_.empty()) return {};
-  Gradient gradient = std::move(chosen_.front());
+  PushedGradient gradient = std::move(chosen_.front());
   gradient.first = taken_++ == 0;
   weight_ += gradient.weight;
   chosen_.erase(chosen_.begin());
@@ -97,7 +79,7 @@ void ChunkState::decide_merge(double now) {
   bool all = true;
   std::vector<bool> workers(static_cast<std::size_t>(world_));
   for (int worker = 0; worker < world_; ++worker) {
-    const bool has_come = waits(worker);
+    const bool has_come = waiting_.has(worker);
     workers[static_cast<std::size_t>(worker)] = has_come;
     all = all &&
           (has_come || !clocks_.is_there(worker) || resting_[static_cast<std::size_t>(worker)]);
@@ -117,17 +99,13 @@ void ChunkState::choose_merged() {
   if (merges_.count() <= version_) return;
   const auto is_taken = [&](int worker) { return merges_.takes(version_, worker); };
   for (int worker = 0; worker < world_; ++worker)
-    if (is_taken(worker) && clocks_.is_there(worker) && !waits(worker)) return;
-  std::erase_if(waiting_, [&](Gradient& one) {
-    if (!is_taken(one.worker)) return false;
-    chosen_.push_back(std::move(one));
-    return true;
-  });
-  std::ranges::sort(chosen_, {}, &Gradient::worker);
+    if (is_taken(worker) && clocks_.is_there(worker) && !waiting_.has(worker)) return;
+  chosen_ = waiting_.take_all([&](const PushedGradient& one) { return is_taken(one.worker); });
+  std::ranges::sort(chosen_, {}, &PushedGradient::worker);
   complete_ = chosen_.empty();
-  if (history_bytes_ == 0 || complete_) return;
-  for (const Gradient& one : chosen_) history_.add({Event::taken, one.worker}, history_bytes_);
-  history_.add({Event::merged}, history_bytes_);
+  if (complete_) return;
+  for (const PushedGradient& one : chosen_) note({Event::taken, one.worker});
+  note({Event::merged});
 }
 
 /// If enough gradients of the update have come, chooses the first ones and drops the others. A
@@ -136,21 +114,15 @@ void ChunkState::choose_merged() {
 /// no worker can still push, fewer gradients, or none, make the update.
 void ChunkState::choose_first() {
   const auto needed = static_cast<std::size_t>(wanted());
-  const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };
-  const auto come =
-      static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update));
+  const std::size_t come = waiting_.count(version_);
   if (come < needed && (waiting_.empty() || clocks_.can_still_push(version_))) return;
   complete_ = come == 0;
-  std::erase_if(waiting_, [&](Gradient& one) {
-    if (!is_of_update(one)) return false;
-    if (chosen_.size() < needed)
-      chosen_.push_back(std::move(one));
-    else
-      ++dropped_;
-    return true;
-  });
-  std::sort(chosen_.begin(), chosen_.end(),
-            [](const Gradient& a, const Gradient& b) { return a.worker < b.worker; });
+  chosen_ = waiting_.take_all([&](const PushedGradient& one) { return one.update == version_; });
+  if (come > needed) {
+    dropped_ += static_cast<std::int64_t>(come - needed);
+    chosen_.resize(needed);
+  }
+  std::ranges::sort(chosen_, {}, &PushedGradient::worker);
 }
 
 void ChunkState::updated() {
@@ -161,58 +133,45 @@ void ChunkState::updated() {
   complete_ = false;
 }
 
-void ChunkState::keep_waiting(const std::function<Tensor(const Tensor&)>& copy) {
-  for (Gradient& gradient : waiting_)
-    if (!std::exchange(gradient.copied, true)) gradient.values = copy(gradient.values);
-}
-
-std::vector<ChunkState::Reader> ChunkState::take_readers(double now) {
-  std::vector<Reader> served, waiting;
+std::vector<ChunkReader> ChunkState::take_readers(double now) {
   const bool merges = policy_.grace_s().has_value();
-  for (Reader& reader : readers_) {
-    const bool may = policy_.may_read(reader.number, version_) &&
-                     !(merges && reader.trains && waits(reader.worker));
-    if (may && reader.values) {
-      if (reader.trains) reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
-      if (history_bytes_ > 0) history_.add({Event::read, reader.worker}, history_bytes_);
-    }
-    (may ? served : waiting).push_back(std::move(reader));
-  }
-  readers_ = std::move(waiting);
+  const auto may = [&](const ChunkReader& reader) {
+    return policy_.may_read(reader.number, version_) &&
+           !(merges && reader.trains && waiting_.has(reader.worker));
+  };
+  std::vector<ChunkReader> served = readers_.take(may, {version_, now});
+  for (const ChunkReader& reader : served)
+    if (reader.values) note({Event::read, reader.worker});
   return served;
 }
 
 void ChunkState::restored(std::int64_t version, std::int64_t number, double now) {
   version_ = version;
   clocks_.restored(number);
-  std::ranges::fill(reads_, Read{version, now});
+  readers_.restored(std::vector<std::int64_t>(static_cast<std::size_t>(world_), version), now);
   history_.cut = history_bytes_ > 0;
 }
 
 nlohmann::ordered_json ChunkState::course() const {
-  if (!waiting_.empty() || !readers_.empty() || taken_ > 0)
+  if (!waiting_.empty() || !readers().empty() || taken_ > 0)
     throw Error("{} gradients and {} workers wait at the {} elements from {} on",
-                waiting_.size() + static_cast<std::size_t>(taken_), readers_.size(), chunk_.count,
+                waiting_.size() + static_cast<std::size_t>(taken_), readers().size(), chunk_.count,
                 chunk_.begin);
-  nlohmann::ordered_json out = {
-      {"begin", chunk_.begin},  {"version", version_},
-      {"next", clocks_.next()}, {"reads", nlohmann::ordered_json::array()},
-      {"dropped", dropped_},    {"events", history_.events},
-      {"cut", history_.cut}};
-  for (const Read& read : reads_) out["reads"].push_back(read.version);
-  return out;
+  return {{"begin", chunk_.begin},        {"version", version_}, {"next", clocks_.next()},
+          {"reads", readers_.versions()}, {"dropped", dropped_}, {"events", history_.events},
+          {"cut", history_.cut}};
 }
 
 void ChunkState::restore_course(const nlohmann::json& course, double now) {
   const auto next = course.at("next").get<std::vector<std::int64_t>>();
   const auto reads = course.at("reads").get<std::vector<std::int64_t>>();
-  if (course.at("begin") != chunk_.begin || next.size() != reads_.size() ||
-      reads.size() != reads_.size())
+  const auto workers = static_cast<std::size_t>(world_);
+  if (course.at("begin") != chunk_.begin || next.size() != workers || reads.size() != workers)
     throw Error("there is another chunk in place of the {} elements from {} on, or other workers",
                 chunk_.count, chunk_.begin);
   version_ = course.at("version").get<std::int64_t>();
   clocks_.restored(next);
-  for (std::size_t w = 0; w < reads.size(); ++w) reads_[w] = {reads[w], now};
+  readers_.restored(reads, now);
   dropped_ = course.at("dropped").get<std::int64_t>();
   history_.events = course.at("events").get<std::string>();
   history_.cut = course.at("cut").get<bool>();
@@ -226,7 +185,7 @@ std::int64_t ChunkState::first_push(int worker) const {
 void ChunkState::come(int worker, std::int64_t first) {
   if (!chunk_.is_of(worker) || (clocks_.is_there(worker) && clocks_.next(worker) == first)) return;
   clocks_.come(worker, first);
-  if (history_bytes_ > 0) history_.add({Event::came, worker, first}, history_bytes_);
+  note({Event::came, worker, first});
 }
 
 bool ChunkState::skip(int worker, std::int64_t number) {
@@ -234,15 +193,19 @@ bool ChunkState::skip(int worker, std::int64_t number) {
     return false;
   if (clocks_.are_all_there()) return false;
   clocks_.skip(worker, number);
-  if (history_bytes_ > 0) history_.add({Event::skips, worker, number}, history_bytes_);
+  note({Event::skips, worker, number});
   return true;
 }
 
 void ChunkState::leave(int worker) {
   if (!clocks_.is_there(worker)) return;
   clocks_.leave(worker);
-  std::erase_if(readers_, [&](const Reader& reader) { return reader.worker == worker; });
-  if (history_bytes_ > 0) history_.add({Event::gone, worker}, history_bytes_);
+  readers_.leave(worker);
+  note({Event::gone, worker});
+}
+
+void ChunkState::note(const RangeEvent& event) {
+  if (history_bytes_ > 0) history_.add(event, history_bytes_);
 }
 
 }  // namespace ringside::ps

@@ -2,19 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "core/observe/rank_record.h"
 #include "core/plan/history.h"
 #include "core/tensor/tensor.h"
+#include "ps/protocol/chunk_readers.h"
 #include "ps/protocol/clocks.h"
+#include "ps/protocol/gradient_queue.h"
 #include "ps/protocol/merges.h"
-#include "ps/protocol/message.h"
 #include "ps/protocol/partition.h"
 
 namespace ringside::ps {
@@ -24,30 +23,6 @@ namespace ringside::ps {
 /// adds gradients up and updates.
 class ChunkState {
  public:
-  /// A gradient that has arrived, with the version of the values from which it was computed, and
-  /// the time at which the worker got these values. (With easgd a worker's values; version and time
-  /// are those of the worker's last exchange.)
-  struct Gradient {
-    int worker = 0;
-    std::int64_t step = 0;
-    std::int64_t push = 0;  // of the step
-    std::int64_t update = 0;
-    Tensor values;
-    std::int64_t read_version = 0;
-    double read_at = 0;
-    float weight = 1;    // where pushes are merged
-    bool first = false;  // of its update
-    bool copied = false;
-  };
-  /// A worker that waits for a reply.
-  struct Reader {
-    int worker = 0;
-    Header reply;
-    std::int64_t number = 0;  // the argument of Policy::may_read() for this worker
-    bool values = true;       // whether the reply carries the values; else it is empty
-    bool trains = true;       // whether the worker computes its next push from these values
-  };
-
   /// `begin` is the chunk's first element in its server's own parameters. `workers` are all of the
   /// run; those that do not push the chunk count as gone from the start. The policy and `merges`,
   /// of its server, outlive this object. At most `history_bytes` of history() are kept; 0 keeps
@@ -71,7 +46,7 @@ class ChunkState {
   bool push(int worker, std::int64_t step, std::int64_t push, Tensor values, float weight = 1);
   /// The next gradient to add to the sum of the update under way, in the order of workers; none if
   /// it has not arrived, or if it is not yet `now` that the update may begin (due()).
-  std::optional<Gradient> next_gradient(double now = 0);
+  std::optional<PushedGradient> next_gradient(double now = 0);
   /// The time until which a merge waits for further pushes (Policy::grace_s); none while it waits
   /// for a quorum, or for what decides_merges().
   std::optional<double> due() const { return due_; }
@@ -86,14 +61,14 @@ class ChunkState {
   /// Ends the update under way.
   void updated();
   /// Replaces each gradient that waits for a later update by its `copy`, once.
-  void keep_waiting(const std::function<Tensor(const Tensor&)>& copy);
+  void keep_waiting(const std::function<Tensor(const Tensor&)>& copy) { waiting_.keep(copy); }
 
-  void add_reader(Reader reader) { readers_.push_back(std::move(reader)); }
+  void add_reader(ChunkReader reader) { readers_.add(std::move(reader)); }
   /// The workers that wait for a reply.
-  const std::vector<Reader>& readers() const { return readers_; }
+  const std::vector<ChunkReader>& readers() const { return readers_.waiting(); }
   /// Takes out the readers that may read now (Policy::may_read), and counts them as having read
   /// this version at `now`. The others go on waiting: this is where a server holds a worker back.
-  std::vector<Reader> take_readers(double now);
+  std::vector<ChunkReader> take_readers(double now);
   /// The chunk's values are those of this version, which every worker read at `now`, and every
   /// worker has pushed all gradients below `number`. The history lacks what came before. Called
   /// before the first push.
@@ -121,18 +96,14 @@ class ChunkState {
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  struct Read {
-    std::int64_t version;
-    double at;
-  };
   /// The number of workers that push this chunk.
   int pushers() const { return world_ / chunk_.group; }
   bool all_workers() const { return wanted() == pushers(); }
-  std::optional<Gradient> take(int worker);
-  bool waits(int worker) const;
   void choose_first();
   void decide_merge(double now);
   void choose_merged();
+  /// Adds to the history, if there is one.
+  void note(const RangeEvent& event);
 
   Chunk chunk_;
   std::int64_t begin_;
@@ -141,15 +112,14 @@ class ChunkState {
   Merges& merges_;
   Clocks clocks_;
   std::int64_t version_ = 0;
-  std::deque<Gradient> waiting_;  // in order of arrival
+  GradientQueue waiting_;
   int turn_;  // for updates of all workers: the worker whose gradient is added next
-  std::vector<Gradient> chosen_;  // other updates: their gradients that are not yet added
-  int taken_ = 0;                 // gradients of the update under way
+  std::vector<PushedGradient> chosen_;  // other updates: their gradients that are not yet added
+  int taken_ = 0;                       // gradients of the update under way
   float weight_ = 0;
   bool complete_ = false;
   std::optional<double> due_;
-  std::vector<Reader> readers_;
-  std::vector<Read> reads_;    // by worker: the latest
+  ChunkReaders readers_;
   std::vector<bool> resting_;  // by worker
   std::size_t history_bytes_;
   ChunkHistory history_;

@@ -7,7 +7,7 @@ GradientSums::GradientSums(Device& device, std::int64_t count, DType dtype, cons
   if (of.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, dtype);
 }
 
-void GradientSums::add(const ChunkState& state, const ChunkState::Gradient& gradient) {
+void GradientSums::add(const ChunkState& state, const PushedGradient& gradient) {
   const Tensor total = this->of(state);
   const bool first_push = gradient.update % of_.pushes == 0;
   const Tensor sum = first_push ? total : partial_.range(state.begin(), state.chunk().count);

@@ -19,7 +19,7 @@ class GradientSums {
   GradientSums(Device& device, std::int64_t count, DType dtype, const Of& of);
 
   /// Adds a gradient that was just taken from the chunk.
-  void add(const ChunkState& state, const ChunkState::Gradient& gradient);
+  void add(const ChunkState& state, const PushedGradient& gradient);
   Tensor of(const ChunkState& state) const;
   const Tensor& all() const { return total_; }
 

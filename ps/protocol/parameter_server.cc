@@ -233,7 +233,7 @@ float ParameterServer::share_of(const ChunkState& state) const {
   return static_cast<float>(state.taken()) / static_cast<float>(state.wanted());
 }
 
-Tensor ParameterServer::apply(std::size_t index, const ChunkState::Gradient& gradient) {
+Tensor ParameterServer::apply(std::size_t index, const PushedGradient& gradient) {
   SpanNote note{.bytes = static_cast<std::int64_t>(gradient.values.bytes())};
   if (timeline().traces()) {
     const ChunkState& state = chunks_[index];

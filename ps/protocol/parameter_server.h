@@ -98,7 +98,7 @@ class ParameterServer : public Server {
   void update(const ParameterRange& range, const StepInfo& info, bool measured,
               std::vector<std::int64_t> pushes);
   /// Adds a gradient to the sum of its update, or returns it as the update's only one.
-  Tensor apply(std::size_t index, const ChunkState::Gradient& gradient);
+  Tensor apply(std::size_t index, const PushedGradient& gradient);
   float share_of(const ChunkState& state) const;
   /// Throws Error if the optimizer needs no sums.
   OptimizerRounds& rounds();
@@ -113,7 +113,7 @@ class ParameterServer : public Server {
   Replies pull(int worker, const Header& header);
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
-  Tensor values_for(std::size_t index, const ChunkState::Reader& reader);
+  Tensor values_for(std::size_t index, const ChunkReader& reader);
   // parameter_server_course.cc
   Replies ticket(int worker, const Header& header);
   Replies merge(const Header& header);

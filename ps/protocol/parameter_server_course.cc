@@ -78,7 +78,7 @@ std::vector<int> ParameterServer::patient() const {
   // Those of a quorum, and those that take no part in a round, may wait for many steps of others.
   if (policy_->may_skip())
     for (const ChunkState& state : chunks_)
-      for (const ChunkState::Reader& reader : state.readers()) workers.push_back(reader.worker);
+      for (const ChunkReader& reader : state.readers()) workers.push_back(reader.worker);
   std::ranges::sort(workers);
   workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
   return workers;

@@ -16,7 +16,7 @@ Tensor ParameterServer::values_of(std::size_t index) {
   return copy.tensor;
 }
 
-Tensor ParameterServer::values_for(std::size_t index, const ChunkState::Reader& reader) {
+Tensor ParameterServer::values_for(std::size_t index, const ChunkReader& reader) {
   if (!codes_.of_pulls() || reader.reply.kind == Kind::peek) return values_of(index);
   const ChunkState& state = chunks_[index];
   if (codes_.takes_values(index, reader.worker, parameters_of(state).parameters))
@@ -26,7 +26,7 @@ Tensor ParameterServer::values_for(std::size_t index, const ChunkState::Reader& 
 
 Replies ParameterServer::answer_readers(std::size_t index) {
   Replies replies;
-  for (ChunkState::Reader& reader : chunks_[index].take_readers(device().clock().now())) {
+  for (ChunkReader& reader : chunks_[index].take_readers(device().clock().now())) {
     std::vector<Tensor> frames;
     if (reader.values)
       frames.push_back(reader.reply.kind == Kind::push_pull && centre_ && centre_->difference()
