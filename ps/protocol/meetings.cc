@@ -28,8 +28,22 @@ bool Meetings::is_over(std::int64_t done) const {
   return planned_ && (cancelled_ ? done : held_) >= last_;
 }
 
-bool Meetings::come(int worker, const Header& request) {
+void Meetings::check_planned() const {
   if (!planned_) throw Error("the run writes no checkpoints, so its workers do not meet");
+}
+
+Header Meetings::go(const Header& request) {
+  check_planned();
+  const std::optional<std::int64_t> next = due();
+  if (!next || request.step < *next) begun_ = std::max(begun_, request.step + 1);
+  Header reply = reply_to(request);
+  reply.version = next.value_or(0);
+  reply.scalar = is_over(request.step) ? 1 : 0;
+  return reply;
+}
+
+bool Meetings::come(int worker, const Header& request) {
+  check_planned();
   if (has_come(worker)) throw Error("the worker has come to this meeting already");
   if (request.step <= left_out_) return false;
   if (const std::vector<int> others = waiting(); !others.empty() && request.step != step_)

@@ -49,6 +49,11 @@ class Meetings {
   std::int64_t limit() const;
   /// Whether a worker that has done so many steps is at the end of the run.
   bool is_over(std::int64_t done) const;
+  /// The reply to a worker that asks whether it may begin another step (Kind::go). Throws Error if
+  /// there are no meetings.
+  Header go(const Header& request);
+  /// The most steps that a worker may have begun after these replies.
+  std::int64_t begun() const { return begun_; }
 
   /// Takes the worker's request to meet. Returns false, and takes nothing, if the meeting was left
   /// out. Throws Error for a second request, or for another meeting than that of the others.
@@ -70,11 +75,14 @@ class Meetings {
     return (steps + period_ - 1) / period_ * period_;
   }
 
+  void check_planned() const;
+
   bool planned_ = false, cancelled_ = false;
   std::int64_t every_ = 0, last_ = no_end, period_ = 1;
   std::int64_t held_ = 0, step_ = 0;  // the meeting before, and the one for which workers wait
   std::int64_t left_out_ = 0;         // the latest that was
-  int away_ = 0;                      // workers
+  std::int64_t begun_ = 0;
+  int away_ = 0;                                 // workers
   std::vector<std::optional<Header>> requests_;  // by worker
 };
 

@@ -24,7 +24,7 @@ Replies Server::handle(int worker, Message message) {
       case Kind::sum:
         return sums_.take(worker, header, message.frames);
       case Kind::go:
-        return go(worker, header);
+        return one_reply(worker, {meetings_.go(header), {}});
       case Kind::meet:
         return meet(worker, header);
       case Kind::join:
@@ -76,17 +76,6 @@ Replies Server::end_meeting() {
     replies.push_back({worker, {std::move(header), {}}});
   }
   return replies;
-}
-
-Replies Server::go(int worker, const Header& header) {
-  if (!meetings_.are_planned())
-    throw Error("the run writes no checkpoints, so its workers do not meet");
-  const std::optional<std::int64_t> due = meetings_.due();
-  if (!due || header.step < *due) begun_ = std::max(begun_, header.step + 1);
-  Message reply{reply_to(header), {}};
-  reply.header.version = due.value_or(0);
-  reply.header.scalar = meetings_.is_over(header.step) ? 1 : 0;
-  return one_reply(worker, std::move(reply));
 }
 
 Replies Server::meet(int worker, const Header& header) {

@@ -87,7 +87,7 @@ class Server : public ServerState {
   virtual Replies rest(int worker) { return static_cast<void>(worker), Replies(); }
   virtual void go_on() {}
   /// The most steps of the run that a worker may have begun.
-  virtual std::int64_t begun() const { return begun_; }
+  virtual std::int64_t begun() const { return meetings_.begun(); }
   /// The first push that a new process of a worker, which is lost, can make, and holds back what
   /// would pass it; then the process begins with push `first`, which is not smaller. The defaults
   /// throw Error.
@@ -119,7 +119,6 @@ class Server : public ServerState {
   Replies count_as_lost(int worker);
 
  private:
-  Replies go(int worker, const Header& header);
   Replies meet(int worker, const Header& header);
   Replies join(int worker, const Header& header);
   void check_sender(int worker, const Header& header) const;
@@ -133,7 +132,6 @@ class Server : public ServerState {
   std::string failure_;
   Meetings meetings_;
   WorkerSums sums_;
-  std::int64_t begun_ = 0;
 };
 
 }  // namespace ringside::ps
