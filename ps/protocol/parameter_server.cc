@@ -5,15 +5,29 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/optim/optimizers.h"
-#include "core/scheme/parameter_map.h"
-#include "ps/protocol/push_flow.h"
 
 namespace ringside::ps {
 namespace {
 
 /// The most bytes of text that a server keeps as the history of its ranges.
 constexpr std::size_t most_history_bytes = std::size_t{1} << 26;
+
+/// The state of the server's chunks, of those of the model.
+std::vector<ChunkState> own_chunks(const std::vector<Chunk>& chunks, const ServerConfig& config,
+                                   const Policy& policy, Merges& merges, double now) {
+  const auto own =
+      static_cast<std::size_t>(std::ranges::count(chunks, config.server, &Chunk::server));
+  const std::size_t history_bytes = policy.values_rest() || own == 0 ? 0 : most_history_bytes / own;
+  std::vector<ChunkState> states;
+  std::int64_t begin = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.server != config.server) continue;
+    states.emplace_back(chunk, begin, config.workers, config.pushes, policy, merges, history_bytes,
+                        now);
+    begin += chunk.count;
+  }
+  return states;
+}
 
 }  // namespace
 
@@ -24,58 +38,27 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       policy_(config.policy ? config.policy : make_policy(config.rules, config.workers)),
       codes_(device, config_, policy_->values_rest()),
       merges_(config.workers),
-      times_(device),
+      chunks_(own_chunks(chunks, config, *policy_, merges_, device.clock().now())),
+      shard_(model, chunks_, config_, *policy_, device, timeline()),
+      copies_(chunks_.size()),
       budget_(config.steps, config.workers, {config.period, config.by_speed}),
       finishers_(config.workers) {
-  if (config.rules.consistency == Consistency::easgd) centre_.emplace(device, config.moving_rate);
-  const auto own = static_cast<std::size_t>(std::count_if(
-      chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));
-  const std::size_t history_bytes =
-      policy_->values_rest() || own == 0 ? 0 : most_history_bytes / own;
-  std::int64_t count = 0;
-  for (const Chunk& chunk : chunks) {
-    if (chunk.server != config.server) continue;
-    chunk_at_[chunk.begin] = chunks_.size();
-    chunks_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, merges_,
-                         history_bytes, device.clock().now());
-    count += chunk.count;
+  for (std::size_t index = 0; index < chunks_.size(); ++index) {
+    chunk_at_[chunks_[index].chunk().begin] = index;
+    codes_.add(model, chunks_[index].chunk(), shard_.values(index));
   }
   if (policy_->shares_steps()) meetings().set_period(config.period);
   tells_merges_ =
       std::ranges::any_of(chunks_, &ChunkState::decides_merges) && chunks_.size() < chunks.size();
-  copies_.resize(chunks_.size());
-  if (chunks_.empty()) return;
-  parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
-  if (chunks_.front().wanted() > 1 || policy_->grace_s() || config.pushes > 1 ||
-      (!centre_ && rounds_of(config.optimizer, config.skips_steps()) > 0))
-    sums_.emplace(device, count, config.dtype,
-                  GradientSums::Of{config.pushes, policy_->grace_s().has_value()});
-  std::vector<ModelPiece> pieces;
-  for (const ChunkState& state : chunks_) {
-    const Chunk& chunk = state.chunk();
-    pieces.push_back({state.begin(), chunk.begin, chunk.count});
-    const std::int64_t first = model.first_parameter(chunk.unit);
-    config.initial_values->write(*model.units[chunk.unit], first, chunk.begin - first,
-                                 parameters_.range(state.begin(), chunk.count));
-    codes_.add(model, chunk, parameters_.range(state.begin(), chunk.count));
+  Optimizer* const optimizer = shard_.optimizer();
+  if (!optimizer) return;
+  if (config.delay_compensation != 0 && !config.make_optimizer) {
+    std::vector<Tensor> values;
+    for (std::size_t index = 0; index < chunks_.size(); ++index) values.push_back(values_of(index));
+    compensation_.emplace(device, config.workers, config.delay_compensation, values);
   }
-  if (centre_) return;
-  if (config.make_optimizer) {
-    optimizer_ = config.make_optimizer(device, parameters_);
-  } else {
-    if (config_.delay_compensation != 0) {
-      std::vector<Tensor> values;
-      for (std::size_t index = 0; index < chunks_.size(); ++index)
-        values.push_back(values_of(index));
-      compensation_.emplace(device, config.workers, config_.delay_compensation, values);
-    }
-    const UpdateRules rules =
-        update_rules(config.optimizer, config.rules, config.steps, config.workers);
-    optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers, config.skips},
-                                device, parameters_, parameter_map(model, pieces));
-  }
-  if (optimizer_->rounds() > 0)
-    rounds_.emplace(*optimizer_, device,
+  if (optimizer->rounds() > 0)
+    rounds_.emplace(*optimizer, device,
                     OptimizerRounds::Of{.workers = config.workers,
                                         .chunks = chunks_.size(),
                                         .all_push_all = chunks_.front().chunk().group == 1,
@@ -93,7 +76,7 @@ Replies ParameterServer::answer(int worker, Message message) {
       return pull(worker, header);
     case Kind::measure:
       rounds().measure(worker, header, message.frames);
-      return rounds_->answer(all_parameters());
+      return rounds_->answer(shard_.with_gradients());
     case Kind::settle:
       return settle(worker, header, message.frames);
     case Kind::ticket:
@@ -183,39 +166,35 @@ Replies ParameterServer::advance(std::size_t index) {
   ChunkState& state = chunks_[index];
   const std::int64_t merges = merges_.count();
   Replies replies;
-  Tensor alone;  // the gradient of an asynchronous update
-  double factor = 1;
-  bool measured = false;  // whether it does so in a measured step
+  double factor = 1;      // on the learning rate of an update with one gradient
+  bool measured = false;  // whether that is of a measured step
   for (;;) {
     while (const auto gradient = state.next_gradient(device().clock().now())) {
       measured = gradient->step >= config_.warmup;
       const std::int64_t stale = gradient->update - gradient->read_version;
       if (measured && !policy_->values_rest())
         staleness_.add(stale, device().clock().now() - gradient->read_at);
-      if (!sums_) factor = lr_factor(config_.staleness_lr, stale);
-      alone = apply(index, *gradient);
+      if (!shard_.adds_up()) factor = lr_factor(config_.staleness_lr, stale);
+      shard_.apply(index, *gradient, compensation_ ? &*compensation_ : nullptr);
     }
     if (!state.complete()) break;
     const bool last = (state.version() + 1) % config_.pushes == 0;
     if (last && rounds_) {
       rounds_->gather();
-      append(replies, rounds_->answer(all_parameters()));
+      append(replies, rounds_->answer(shard_.with_gradients()));
       break;
     }
     if (last && state.taken() > 0) {
-      ParameterRange all = parameters_of(state);
-      if (alone) all.gradients = std::exchange(alone, {});
       const std::int64_t step = state.version() / config_.pushes;
-      update(all, {.step = step, .loss_scale = share_of(state), .lr_factor = factor},
-             sums_ ? step >= config_.warmup : measured,
-             flows_.empty() ? std::vector<std::int64_t>() : std::exchange(flows_[index], {}));
+      shard_.update(index, {.step = step, .lr_factor = factor},
+                    shard_.adds_up() ? step >= config_.warmup : measured);
     }
     state.updated();
   }
   // Readers are answered after all updates. The loss of a worker can allow several updates at once;
   // the history records only their cause, so there must be no read between two of them.
   append(replies, answer_readers(index));
-  if (centre_) centre_->forget();
+  shard_.forget_difference();
   if (merges_.count() > merges) append(replies, advance_all());
   return replies;
 }
@@ -226,53 +205,6 @@ Replies ParameterServer::advance_all() {
   return replies;
 }
 
-/// The share of their mean that the gradients of an update add up to: less than 1 if some are
-/// missing, and the sum of their weights in a merge.
-float ParameterServer::share_of(const ChunkState& state) const {
-  if (policy_->grace_s()) return state.weight();
-  return static_cast<float>(state.taken()) / static_cast<float>(state.wanted());
-}
-
-Tensor ParameterServer::apply(std::size_t index, const PushedGradient& gradient) {
-  SpanNote note{.bytes = static_cast<std::int64_t>(gradient.values.bytes())};
-  if (timeline().traces()) {
-    const ChunkState& state = chunks_[index];
-    const std::int64_t flow =
-        push_flow(gradient.worker, gradient.step, gradient.push, state.chunk().begin);
-    note.flows = {flow};
-    flows_[index].push_back(flow);
-  }
-  const auto span = traced(
-      [&] { return fmt::format("apply gradient of worker {}", gradient.worker); }, std::move(note));
-  if (sums_) {
-    sums_->add(chunks_[index], gradient);
-    return {};
-  }
-  if (!compensation_ || gradient.read_version == gradient.update) return gradient.values;
-  return compensation_->corrected(index, gradient.worker, gradient.values,
-                                  parameters_of(chunks_[index]).parameters);
-}
-
-ParameterRange ParameterServer::parameters_of(const ChunkState& state) const {
-  const std::int64_t count = state.chunk().count;
-  return {state.begin(), parameters_.range(state.begin(), count),
-          sums_ ? sums_->of(state) : Tensor{}};
-}
-
-void ParameterServer::update(const ParameterRange& range, const StepInfo& info, bool measured,
-                             std::vector<std::int64_t> pushes) {
-  const auto span = traced(
-      [] { return std::string("optimizer"); },
-      {.bytes = static_cast<std::int64_t>(range.parameters.bytes()), .flows = std::move(pushes)});
-  const Mark begin = device().mark();
-  if (centre_)
-    centre_->move(range.parameters, range.gradients);
-  else
-    optimizer_->update(range, info);
-  if (!measured) return;
-  times_.add(begin, device().mark());
-}
-
 OptimizerRounds& ParameterServer::rounds() {
   if (!rounds_) throw Error("this server's optimizer needs no sums over the model");
   return *rounds_;
@@ -281,15 +213,15 @@ OptimizerRounds& ParameterServer::rounds() {
 Replies ParameterServer::settle(int worker, const Header& header,
                                 const std::vector<Tensor>& frames) {
   const std::optional<bool> finite = rounds().settle(worker, header, frames);
-  return finite ? end_rounds(*finite) : rounds_->answer(all_parameters());
+  return finite ? end_rounds(*finite) : rounds_->answer(shard_.with_gradients());
 }
 
 Replies ParameterServer::end_rounds(bool finite) {
-  std::vector<std::int64_t> pushes;
-  for (auto& [index, flows] : std::exchange(flows_, {}))
-    pushes.insert(pushes.end(), flows.begin(), flows.end());
   const StepInfo step = rounds_->step();
-  if (finite) update(all_parameters(), step, step.step >= config_.warmup, std::move(pushes));
+  if (finite)
+    shard_.update_all(step, step.step >= config_.warmup);
+  else
+    shard_.skip();
   rounds_->end_step();
   Replies replies;
   for (std::size_t index = 0; index < chunks_.size(); ++index) {

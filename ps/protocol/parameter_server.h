@@ -7,19 +7,16 @@
 
 #include "core/models/model.h"
 #include "core/observe/staleness.h"
-#include "core/optim/optimizer.h"
 #include "ps/protocol/chunk_state.h"
 #include "ps/protocol/delay_compensation.h"
-#include "ps/protocol/elastic_centre.h"
 #include "ps/protocol/finish_requests.h"
-#include "ps/protocol/gradient_sums.h"
 #include "ps/protocol/optimizer_rounds.h"
+#include "ps/protocol/parameter_shard.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/server.h"
 #include "ps/protocol/server_codes.h"
 #include "ps/protocol/server_config.h"
 #include "ps/protocol/step_budget.h"
-#include "ps/protocol/update_times.h"
 
 namespace ringside::ps {
 
@@ -29,8 +26,8 @@ namespace ringside::ps {
 /// read get its values: views of them, or copies if the next update may come before the worker has
 /// them. A policy decides which gradients make an update, and which workers may read
 /// (ps/protocol/consistency.h). Where the optimizer needs sums over the whole model first, all
-/// chunks are updated together once the workers have them (ps/protocol/optimizer_rounds.h). The
-/// server holds parameters, gradient sums and optimizer state of its own chunks.
+/// chunks are updated together once the workers have them (ps/protocol/optimizer_rounds.h). What
+/// the server holds of its chunks is its shard (ps/protocol/parameter_shard.h).
 ///
 /// An update with fewer gradients than planned, because workers are gone, is the mean of those that
 /// it has. A merge (Policy::grace_s) is the mean of what has come, by the weights of the pushes.
@@ -59,14 +56,16 @@ class ParameterServer : public Server {
   Replies wake() override;
   void report(RankRecord& record) override;
   // parameter_server_state.cc
-  std::int64_t parameter_count() const override { return parameters_ ? parameters_.count() : 0; }
+  std::int64_t parameter_count() const override {
+    return shard_.values() ? shard_.values().count() : 0;
+  }
   bool is_after(std::int64_t steps) const override;
   void visit_state(const StateVisitor& visit) override;
   void restored(std::int64_t steps, std::int64_t skipped) override;
   nlohmann::ordered_json course() const override;
   void restore_course(const nlohmann::json& course) override;
   /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
-  double optimizer_seconds() { return times_.seconds(); }
+  double optimizer_seconds() { return shard_.seconds(); }
 
  protected:
   Replies answer(int worker, Message message) override;
@@ -94,20 +93,10 @@ class ParameterServer : public Server {
   /// The same for every chunk.
   Replies advance_all();
   Tensor copy_of(const Tensor& values) const;
-  /// `pushes` are the arrows (push_flow()) of the pushes that make the update.
-  void update(const ParameterRange& range, const StepInfo& info, bool measured,
-              std::vector<std::int64_t> pushes);
-  /// Adds a gradient to the sum of its update, or returns it as the update's only one.
-  Tensor apply(std::size_t index, const PushedGradient& gradient);
-  float share_of(const ChunkState& state) const;
   /// Throws Error if the optimizer needs no sums.
   OptimizerRounds& rounds();
   Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
   Replies end_rounds(bool finite);
-  ParameterRange all_parameters() const {
-    return {0, parameters_, sums_ ? sums_->all() : Tensor{}};
-  }
-  ParameterRange parameters_of(const ChunkState& state) const;
   bool is_bulk_synchronous() const { return policy_->values_rest() && !policy_->may_skip(); }
   // parameter_server_readers.cc
   Replies pull(int worker, const Header& header);
@@ -132,16 +121,10 @@ class ParameterServer : public Server {
   bool tells_merges_ = false;  // this server decides them, and there are others
   std::vector<ChunkState> chunks_;
   std::map<std::int64_t, std::size_t> chunk_at_;  // index of a chunk, by its first element
-  Tensor parameters_;                             // of all chunks
-  std::optional<GradientSums> sums_;  // none if an update has one gradient, which is used in place
+  ParameterShard shard_;
   std::vector<Values> copies_;  // by chunk: the latest values that a worker was given as a copy
   std::optional<DelayCompensation> compensation_;
-  std::optional<ElasticCentre> centre_;   // of easgd
-  std::unique_ptr<Optimizer> optimizer_;  // none with easgd
   std::optional<OptimizerRounds> rounds_;
-  UpdateTimes times_;  // of measured steps
-  /// By chunk, if there is a trace: the arrows of the pushes of the update under way.
-  std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;
   StepBudget budget_;
   FinishRequests finishers_;

@@ -51,7 +51,8 @@ Replies ParameterServer::finish(int worker, const Header& header) {
   Replies replies;
   // With backup workers an update that lacks the gradients of lost workers must not wait for
   // workers that are done either.
-  if (policy_->may_skip() && !centre_) replies = leave(worker);
+  if (policy_->may_skip() && config_.rules.consistency != Consistency::easgd)
+    replies = leave(worker);
   // A process that has joined after that pushes nothing.
   if (finishers_.are_answered()) replies.push_back({worker, {reply_to(header), {}}});
   append(replies, finishers_.answer(seats()));

@@ -8,29 +8,29 @@ namespace ringside::ps {
 
 /// Values that may change before the worker has them are copied, once for each version.
 Tensor ParameterServer::values_of(std::size_t index) {
-  const ChunkState& state = chunks_[index];
-  const Tensor now = parameters_.range(state.begin(), state.chunk().count);
+  const Tensor now = shard_.values(index);
   if (policy_->values_rest()) return now;
   Values& copy = copies_[index];
-  if (copy.version != state.version()) copy = {copy_of(now), state.version()};
+  const std::int64_t version = chunks_[index].version();
+  if (copy.version != version) copy = {copy_of(now), version};
   return copy.tensor;
 }
 
 Tensor ParameterServer::values_for(std::size_t index, const ChunkReader& reader) {
   if (!codes_.of_pulls() || reader.reply.kind == Kind::peek) return values_of(index);
-  const ChunkState& state = chunks_[index];
-  if (codes_.takes_values(index, reader.worker, parameters_of(state).parameters))
-    return values_of(index);
-  return codes_.pulled(index, reader.worker, parameters_of(state).parameters, state.version());
+  const Tensor now = shard_.values(index);
+  if (codes_.takes_values(index, reader.worker, now)) return values_of(index);
+  return codes_.pulled(index, reader.worker, now, chunks_[index].version());
 }
 
 Replies ParameterServer::answer_readers(std::size_t index) {
   Replies replies;
+  const Tensor difference = shard_.difference();
   for (ChunkReader& reader : chunks_[index].take_readers(device().clock().now())) {
     std::vector<Tensor> frames;
     if (reader.values)
-      frames.push_back(reader.reply.kind == Kind::push_pull && centre_ && centre_->difference()
-                           ? centre_->difference()
+      frames.push_back(reader.reply.kind == Kind::push_pull && difference
+                           ? difference
                            : values_for(index, reader));
     if (reader.values && compensation_) compensation_->give(index, reader.worker, frames.back());
     reader.reply.version = chunks_[index].version();

@@ -7,32 +7,6 @@
 #include "ps/protocol/parameter_server.h"
 
 namespace ringside::ps {
-namespace {
-
-/// The parameters of a server as stretches of the model: chunks that follow each other make one.
-std::vector<OwnStretch> stretches_of(const std::vector<ChunkState>& chunks,
-                                     const Tensor& parameters) {
-  std::vector<OwnStretch> out;
-  for (const ChunkState& state : chunks) {
-    const std::int64_t begin = state.chunk().begin;
-    std::int64_t count = state.chunk().count;
-    OwnStretch own{state.begin(), begin, {}};
-    if (!out.empty()) {
-      const OwnStretch& before = out.back();
-      if (before.model + before.parameters.count() == begin) {
-        own = before;
-        count += before.parameters.count();
-        out.pop_back();
-      }
-    }
-    own.parameters = parameters.range(own.own, count);
-    out.push_back(own);
-  }
-  return out;
-}
-
-}  // namespace
-
 /// Where workers do not wait for each other, no number of updates tells that (Meetings).
 bool ParameterServer::is_after(std::int64_t steps) const {
   return is_bulk_synchronous() && std::ranges::all_of(chunks_, [&](const ChunkState& state) {
@@ -41,14 +15,7 @@ bool ParameterServer::is_after(std::int64_t steps) const {
 }
 
 void ParameterServer::visit_state(const StateVisitor& visit) {
-  const std::vector<OwnStretch> all = stretches_of(chunks_, parameters_);
-  if (optimizer_) visit_optimizer(*optimizer_, all, {}, device(), device(), visit);
-  if (centre_)
-    for (const OwnStretch& one : all)
-      visit({.name = std::string(state_parameters),
-             .begin = one.model,
-             .values = one.parameters,
-             .device = &device()});
+  shard_.visit_state(visit);
   if (codes_.of_pulls())
     for (std::size_t index = 0; index < chunks_.size(); ++index)
       codes_.visit_state(index, chunks_[index].chunk().begin, visit);
@@ -69,9 +36,7 @@ void ParameterServer::restored(std::int64_t steps, std::int64_t skipped) {
   std::ranges::fill(copies_, Values{});
   if (codes_.of_pulls())
     codes_.restored(codes_.steps(), std::vector<std::int64_t>(chunks_.size(), version));
-  if (!optimizer_) return;
-  const ParameterRange all{0, parameters_, {}};
-  optimizer_->restored({&all, 1}, skipped);
+  shard_.restored(skipped);
 }
 
 /// Under bsp all of it follows from the number of steps, but for that of codes.

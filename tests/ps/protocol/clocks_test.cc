@@ -70,6 +70,36 @@ TEST(Clocks, DoNotWaitForAWorkerThatHasLeft) {
   EXPECT_FALSE(clocks.is_there(1));
 }
 
+TEST(Clocks, AwaitANewProcessFromItsFirstPushOn) {
+  const auto ssp = make_policy({.consistency = Consistency::ssp, .staleness_bound = 2}, 2);
+  Clocks clocks(*ssp, 2);
+  EXPECT_TRUE(clocks.are_all_there());
+  clocks.leave(1);
+  EXPECT_FALSE(clocks.are_all_there());
+  EXPECT_FALSE(clocks.is_awaited(1, 0));
+  clocks.come(1, 3);
+  EXPECT_TRUE(clocks.are_all_there());
+  EXPECT_FALSE(clocks.is_awaited(1, 2)) << "that update is over for it";
+  EXPECT_TRUE(clocks.is_awaited(1, 3));
+  EXPECT_TRUE(clocks.is_awaited(0, 0));
+}
+
+TEST(Clocks, KnowWhetherAnUpdateCanGetAnotherGradient) {
+  const auto backup = make_policy({.backup_workers = 1}, 3);
+  Clocks clocks(*backup, 3);
+  for (const int worker : {0, 1}) clocks.push(worker, 0, 0, 0);
+  EXPECT_TRUE(clocks.can_still_push(0)) << "worker 2 can";
+  clocks.leave(2);
+  EXPECT_FALSE(clocks.can_still_push(0)) << "the others have";
+  EXPECT_TRUE(clocks.can_still_push(1));
+  clocks.come(2, 1);
+  for (const int worker : {0, 1}) clocks.push(worker, 1, 0, 1);
+  EXPECT_FALSE(clocks.can_still_push(1)) << "a new process may wait itself";
+  clocks.push(2, 1, 0, 1);
+  EXPECT_FALSE(clocks.can_still_push(1));
+  EXPECT_TRUE(clocks.can_still_push(2)) << "now it has pushed";
+}
+
 TEST(Policies, SspWithoutStalenessIsBsp) {
   const auto ssp = make_policy({.consistency = Consistency::ssp}, 3);
   const auto bsp = make_policy({}, 3);
