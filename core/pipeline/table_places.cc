@@ -1,0 +1,47 @@
+#include "core/pipeline/table_places.h"
+
+#include <algorithm>
+
+#include "core/pipeline/simulation.h"
+#include "core/pipeline/values.h"
+
+namespace ringside::pipeline {
+namespace {
+
+constexpr StageTimes equal{.f = 1, .b = 1, .w = 1};
+constexpr double on_its_way = equal.f + equal.b + equal.w;
+
+/// The indices of the stage's B or W among the actions of its rank, by micro-batch.
+std::vector<std::size_t> gradients_of(const Schedule& schedule, int stage) {
+  std::vector<std::size_t> out(static_cast<std::size_t>(schedule.micro_batches));
+  const auto& actions = schedule.actions[static_cast<std::size_t>(rank_of(schedule, stage))];
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    if (actions[i].stage == stage && (actions[i].operation == Operation::backward ||
+                                      actions[i].operation == Operation::weight_gradient))
+      out[static_cast<std::size_t>(actions[i].micro_batch)] = i;
+  return out;
+}
+
+}  // namespace
+
+std::vector<TablePlace> table_places(const Schedule& schedule, const SharedTable& table) {
+  const SimulatedSchedule simulated = simulate(schedule, equal_times(schedule, equal));
+  const auto rank = static_cast<std::size_t>(rank_of(schedule, table.owner));
+  const auto& actions = schedule.actions[rank];
+  const auto& times = simulated.actions[rank];
+  const auto& readers_times =
+      simulated.actions[static_cast<std::size_t>(rank_of(schedule, table.reader))];
+  const auto made = gradients_of(schedule, table.reader), own = gradients_of(schedule, table.owner);
+  std::vector<TablePlace> out;
+  for (std::size_t m = 0; m < own.size(); ++m) {
+    const double here = readers_times[made[m]].end + on_its_way;
+    std::size_t before = own[m];
+    while (before < actions.size() &&
+           (!computes(actions[before].operation) || times[before].begin < here))
+      ++before;
+    out.push_back({own[m], before});
+  }
+  return out;
+}
+
+}  // namespace ringside::pipeline
