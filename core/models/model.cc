@@ -51,8 +51,9 @@ std::int64_t Model::first_parameter(std::size_t unit) const {
   return first;
 }
 
-bool Model::begins_stage(std::size_t unit) const {
-  return unit == 0 || (part && std::ranges::binary_search(part->stages, unit));
+bool Model::divides_gradients(std::size_t unit) const {
+  return unit == 0 || (part && (std::ranges::binary_search(part->stages, unit) ||
+                                std::ranges::binary_search(part->behind_tables, unit)));
 }
 
 std::optional<std::size_t> Model::lender_of(std::size_t unit) const {

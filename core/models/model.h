@@ -54,7 +54,9 @@ struct Model {
     std::vector<std::size_t> first_tensors{};
     std::vector<std::int64_t> first_statistics{};
     std::vector<std::size_t> stages{};  // the unit, of this part, with which each stage begins
-    std::vector<Shape> tables{};        // of each edge: the shape of the table, if it is one
+    /// Units of this part, ascending, each of which follows the owner of a table whose gradient is
+    /// complete later than that of this unit (core/pipeline/table_places.h).
+    std::vector<std::size_t> behind_tables{};
     /// The units of other parts whose tables units of this part read (Unit::lender). They are never
     /// bound.
     std::vector<std::unique_ptr<Unit>> lenders{};
@@ -65,9 +67,10 @@ struct Model {
   };
   std::optional<Part> part{};
 
-  /// Whether a stage begins with the unit, so that it does not follow the unit before it: what
-  /// belongs to several stages is complete at different times.
-  bool begins_stage(std::size_t unit) const;
+  /// Whether gradients of the unit and of the unit before it are complete at different times,
+  /// because a stage begins here, or the other one waits for a table: what is sent at once must not
+  /// have both. True for the first unit.
+  bool divides_gradients(std::size_t unit) const;
   /// The number of parameters of the whole model.
   std::int64_t whole_count() const { return part ? part->all_parameters : parameter_count(); }
 

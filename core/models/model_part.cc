@@ -59,10 +59,6 @@ Model part_of(Model whole, const std::vector<UnitRange>& ranges) {
   Model::Part part{.all_units = whole.units.size(),
                    .all_parameters = whole.parameter_count(),
                    .all_tensors = tensors_of(whole, whole.units.size())};
-  for (const Edge& edge : whole.edges)
-    part.tables.push_back(edge.kind == Edge::Kind::table
-                              ? whole.units[edge.from]->layout().parameters()[edge.parameter].shape
-                              : Shape{});
   const std::vector<std::int64_t> first_statistics = first_statistics_of(whole);
   for (const UnitRange& range : ranges) {
     part.stages.push_back(part.units.size());

@@ -9,7 +9,8 @@
 namespace ringside {
 
 /// One stage of a rank, over the measured steps. Times are means of one action on one micro-batch,
-/// in milliseconds; 0: the schedule has no such actions.
+/// in milliseconds, without waits for workers of the same stage; 0: the schedule has no such
+/// actions.
 struct StageRecord {
   std::int64_t stage = 0;
   double forward_ms = 0;
@@ -21,10 +22,11 @@ struct StageRecord {
 
 struct PipelineRecord {
   std::vector<StageRecord> stages{};
-  /// How long the rank waits in a step for values of other stages, on average, in milliseconds: the
-  /// bubble, what the stages differ by, and sends that are not hidden.
+  /// How long the rank waits in a step for values and tables of other stages, and until they have
+  /// taken its own, on average, in milliseconds: the bubble, what the stages differ by, and sends
+  /// that are not hidden.
   double waiting_ms = 0;
-  double bytes_sent_per_step = 0;  // over the borders of its stages
+  double bytes_sent_per_step = 0;  // over the borders of its stages, with tables
   /// Steps of the whole run whose update was put right once the sums over stages were known
   /// (pipeline.post_validation).
   std::int64_t put_right = 0;

@@ -87,6 +87,26 @@ std::optional<double> Timeline::settled(Activity activity) const {
   return settled.by_activity[static_cast<std::size_t>(activity)];
 }
 
+std::vector<std::pair<double, double>> Timeline::covered(Activity activity,
+                                                         const Mark& from) const {
+  std::vector<std::pair<double, double>> all, out;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Span& span : spans_)
+      if (span.activity == activity)
+        if (const double begin = device_.seconds(from, span.begin); begin >= 0)
+          all.emplace_back(begin, device_.seconds(from, span.end));
+  }
+  std::sort(all.begin(), all.end());
+  for (const auto& [begin, end] : all) {
+    if (!out.empty() && begin <= out.back().second)
+      out.back().second = std::max(out.back().second, end);
+    else
+      out.emplace_back(begin, end);
+  }
+  return out;
+}
+
 std::vector<StepTime> Timeline::step_times() const {
   std::lock_guard lock(mutex_);
   Sums sums = summed_;

@@ -79,6 +79,11 @@ class Timeline {
   /// before the present one; none in the first steps. Does not wait for the device.
   std::optional<double> settled(Activity activity) const;
 
+  /// When spans of the activity began and ended, in seconds since `from`, ascending and without
+  /// overlaps; of those that began at `from` or later, in one of the last steps_with_spans steps.
+  /// Waits for the device.
+  std::vector<std::pair<double, double>> covered(Activity activity, const Mark& from) const;
+
   /// All members below are for traces alone, and cost nothing until trace(true) is called: spans of
   /// traced() and, with `memory`, changes of the device's memory are kept from then on. Of several
   /// timelines of one device, one follows its memory.

@@ -8,6 +8,7 @@
 
 #include "core/comm/communicator.h"
 #include "core/pipeline/schedule.h"
+#include "core/pipeline/table_places.h"
 #include "core/plan/mesh.h"
 #include "core/scheme/post_validation.h"
 #include "core/scheme/rank_context.h"
@@ -23,8 +24,24 @@ struct BorderValue {
   DType dtype = DType::f32, gradient_dtype = DType::f32;
   bool has_gradient = false;
 };
-/// What crosses the border behind each stage but the last, for one micro-batch.
-using Borders = std::vector<std::vector<BorderValue>>;
+/// A table of stage `owner` that a unit of stage `reader` reads as well (Edge::Kind::table). The
+/// owner sends its values once a step, and the reader its gradient in every micro-batch.
+struct BorderTable {
+  std::size_t edge = 0;
+  std::size_t unit = 0,
+              parameter = 0;  // in the whole model: the owner, and the table's place there
+  pipeline::SharedTable stages{};
+  Shape shape{};
+};
+/// What stages hand to each other.
+struct Borders {
+  /// What crosses the border behind each stage but the last, for one micro-batch.
+  std::vector<std::vector<BorderValue>> behind{};
+  std::vector<BorderTable> tables{};
+
+  const std::vector<BorderValue>& operator[](std::size_t stage) const { return behind[stage]; }
+  std::size_t size() const { return behind.size(); }
+};
 
 /// One worker's view of its pipeline: the group along the pipeline dimension of the mesh. Its ranks
 /// are the workers' places in that dimension. For the thread that trains.

@@ -51,10 +51,12 @@ class SyncScheme {
   virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
-  /// Where a pipeline's schedule divides backward (Pass::halves), before_backward() and
-  /// after_input_gradient() enclose its first half, which writes no gradients of parameters, and
-  /// before_weight_gradient() and after_backward() the second, which reads no parameters. Units of
-  /// other stages and micro-batches may come in between.
+  /// Where a pipeline divides backward (Pass::halves), because its schedule does or because a
+  /// unit's gradient waits for a table, before_backward() and after_input_gradient() enclose the
+  /// first half, which writes no gradients of parameters, and before_weight_gradient() and
+  /// after_backward() the second, which reads no parameters. Units of other stages and
+  /// micro-batches may come in between, but none of those before which Model::divides_gradients()
+  /// is false.
   virtual void after_input_gradient(std::size_t unit, const Pass&) { (void)unit; }
   virtual void before_weight_gradient(std::size_t unit, const Pass& pass) {
     before_backward(unit, pass);

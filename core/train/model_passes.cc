@@ -28,7 +28,7 @@ void ModelPasses::begin_step(std::int64_t step, float gradient_scale, const Load
 std::vector<Loss> ModelPasses::train(const Pass& pass, const Loader& training) {
   MicroBatch one = begin(pass, pass.step, training, {0, model_.units.size()});
   forward(one, {});
-  backward(one, {});
+  backward(one, {}, one.units, /*halves=*/false);
   return std::move(one.losses);
 }
 
@@ -87,13 +87,13 @@ Tensor ModelPasses::run_unit(MicroBatch& of, std::size_t unit, const Tensor& inp
   return x;
 }
 
-Tensor ModelPasses::backward(MicroBatch& of, Tensor gradient) {
-  if (ends(of.units)) {
+Tensor ModelPasses::backward(MicroBatch& of, Tensor gradient, UnitRange units, bool halves) {
+  of.pass.halves = halves;
+  if (units.last > units.first && ends(units)) {
     if (context_.plan.train.skip_not_finite > 0) spoil_gradient(context_.device, of.losses);
     gradient = std::exchange(of.losses[0].gradient, {});
   }
-  const bool halves = of.pass.halves;
-  for (std::size_t u = of.units.last; u-- > of.units.first;) {
+  for (std::size_t u = units.last; u-- > units.first;) {
     Unit& unit = *model_.units[u];
     scheme_.before_backward(u, of.pass);
     {
@@ -113,8 +113,8 @@ Tensor ModelPasses::backward(MicroBatch& of, Tensor gradient) {
   return gradient;
 }
 
-void ModelPasses::weight_gradients(MicroBatch& of) {
-  for (std::size_t u = of.units.last; u-- > of.units.first;) {
+void ModelPasses::weight_gradients(MicroBatch& of, UnitRange units) {
+  for (std::size_t u = units.last; u-- > units.first;) {
     scheme_.before_weight_gradient(u, of.pass);
     {
       const auto span =

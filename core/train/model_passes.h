@@ -56,11 +56,11 @@ class ModelPasses {
   /// Returns the output of the last unit; `input` is empty where the model begins. Where the model
   /// ends, computes the losses, the first of which has the gradient of all, and returns nothing.
   Tensor forward(MicroBatch& of, Tensor input);
-  /// Returns the gradient of the first unit's input, empty where the model begins; `gradient` is
-  /// that of the last unit's output, empty where the model ends. With Pass::halves the gradients of
-  /// parameters wait for weight_gradients().
-  Tensor backward(MicroBatch& of, Tensor gradient);
-  void weight_gradients(MicroBatch& of);
+  /// Of some of its units, from the last to the first. Returns the gradient of the first unit's
+  /// input, empty where the model begins; `gradient` is that of the last unit's output, empty where
+  /// the model ends. With `halves` the gradients of parameters wait for weight_gradients().
+  Tensor backward(MicroBatch& of, Tensor gradient, UnitRange units, bool halves);
+  void weight_gradients(MicroBatch& of, UnitRange units);
   /// `listen` hears of every unit that is about to compute forward, bound to its parameters.
   void when_bound(std::function<void(std::size_t unit)> listen) { bound_ = std::move(listen); }
   /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.

@@ -40,7 +40,7 @@ PipelineStep::PipelineStep(const RankContext& context, const Model& model, Model
                                              : std::vector<std::size_t>{}),
       links_(context),
       tables_(context, model),
-      times_(context.device) {
+      times_(context.device, context.timeline) {
   passes.when_bound([this](std::size_t unit) { tables_.bound(unit); });
 }
 
@@ -66,10 +66,12 @@ std::vector<Loss> PipelineStep::train(const Pass& pass, const Loader& training,
       begin();
       i = 0;
     } else {
+      add_up_late(i);
       carry_out(actions[i++], pass, training);
     }
   }
-  end_sends();
+  add_up_late(actions.size());
+  waited([&] { end_sends(); });
   return std::move(losses_);
 }
 
@@ -98,11 +100,14 @@ PipelineRecord PipelineStep::record() const {
   return out;
 }
 
-Timeline::Scope PipelineStep::traced(const Action& action) {
+Timeline::Scope PipelineStep::traced(const Action& action, bool is_rest) {
   const std::string_view operation = name_of(action.operation);
   return context_.timeline.traced(
       "pipeline",
-      [&] { return fmt::format("{}{} of stage {}", operation, action.micro_batch, action.stage); },
+      [&] {
+        return fmt::format("{}{} of stage {}{}", operation, action.micro_batch, action.stage,
+                           is_rest ? ": table" : "");
+      },
       {.track = "pipeline", .operation = operation, .sequence = action.micro_batch + 1});
 }
 
@@ -133,31 +138,51 @@ void PipelineStep::move(const Action& action) {
     case Operation::send_backward:
       return links_.send(Way::backward, stage, micro_batch);
     case Operation::receive_backward:
+      tables_.receive_gradients(stage);
       return links_.receive(Way::backward, stage, micro_batch);
     default:
       return;  // it computes
   }
 }
 
-Tensor PipelineStep::take(Way way, int stage, std::int64_t micro_batch, SideValues& side) {
+template <class Work>
+void PipelineStep::waited(const Work& work) {
   const Mark begin = context_.timeline.now();
-  Tensor value = links_.take(way, stage, micro_batch, side);
+  work();
   times_.add_wait(begin, context_.timeline.now());
+}
+
+Tensor PipelineStep::take(Way way, int stage, std::int64_t micro_batch, SideValues& side) {
+  Tensor value;
+  waited([&] { value = links_.take(way, stage, micro_batch, side); });
   return value;
 }
 
+/// The time that a profile states for an action has that of its rest.
 template <class Work>
-void PipelineStep::timed(const Action& action, const Work& work) {
+void PipelineStep::timed(const Action& action, bool is_rest, const Work& work) {
   const PipelineConfig& config = context_.pipeline->whole().plan.pipeline;
-  const auto span = traced(action);
+  const auto span = traced(action, is_rest);
   const Mark begin = context_.timeline.now();
   if (config.has_profile()) {
     const auto computed = context_.timeline.scope(Activity::compute, text_of(action));
-    context_.device.take_instead(stated_seconds(action, config.profile), work);
+    context_.device.take_instead(is_rest ? 0 : stated_seconds(action, config.profile), work);
   } else {
     work();
   }
-  times_.add(action, begin, context_.timeline.now());
+  times_.add(action, is_rest, begin, context_.timeline.now());
+}
+
+UnitRange PipelineStep::rest_of(const Action& action, const MicroBatch& of) const {
+  const std::size_t first = of.units.first;
+  return {first, first + tables_.rest_of(action.stage, action.micro_batch).units};
+}
+
+template <class Work>
+void PipelineStep::do_rest(const Action& action, MicroBatch& of, const Work& work) {
+  waited([&] { tables_.take_gradients(action.stage, of.side); });
+  timed(action, /*is_rest=*/true, work);
+  tables_.receive_gradients(action.stage);
 }
 
 void PipelineStep::forward(const Action& action, const Pass& pass, const Loader& training) {
@@ -171,9 +196,9 @@ void PipelineStep::forward(const Action& action, const Pass& pass, const Loader&
   Pass own = pass;
   own.micro_batch = micro_batch;
   of = passes_.begin(own, pass.step, training, units_of(stage));
-  tables_.take_values(stage, of.side);
+  waited([&] { tables_.take_values(stage, of.side); });
   Tensor value = stage == 0 ? Tensor{} : take(Way::forward, stage, micro_batch, of.side);
-  timed(action, [&] { value = passes_.forward(of, std::exchange(value, {})); });
+  timed(action, /*is_rest=*/false, [&] { value = passes_.forward(of, std::exchange(value, {})); });
   if (!is_last(stage))
     return links_.put(Way::forward, stage, micro_batch, std::move(value), of.side);
   Loss loss = of.losses.front();
@@ -185,25 +210,52 @@ void PipelineStep::backward(const Action& action, bool halves) {
   const int stage = action.stage;
   const std::int64_t micro_batch = action.micro_batch;
   MicroBatch& of = under_way_.at({stage, micro_batch});
-  of.pass.halves = halves;
   links_.let_go();
+  tables_.receive_gradients(stage);
   Tensor gradient = is_last(stage) ? Tensor{} : take(Way::backward, stage, micro_batch, of.side);
-  if (!halves) tables_.take_gradients(stage, of.side);
-  timed(action, [&] { gradient = passes_.backward(of, std::exchange(gradient, {})); });
+  const auto of_units = [&](UnitRange units, bool divided) {
+    gradient = passes_.backward(of, std::exchange(gradient, {}), units, divided);
+  };
+  const UnitRange rest = rest_of(action, of);
+  const bool has_rest = !halves && rest.last > rest.first;
+  const bool is_late = tables_.rest_of(stage, micro_batch).is_late;
+  timed(action, /*is_rest=*/false, [&] {
+    of_units({has_rest ? rest.last : of.units.first, of.units.last}, halves);
+    if (has_rest && is_late) of_units(rest, /*divided=*/true);
+  });
+  if (has_rest && !is_late) do_rest(action, of, [&] { of_units(rest, /*divided=*/false); });
   if (stage > 0) links_.put(Way::backward, stage, micro_batch, std::move(gradient), of.side);
   if (!halves) end(action, of);
 }
 
 void PipelineStep::weight_gradients(const Action& action) {
   MicroBatch& of = under_way_.at({action.stage, action.micro_batch});
-  tables_.take_gradients(action.stage, of.side);
-  timed(action, [&] { passes_.weight_gradients(of); });
+  const UnitRange rest = rest_of(action, of);
+  timed(action, /*is_rest=*/false, [&] {
+    passes_.weight_gradients(of, {rest.last, of.units.last});
+  });
+  if (rest.last > rest.first && !tables_.rest_of(action.stage, action.micro_batch).is_late)
+    do_rest(action, of, [&] { passes_.weight_gradients(of, rest); });
   end(action, of);
 }
 
 void PipelineStep::end(const Action& action, MicroBatch& of) {
   tables_.send_gradients(action.stage, of.side);
-  under_way_.erase({action.stage, action.micro_batch});
+  const TableLinks::Rest rest = tables_.rest_of(action.stage, action.micro_batch);
+  MicroBatches::node_type left = under_way_.extract({action.stage, action.micro_batch});
+  if (rest.is_late) late_.push_back({action, rest.before, std::move(left)});
+}
+
+void PipelineStep::add_up_late(std::size_t next) {
+  for (auto one = late_.begin(); one != late_.end();) {
+    if (one->before > next) {
+      ++one;
+      continue;
+    }
+    MicroBatch& of = one->of.mapped();
+    do_rest(one->action, of, [&] { passes_.weight_gradients(of, rest_of(one->action, of)); });
+    one = late_.erase(one);
+  }
 }
 
 void PipelineStep::begin_evaluation() { tables_.begin_pass(); }

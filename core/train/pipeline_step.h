@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <utility>
 #include <vector>
@@ -47,22 +48,40 @@ class PipelineStep {
 
  private:
   using Key = std::pair<int, std::int64_t>;  // stage, micro-batch
+  using MicroBatches = std::map<Key, MicroBatch>;
+  /// A micro-batch that has left its stage but for gradients that wait for a table.
+  struct LateSum {
+    pipeline::Action action{};  // B or W
+    std::size_t before = 0;     // the index of the action
+    MicroBatches::node_type of{};
+  };
 
   /// A span of the action in a trace, without its waits, so that a trace shows the bubble.
-  Timeline::Scope traced(const pipeline::Action& action);
+  Timeline::Scope traced(const pipeline::Action& action, bool is_rest = false);
   void carry_out(const pipeline::Action& action, const Pass& pass, const Loader& training);
   void forward(const pipeline::Action& action, const Pass& pass, const Loader& training);
   void backward(const pipeline::Action& action, bool halves);
   void weight_gradients(const pipeline::Action& action);
   void move(const pipeline::Action& action);
+  /// What tables have left for later and is due before the rank's action number `next`.
+  void add_up_late(std::size_t next);
   void begin();
   void give_up();
   void end_sends();
   std::int64_t sent() const { return context_.pipeline->traffic().sent; }  // bytes so far
-  /// The micro-batch leaves the stage.
+  /// The micro-batch leaves the stage, or waits for add_up_late().
   void end(const pipeline::Action& action, MicroBatch& of);
+  /// `is_rest`: of an action that was carried out before.
   template <class Work>
-  void timed(const pipeline::Action& action, const Work& work);
+  void timed(const pipeline::Action& action, bool is_rest, const Work& work);
+  /// Does what waits for other stages.
+  template <class Work>
+  void waited(const Work& work);
+  /// The units of the micro-batch whose gradients of parameters wait for a table; may be none.
+  UnitRange rest_of(const pipeline::Action& action, const MicroBatch& of) const;
+  /// Waits for the table, and does what is left of the action.
+  template <class Work>
+  void do_rest(const pipeline::Action& action, MicroBatch& of, const Work& work);
   Tensor take(Way way, int stage, std::int64_t micro_batch, SideValues& side);
   bool is_last(int stage) const;
   UnitRange units_of(int stage) const;
@@ -79,7 +98,8 @@ class PipelineStep {
   StageLinks links_;
   TableLinks tables_;
   PipelineTimes times_;
-  std::map<Key, MicroBatch> under_way_;
+  MicroBatches under_way_;
+  std::list<LateSum> late_;     // in the order of actions
   std::vector<Loss> losses_;    // of the present step
   std::int64_t evaluated_ = 0;  // micro-batches: the number of the next one on its way
 };

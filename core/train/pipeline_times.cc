@@ -6,16 +6,33 @@ namespace ringside {
 
 using pipeline::Operation;
 
+namespace {
+
+/// How much of [begin, end] these intervals cover, which ascend and do not overlap.
+double covered_by(const std::vector<std::pair<double, double>>& intervals, double begin,
+                  double end) {
+  double out = 0;
+  auto next = std::ranges::lower_bound(intervals, begin, {}, &std::pair<double, double>::second);
+  for (; next != intervals.end() && next->first < end; ++next)
+    out += std::min(end, next->second) - std::max(begin, next->first);
+  return out;
+}
+
+}  // namespace
+
 void PipelineTimes::note_under_way(int stage, std::int64_t count) {
   std::int64_t& most = most_under_way_[stage];
   most = std::max(most, count);
 }
 
 void PipelineTimes::count_step(std::int64_t bytes_sent) {
+  const auto exposed = timeline_.covered(Activity::exposed, begin_);
   for (const Timed& timed : actions_) {
     Sum& sum = sums_[{timed.action.stage, timed.action.operation}];
-    sum.seconds += device_.seconds(timed.begin, timed.end);
-    ++sum.count;
+    const double begin = device_.seconds(begin_, timed.begin),
+                 end = device_.seconds(begin_, timed.end);
+    sum.seconds += end - begin - covered_by(exposed, begin, end);
+    sum.count += !timed.is_rest;
   }
   for (const auto& [begin, end] : waits_) waiting_.seconds += device_.seconds(begin, end);
   ++waiting_.count;

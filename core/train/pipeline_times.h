@@ -3,29 +3,35 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
-#include "core/device/device.h"
 #include "core/observe/pipeline_record.h"
+#include "core/observe/timeline.h"
 #include "core/pipeline/schedule.h"
 
 namespace ringside {
 
-/// Adds up when actions begin and end on the device, over the measured steps. For the thread that
-/// trains.
+/// Adds up, over the measured steps, when actions begin and end on the device, and how long the
+/// rank waits for other stages. What an action waits for workers of its own stage
+/// (Activity::exposed within it, such as a scheme that gathers parameters) does not count as its
+/// time: it is exposed communication of the scheme. For the thread that trains.
 class PipelineTimes {
  public:
-  /// The device outlives this object.
-  explicit PipelineTimes(Device& device) : device_(device) {}
+  /// Both outlive this object.
+  PipelineTimes(Device& device, Timeline& timeline) : device_(device), timeline_(timeline) {}
 
   /// `bytes_sent`: over the borders of stages, since the run began.
   void begin_step(std::int64_t bytes_sent) {
     actions_.clear(), waits_.clear();
+    begin_ = timeline_.now();
     sent_before_ = bytes_sent;
   }
-  void add(const pipeline::Action& action, Mark begin, Mark end) {
-    actions_.push_back({action, std::move(begin), std::move(end)});
+  /// `is_rest`: the action has been added already, and this is what it left for later.
+  void add(const pipeline::Action& action, bool is_rest, Mark begin, Mark end) {
+    actions_.push_back({action, is_rest, std::move(begin), std::move(end)});
   }
+  /// Waits for other stages, outside of actions.
   void add_wait(Mark begin, Mark end) { waits_.emplace_back(std::move(begin), std::move(end)); }
   /// So many micro-batches are between their forward and the end of backward in a stage.
   void note_under_way(int stage, std::int64_t count);
@@ -38,6 +44,7 @@ class PipelineTimes {
  private:
   struct Timed {
     pipeline::Action action;
+    bool is_rest;
     Mark begin, end;
   };
   struct Sum {
@@ -47,7 +54,9 @@ class PipelineTimes {
   };
 
   Device& device_;
-  std::vector<Timed> actions_;                // of the present step
+  Timeline& timeline_;
+  Mark begin_{};                              // of the present step
+  std::vector<Timed> actions_;                // likewise
   std::vector<std::pair<Mark, Mark>> waits_;  // likewise
   std::map<std::pair<int, pipeline::Operation>, Sum> sums_;
   std::map<int, std::int64_t> most_under_way_;  // by stage

@@ -2,36 +2,47 @@
 
 #include <algorithm>
 
+#include "core/pipeline/values.h"
 #include "core/scheme/exposed.h"
 
 namespace ringside {
 
 TableLinks::TableLinks(const RankContext& context, const Model& model)
     : context_(context), model_(model), group_(*context.pipeline) {
-  for (std::size_t e = 0; e < model.edges.size(); ++e) {
-    const Edge& edge = model.edges[e];
-    Table table{.edge = e,
-                .parameter = edge.parameter,
-                .owner = group_.stage_of_unit(edge.from),
-                .reader = group_.stage_of_unit(edge.last)};
-    if (edge.kind != Edge::Kind::table || table.owner == table.reader) continue;
-    const int owner = group_.rank_of_unit(edge.from), reader = group_.rank_of_unit(edge.last);
-    group_.connect(group_.tables(), owner, reader);
-    group_.connect(group_.tables(), reader, owner);
-    table.shape = model.part->tables[e];
-    table.is_owner = owner == group_.rank();
-    table.is_reader = reader == group_.rank();
-    if (table.is_owner)
-      table.unit = static_cast<std::size_t>(std::ranges::find(model.part->units, edge.from) -
-                                            model.part->units.begin());
-    if (table.is_owner || table.is_reader) tables_.push_back(table);
+  const pipeline::Schedule& schedule = group_.schedule();
+  for (const BorderTable& of : group_.borders().tables) {
+    Table table{.of = of,
+                .owner = rank_of(schedule, of.stages.owner),
+                .reader = rank_of(schedule, of.stages.reader)};
+    group_.connect(group_.tables(), table.owner, table.reader);
+    group_.connect(group_.tables(), table.reader, table.owner);
+    if (table.owner == group_.rank()) {
+      const auto& units = model.part->units;
+      table.unit =
+          static_cast<std::size_t>(std::ranges::find(units, of.unit) - model.part->units.begin());
+      const auto& begins = model.part->stages;
+      const auto behind = std::ranges::upper_bound(begins, table.unit);
+      table.units = table.unit + 1 - *(behind - 1);
+      table.places = table_places(schedule, of.stages);
+    }
+    if (table.owner == group_.rank() || table.reader == group_.rank())
+      tables_.push_back(std::move(table));
   }
+}
+
+bool TableLinks::is_owners(const Table& table, int stage) const {
+  return table.of.stages.owner == stage && table.owner == group_.rank();
+}
+
+bool TableLinks::is_readers(const Table& table, int stage) const {
+  return table.of.stages.reader == stage && table.reader == group_.rank();
 }
 
 void TableLinks::begin_pass() {
   for (Table& table : tables_) {
     table.current = false;
     table.values = {};
+    table.received = 0;
   }
 }
 
@@ -39,42 +50,82 @@ void TableLinks::begin_pass() {
 /// freed as soon as their unit has computed.
 void TableLinks::bound(std::size_t unit) {
   for (Table& table : tables_) {
-    if (!table.is_owner || table.unit != unit || table.current) continue;
+    if (table.owner != group_.rank() || table.unit != unit || table.current) continue;
     table.current = true;
-    const Tensor values = model_.units[unit]->value(table.parameter);
+    const Tensor values = model_.units[unit]->value(table.of.parameter);
     const Tensor copy =
         context_.device.tensor(values.shape(), MemoryKind::communication, values.dtype());
     context_.device.kernels().copy({.in = values, .out = copy});
-    send(copy, table.reader);
+    if (table.is_here())
+      table.values = copy;
+    else
+      send(copy, table.reader);
   }
 }
 
 void TableLinks::take_values(int stage, SideValues& side) {
   for (Table& table : tables_) {
-    if (!table.is_reader || table.reader != stage) continue;
-    if (!table.values)
-      table.values = receive(table.shape, MemoryKind::communication, table.owner, "table");
-    side[table.edge].value = table.values;
+    if (!is_readers(table, stage)) continue;
+    if (!table.values) table.values = receive_values(table, "table");
+    side[table.of.edge].value = table.values;
   }
 }
 
+TableLinks::Rest TableLinks::rest_of(int stage, std::int64_t micro_batch) const {
+  Rest out;
+  for (const Table& table : tables_) {
+    if (!is_owners(table, stage)) continue;
+    const pipeline::TablePlace& place = table.places[static_cast<std::size_t>(micro_batch)];
+    out.units = std::max(out.units, table.units);
+    out.is_late |= place.is_late();
+    out.before = std::max(out.before, place.before);
+  }
+  return out;
+}
+
 void TableLinks::send_gradients(int stage, SideValues& side) {
-  for (const Table& table : tables_)
-    if (table.is_reader && table.reader == stage)
-      send(std::exchange(side[table.edge].gradient, {}), table.owner);
+  for (Table& table : tables_) {
+    if (!is_readers(table, stage)) continue;
+    Tensor gradient = std::exchange(side[table.of.edge].gradient, {});
+    if (table.is_here())
+      table.made.push_back(std::move(gradient));
+    else
+      send(gradient, table.owner);
+  }
+}
+
+void TableLinks::receive_gradients(int stage) {
+  for (Table& table : tables_)
+    if (is_owners(table, stage) && !table.is_here()) receive_gradient(table);
+}
+
+void TableLinks::receive_gradient(Table& table) {
+  if (table.work || table.received == group_.schedule().micro_batches) return;
+  ++table.received;
+  table.gradient = new_table(table, MemoryKind::gradient);
+  table.work = group_.tables().recv(table.gradient, table.reader);
 }
 
 void TableLinks::take_gradients(int stage, SideValues& side) {
-  for (const Table& table : tables_)
-    if (table.is_owner && table.owner == stage)
-      side[table.edge].gradient =
-          receive(table.shape, MemoryKind::gradient, table.reader, "gradient of the table");
+  for (Table& table : tables_) {
+    if (!is_owners(table, stage)) continue;
+    Tensor& gradient = side[table.of.edge].gradient;
+    if (table.is_here()) {
+      gradient = std::move(table.made.front());
+      table.made.pop_front();
+      continue;
+    }
+    receive_gradient(table);
+    wait_exposed(context_.timeline, "gradient of the table", std::move(table.work));
+    gradient = std::exchange(table.gradient, {});
+  }
 }
 
 void TableLinks::drop(const std::function<bool(int stage)>& was_sent) {
   for (const Table& table : tables_)
-    if (table.is_reader && !table.values && was_sent(table.owner))
-      receive(table.shape, MemoryKind::communication, table.owner, "table that is dropped");
+    if (table.reader == group_.rank() && !table.values && !table.is_here() &&
+        was_sent(table.of.stages.owner))
+      receive_values(table, "table that is dropped");
   finish_sends();
 }
 
@@ -83,8 +134,7 @@ void TableLinks::finish_sends() {
     wait_exposed(context_.timeline, "table", std::move(sent_.front().work));
 }
 
-void TableLinks::send(const Tensor& value, int to_stage) {
-  const int to = group_.schedule().ranks_of[static_cast<std::size_t>(to_stage)];
+void TableLinks::send(const Tensor& value, int to) {
   while (!sent_.empty() && sent_.front().work->ready()) {
     wait_exposed(context_.timeline, "table", std::move(sent_.front().work));
     sent_.pop_front();
@@ -92,10 +142,13 @@ void TableLinks::send(const Tensor& value, int to_stage) {
   sent_.push_back({value, group_.tables().send(value, to)});
 }
 
-Tensor TableLinks::receive(Shape shape, MemoryKind kind, int from_stage, const char* what) {
-  const int from = group_.schedule().ranks_of[static_cast<std::size_t>(from_stage)];
-  const Tensor out = context_.device.tensor(shape, kind, parameter_dtype(context_.plan.train));
-  wait_exposed(context_.timeline, what, group_.tables().recv(out, from));
+Tensor TableLinks::new_table(const Table& table, MemoryKind kind) const {
+  return context_.device.tensor(table.of.shape, kind, parameter_dtype(context_.plan.train));
+}
+
+Tensor TableLinks::receive_values(const Table& table, const char* what) {
+  const Tensor out = new_table(table, MemoryKind::communication);
+  wait_exposed(context_.timeline, what, group_.tables().recv(out, table.owner));
   return out;
 }
 

@@ -181,6 +181,7 @@ class Fsdp : public SyncScheme {
     model_ = &model;
     const RunPlan& plan = context().plan;
     fsdp_units_.emplace(model, min_unit_parameters_);
+    complete_.assign(fsdp_units_->size(), false);
     buckets_.emplace(*fsdp_units_, reduce_dtype(plan.train), bucket_bytes_);
     shards_.emplace(*fsdp_units_, mesh_.shard(), mesh_.shards());
     HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
@@ -241,13 +242,15 @@ class Fsdp : public SyncScheme {
     const std::size_t fsdp_unit = fsdp_units_->of(unit);
     if (!pass.halves) free_after_backward(unit);
     gradients_->reduce(unit, pass);
-    if (pass.last())
-      update_->backward_has_completed(
-          unit == (*fsdp_units_)[fsdp_unit].first ? fsdp_unit : fsdp_unit + 1, {pass.step});
+    if (pass.last()) {
+      complete_[fsdp_unit] = unit == (*fsdp_units_)[fsdp_unit].first;
+      update_->backward_has_completed(lowest_complete(), {pass.step});
+    }
     if (unit == 0 && !pass.last() && !pass.halves) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
+    complete_.assign(fsdp_units_->size(), false);
     // A pipeline's schedule may end before it needs all that was gathered ahead.
     if (context().pipeline) free_all();
     const bool finite = update_->step(info);
@@ -330,6 +333,13 @@ class Fsdp : public SyncScheme {
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
 
+  /// The first of the last FSDP units of which backward has completed all: in a pipeline units of
+  /// several stages are complete in any order.
+  std::size_t lowest_complete() const {
+    std::size_t lowest = complete_.size();
+    while (lowest > 0 && complete_[lowest - 1]) --lowest;
+    return lowest;
+  }
   void free_all() {
     for (std::size_t b = 0; b < fsdp_units_->size(); ++b) gathered_->free(b);
   }
@@ -371,6 +381,7 @@ class Fsdp : public SyncScheme {
   std::optional<GradientShards> gradients_;
   std::optional<UnshardedUnits> gathered_;
   std::optional<ShardUpdate> update_;
+  std::vector<bool> complete_;  // each FSDP unit: backward of the step has completed it
 };
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace ringside::peer {
 FsdpUnits::FsdpUnits(const Model& model, std::int64_t least) : model_(model) {
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     const Unit& unit = *model.units[u];
-    if (model.begins_stage(u) || fsdp_units_.back().count >= least)
+    if (model.divides_gradients(u) || fsdp_units_.back().count >= least)
       fsdp_units_.push_back({unit.name(), u, u, model.first_parameter(u), 0});
     FsdpUnit& fsdp_unit = fsdp_units_.back();
     fsdp_unit.last = u;

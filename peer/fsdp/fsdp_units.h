@@ -22,7 +22,8 @@ struct FsdpUnit {
 class FsdpUnits {
  public:
   /// Units are joined from the first to the last until an FSDP unit has at least `least`
-  /// parameters; the last FSDP unit of a stage may be smaller. With 0 every unit is an FSDP unit.
+  /// parameters, or until gradients are divided (Model::divides_gradients). With 0 every unit is an
+  /// FSDP unit.
   /// The model outlives this object.
   FsdpUnits(const Model& model, std::int64_t least);
 

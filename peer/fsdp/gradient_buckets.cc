@@ -9,7 +9,7 @@ GradientBuckets::GradientBuckets(const FsdpUnits& fsdp_units, DType dtype, doubl
   double held = bytes;  // by the last bucket; that it is full begins the first one
   for (std::size_t b = fsdp_units.size(); b-- > 0;) {
     const std::size_t above = fsdp_units[b].last + 1;
-    const bool ends = above < model.units.size() && model.begins_stage(above);
+    const bool ends = above < model.units.size() && model.divides_gradients(above);
     if (held >= bytes || ends) {
       buckets_.push_back({fsdp_units[b].name, b, b});
       held = 0;

@@ -14,8 +14,9 @@ std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes) 
   std::int64_t end = model.parameter_count();
   for (std::size_t u = model.units.size(); u-- > 0;) {
     const std::int64_t begin = model.first_parameter(u);
-    if (static_cast<double>(end - begin) * element < bytes && !model.begins_stage(u)) continue;
-    buckets.push_back({"bucket " + std::to_string(buckets.size()), u, begin, end - begin});
+    const bool closes = model.divides_gradients(u);
+    if (static_cast<double>(end - begin) * element < bytes && !closes) continue;
+    buckets.push_back({"bucket " + std::to_string(buckets.size()), u, begin, end - begin, closes});
     end = begin;
   }
   return buckets;
@@ -44,10 +45,20 @@ Reducer::Operation all_reduce_by(Communicator& communicator, const std::vector<B
 }
 
 void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
-  if (!operation_.overlaps && unit > 0) return;
-  for (std::size_t b = 0; b < buckets_.size(); ++b)
-    if (!operation_.overlaps || buckets_[b].first_unit == unit) begin(b, micro_batch);
-  if (!operation_.overlaps) finalize_all();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (buckets_[b].first_unit != unit) continue;
+    if (operation_.overlaps)
+      begin(b, micro_batch);
+    else if (buckets_[b].closes)
+      sum_at_once(b, micro_batch);
+  }
+}
+
+void Reducer::sum_at_once(std::size_t bucket, std::int64_t micro_batch) {
+  std::size_t first = bucket;
+  while (first > 0 && !buckets_[first - 1].closes) --first;
+  for (std::size_t b = first; b <= bucket; ++b) begin(b, micro_batch);
+  for (std::size_t b = first; b <= bucket; ++b) finalize(b);
 }
 
 void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {

@@ -13,15 +13,17 @@
 namespace ringside::peer {
 
 /// Elements [begin, begin + count) of the model: consecutive units, of which `first_unit` is the
-/// first.
+/// first. A bucket that closes is the last one of units whose gradients are complete at one time
+/// (Model::divides_gradients).
 struct Bucket {
   std::string name;
   std::size_t first_unit = 0;
   std::int64_t begin = 0, count = 0;
+  bool closes = true;
 };
 
-/// Divides the model into buckets of at least `bytes`; the last bucket of a stage may be smaller.
-/// No unit is cut. Backward finishes units from the last to the first, and the buckets are in that
+/// Divides the model into buckets of at least `bytes`; one that closes may be smaller. No unit is
+/// cut. Backward finishes units from the last to the first, and the buckets are in that
 /// order.
 std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes);
 
@@ -35,7 +37,8 @@ class Reducer {
     DType dtype;
     std::function<WorkPtr(std::size_t bucket, const Tensor& gradients)> begin;
     /// Whether a bucket begins as soon as its gradients are complete, beside the rest of backward.
-    /// If not, all buckets begin after backward and are waited for at once.
+    /// If not, buckets begin with the next one that closes, which is after backward unless the
+    /// model is a part of a pipeline, and are waited for at once.
     bool overlaps = true;
     /// The rounds of a bucket, and the function that begins each after the first; null work: the
     /// round moves nothing. The next round of the buckets under way begins when another bucket
@@ -80,6 +83,8 @@ class Reducer {
   };
 
   void begin(std::size_t bucket, std::int64_t micro_batch);
+  /// Sums the bucket, which closes, and those before it back to the one that closes before.
+  void sum_at_once(std::size_t bucket, std::int64_t micro_batch);
   void wait(std::size_t bucket);
   void begin_next(std::size_t bucket);
   /// Begins the next rounds of the bucket as long as the present one moves nothing.

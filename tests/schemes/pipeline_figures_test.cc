@@ -20,16 +20,19 @@ struct FiguredPipeline {
   std::string schedule;
   int pipeline = 2;
   std::int64_t chunks = 1;
+  bool tied = false;
 };
 
 void PrintTo(const FiguredPipeline& one, std::ostream* out) {
-  *out << fmt::format("{} {} {}", one.schedule, one.pipeline, one.chunks);
+  *out << fmt::format("{} {} {}{}", one.schedule, one.pipeline, one.chunks,
+                      one.tied ? " tied" : "");
 }
 
 RunPlan figured_plan(const FiguredPipeline& one, int data = 1) {
   ExperimentConfig config = testing::tiny("gpt");
   config.model.layers = 6;
   config.model.width = 32;
+  config.model.tied = one.tied;
   config.train.steps = 4;
   config.train.warmup = 1;
   config.train.global_batch = 16;
@@ -117,15 +120,16 @@ TEST_P(PipelineFigures, TheTraceHasALaneWithEveryAction) {
   EXPECT_GT(actions.begin()->second, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PipelineFigures,
-                         ::testing::Values(FiguredPipeline{"1f1b"}, FiguredPipeline{"gpipe"},
-                                           FiguredPipeline{"1f1b", 4},
-                                           FiguredPipeline{"interleaved", 2, 2},
-                                           FiguredPipeline{"zb_h1"}, FiguredPipeline{"zb_v"}),
-                         [](const auto& info) {
-                           return testing::name_in_tests(
-                               fmt::format("{}_{}", info.param.schedule, info.param.pipeline));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, PipelineFigures,
+    ::testing::Values(FiguredPipeline{"1f1b"}, FiguredPipeline{"gpipe"}, FiguredPipeline{"1f1b", 4},
+                      FiguredPipeline{"interleaved", 2, 2}, FiguredPipeline{"zb_h1"},
+                      FiguredPipeline{"zb_v"}, FiguredPipeline{"1f1b", 2, 1, true},
+                      FiguredPipeline{"zb_h1", 4, 1, true}, FiguredPipeline{"zb_v", 2, 1, true}),
+    [](const auto& info) {
+      return testing::name_in_tests(fmt::format("{}_{}{}", info.param.schedule, info.param.pipeline,
+                                                info.param.tied ? "_tied" : ""));
+    });
 
 /// With data x pipeline the rest is what the scheme sends, which is the same as without a pipeline.
 TEST(PipelineFiguresTest, WithReplicasTheRestAreTheBytesOfTheScheme) {

@@ -3,6 +3,8 @@
 
 #include "core/pipeline/makers.h"
 #include "experiments/runner/plan/planner.h"
+#include "peer/fsdp/fsdp.h"
+#include "peer/schemes/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_models.h"
 #include "tests/schemes/tried_mesh.h"
@@ -168,6 +170,45 @@ TEST(PipelinesThatReduceEveryMicroBatch, AreTheRunOfTheirDefinition) {
   for (const char* scheme : {"ddp", "fsdp"}) {
     const RunRecord row = run(pipeline_plan(config, {.scheme = scheme, .data = 2}));
     EXPECT_EQ(row.parameter_hashes, testing::definition_of(config, scheme, 2).parameter_hashes);
+  }
+}
+
+/// Gradients that wait for a table come behind those of later micro-batches: no bucket has both,
+/// and a unit's sums keep their order. So do those of several stages of a rank.
+TEST(PipelinesThatReduceEveryMicroBatch, KeepGradientsApartThatWaitForATable) {
+  ExperimentConfig config = deep_gpt();
+  config.model.layers = 6;
+  config.model.tied = true;
+  config.train.reduce = Reduce::every;
+  config.scheme_options["fsdp"] = peer::FsdpOptions{.min_unit_parameters = 3000, .bucket_mb = 1};
+  for (const bool overlap : {true, false}) {
+    config.scheme_options["ddp"] = peer::DdpOptions{.overlap = overlap};
+    for (const char* scheme : {"ddp", "fsdp"}) {
+      const std::string expected = testing::definition_of(config, scheme, 2).parameter_hashes.at(0);
+      for (const TriedMesh& mesh : {TriedMesh{.schedule = "1f1b"}, TriedMesh{.schedule = "zb_h1"},
+                                    TriedMesh{.schedule = "interleaved", .chunks = 2}}) {
+        TriedMesh tried = mesh;
+        tried.scheme = scheme;
+        tried.data = 2;
+        const RunRecord row = run(pipeline_plan(config, tried));
+        EXPECT_EQ(row.parameter_hashes.at(0), expected)
+            << scheme << ' ' << mesh.schedule << ' ' << overlap;
+      }
+    }
+  }
+}
+
+/// Rank 0 would wait with B0 for W0 of rank 1, which stands behind an F1 that waits for rank 0.
+TEST(PipelinesOfFiles, WithATiedTableDoNotWaitInACircle) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.write("mine.csv", "0F0,0B0,0F1,0B1\n1F0,1I0,1F1,1W0,1I1,1W1\n");
+  ExperimentConfig config = deep_gpt();
+  config.model.layers = 2;
+  config.train.accumulation = 2;
+  for (const bool tied : {false, true}) {
+    config.model.tied = tied;
+    expect_the_run_of_single(config, {.schedule = file});
+    expect_the_run_of_single(config, {.scheme = "fsdp", .schedule = file, .data = 2});
   }
 }
 

@@ -1,11 +1,13 @@
 #include "experiments/runner/registry/model_borders.h"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "core/data/loader.h"
 #include "core/device/counting_device.h"
 #include "core/models/model_part.h"
+#include "core/pipeline/values.h"
 #include "core/plan/pipeline_plan.h"
 #include "experiments/runner/registry/registry.h"
 
@@ -75,6 +77,27 @@ class Traced {
   Tensor x_;
 };
 
+/// The stage that has the unit.
+int stage_with(const std::vector<UnitRange>& stages, std::size_t unit) {
+  const auto after = std::ranges::upper_bound(stages, unit, {}, &UnitRange::first);
+  return static_cast<int>(after - stages.begin()) - 1;
+}
+
+std::vector<BorderTable> tables_between(const std::vector<UnitRange>& stages, const Model& model) {
+  std::vector<BorderTable> out;
+  for (std::size_t e = 0; e < model.edges.size(); ++e) {
+    const Edge& edge = model.edges[e];
+    const int owner = stage_with(stages, edge.from), reader = stage_with(stages, edge.last);
+    if (edge.kind != Edge::Kind::table || owner == reader) continue;
+    out.push_back({.edge = e,
+                   .unit = edge.from,
+                   .parameter = edge.parameter,
+                   .stages = {owner, reader},
+                   .shape = model.units[edge.from]->layout().parameters()[edge.parameter].shape});
+  }
+  return out;
+}
+
 std::int64_t bytes_of(const std::vector<BorderValue>& border, bool backward) {
   return std::accumulate(
       border.begin(), border.end(), std::int64_t{0},
@@ -91,9 +114,12 @@ std::int64_t bytes_of(const std::vector<BorderValue>& border, bool backward) {
 
 Borders borders_of(const RunPlan& plan) {
   const Traced traced(plan);
+  const std::vector<UnitRange> stages = stages_of(plan, traced.model().units.size());
   Borders out;
-  for (const UnitRange& stage : stages_of(plan, traced.model().units.size()))
-    if (stage.last < traced.model().units.size()) out.push_back(traced.border(stage.last - 1));
+  for (const UnitRange& stage : stages)
+    if (stage.last < traced.model().units.size())
+      out.behind.push_back(traced.border(stage.last - 1));
+  out.tables = tables_between(stages, traced.model());
   return out;
 }
 
@@ -106,7 +132,16 @@ double border_bytes(const RunPlan& plan, const pipeline::Schedule& schedule, con
       bytes += bytes_of(borders[s], false);
     if (s > 0 && schedule.ranks_of[s - 1] != rank) bytes += bytes_of(borders[s - 1], true);
   }
-  return static_cast<double>(bytes * plan.train.accumulation);
+  bytes *= plan.train.accumulation;
+  const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
+  for (const BorderTable& table : borders.tables) {
+    const int owner = rank_of(schedule, table.stages.owner),
+              reader = rank_of(schedule, table.stages.reader);
+    if (owner == reader) continue;
+    if (rank == owner) bytes += element * table.shape.count();
+    if (rank == reader) bytes += element * table.shape.count() * plan.train.accumulation;
+  }
+  return static_cast<double>(bytes);
 }
 
 }  // namespace ringside::runner

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/plan/mesh.h"
@@ -42,7 +43,17 @@ Model MeshRank::part_of(Model whole) {
   std::vector<UnitRange> own;
   for (const int stage : run_->schedule(whole_)->stages_of(place_))
     own.push_back(stages[static_cast<std::size_t>(stage)]);
-  return ringside::part_of(std::move(whole), own);
+  Model out = ringside::part_of(std::move(whole), own);
+  for (const BorderTable& table : run_->borders(whole_)->tables) {
+    const std::vector<std::size_t>& units = out.part->units;
+    const auto behind = std::ranges::find(units, table.unit + 1);
+    if (std::ranges::find(units, table.unit) == units.end() || behind == units.end()) continue;
+    const auto places = table_places(*run_->schedule(whole_), table.stages);
+    if (std::ranges::any_of(places, &pipeline::TablePlace::is_late))
+      out.part->behind_tables.push_back(static_cast<std::size_t>(behind - units.begin()));
+  }
+  std::ranges::sort(out.part->behind_tables);
+  return out;
 }
 
 std::shared_ptr<const InitialValues> MeshRank::values_of(std::shared_ptr<const InitialValues> whole,
