@@ -9,7 +9,8 @@ namespace ringside::pipeline {
 namespace {
 
 constexpr StageTimes equal{.f = 1, .b = 1, .w = 1};
-constexpr double on_its_way = equal.f + equal.b + equal.w;
+/// What a part has for its way, and what it has near the step's end.
+constexpr double on_its_way = equal.f + equal.b + equal.w, at_the_end = equal.w;
 
 /// The indices of the stage's B or W among the actions of its rank, by micro-batch.
 std::vector<std::size_t> gradients_of(const Schedule& schedule, int stage) {
@@ -20,6 +21,16 @@ std::vector<std::size_t> gradients_of(const Schedule& schedule, int stage) {
                                       actions[i].operation == Operation::weight_gradient))
       out[static_cast<std::size_t>(actions[i].micro_batch)] = i;
   return out;
+}
+
+/// The index of the first action that computes, from `index` on, and begins at `seconds` or later;
+/// the number of actions if there is none.
+std::size_t first_begun(const std::vector<Action>& actions, const std::vector<ActionTimes>& times,
+                        std::size_t index, double seconds) {
+  while (index < actions.size() &&
+         (!computes(actions[index].operation) || times[index].begin < seconds))
+    ++index;
+  return index;
 }
 
 }  // namespace
@@ -34,11 +45,10 @@ std::vector<TablePlace> table_places(const Schedule& schedule, const SharedTable
   const auto made = gradients_of(schedule, table.reader), own = gradients_of(schedule, table.owner);
   std::vector<TablePlace> out;
   for (std::size_t m = 0; m < own.size(); ++m) {
-    const double here = readers_times[made[m]].end + on_its_way;
-    std::size_t before = own[m];
-    while (before < actions.size() &&
-           (!computes(actions[before].operation) || times[before].begin < here))
-      ++before;
+    const double made_s = readers_times[made[m]].end;
+    std::size_t before = first_begun(actions, times, own[m], made_s + on_its_way);
+    if (before == actions.size()) before = first_begun(actions, times, own[m], made_s + at_the_end);
+    if (m > 0) before = std::max(before, out.back().before);
     out.push_back({own[m], before});
   }
   return out;

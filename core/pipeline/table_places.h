@@ -23,10 +23,10 @@ struct TablePlace {
 /// Of each micro-batch. The reader's part is made in the reader's own B or W, which a schedule
 /// without bubbles places behind that of the owner, so an owner that waited for it would undo the
 /// schedule, or wait for ever. So the table's gradient is added up in the owner's B or W only if
-/// the reader's part has been made three actions' time before; else before the first action that
-/// begins so much later, or, if there is none, behind the last one. That time is for its way, and
-/// F, I and W of a micro-batch take no longer. Places ascend with micro-batches, so that sums keep
-/// their order.
+/// the reader's part has been made three actions' time before (F, I and W of a micro-batch), for
+/// its way; else before the first action that begins so much later. Where none does, one action's
+/// time has to be enough, so that little is left for the step's end, behind the last action. Places
+/// ascend with micro-batches, so that sums keep their order.
 ///
 /// They follow from the schedule alone, with F, I and W that take equally long: workers with the
 /// same stages have the same places, and the order of all waits is that of a simulated time, so no

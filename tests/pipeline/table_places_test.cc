@@ -41,19 +41,22 @@ TEST(TablePlaces, OfAShort1F1BAreTheNextBackwards) {
 }
 
 /// The picture in docs/pipelines.md: W0 of stage 3 ends in slot 12, and F6 of stage 0 begins in 15.
+/// W5 ends in slot 25, and the last action of stage 0, W7, begins in 26.
 TEST(TablePlaces, OfZbH1AreBehindTheWOfTheReader) {
   const Schedule schedule = find_maker("zb_h1").make(4, 1, 8);
   EXPECT_EQ(schedule.actions[0][places_of(schedule)[0].own], (Action{0, W, 0}));
   EXPECT_EQ(place_text(schedule, 0), "0F6");
+  EXPECT_EQ(place_text(schedule, 5), "0W7");
+  EXPECT_EQ(place_text(schedule, 6), "end");
   EXPECT_EQ(place_text(schedule, 7), "end");
 }
 
 /// Rank 0 would wait with its B0 for W0 of rank 1, which comes behind the F1 that waits for rank 0.
-TEST(TablePlaces, OfASchedulesThatWouldWaitInACircleAreItsEnd) {
+TEST(TablePlaces, OfAScheduleThatWouldWaitInACircleAreBehindTheWOfTheReader) {
   const Schedule schedule =
       parse_csv("0F0,0B0,0F1,0B1\n1F0,1I0,1F1,1W0,1I1,1W1\n", "mine.csv", "mine");
   check(schedule);
-  EXPECT_EQ(place_text(schedule, 0), "end");
+  EXPECT_EQ(place_text(schedule, 0), "0B1");
   EXPECT_EQ(place_text(schedule, 1), "end");
 }
 
