@@ -240,7 +240,10 @@ class Fsdp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     const std::size_t fsdp_unit = fsdp_units_->of(unit);
-    if (!pass.halves) free_after_backward(unit);
+    if (!pass.halves)
+      free_after_backward(unit);
+    else
+      this->unit(unit).bind({}, {});  // or its gradient would stay until the unit's next pass
     gradients_->reduce(unit, pass);
     if (pass.last()) {
       complete_[fsdp_unit] = unit == (*fsdp_units_)[fsdp_unit].first;
