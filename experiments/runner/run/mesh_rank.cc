@@ -28,10 +28,14 @@ const RunPlan& PipelineOfRun::view(const RunPlan& plan, int place) {
 }
 
 MeshRank::MeshRank(const RunPlan& plan, int rank, Store& store, sim::World* world)
+    : MeshRank(plan, rank, store,
+               world ? world->shared().get<PipelineOfRun>() : std::make_shared<PipelineOfRun>()) {}
+
+MeshRank::MeshRank(const RunPlan& plan, int rank, Store& store, std::shared_ptr<PipelineOfRun> run)
     : whole_(plan), store_(store), rank_(rank_in_view(plan, rank)) {
   if (!has_pipeline(plan)) return;
   place_ = place_in_mesh(plan, rank).pipeline;
-  run_ = world ? world->shared().get<PipelineOfRun>() : std::make_shared<PipelineOfRun>();
+  run_ = std::move(run);
   view_ = &run_->view(plan, place_);
   part_.emplace(store, fmt::format("/pipeline-{}", place_));
 }

@@ -35,6 +35,8 @@ class MeshRank {
  public:
   /// The arguments outlive this object; `world` is null for a real rank.
   MeshRank(const RunPlan& plan, int rank, Store& store, sim::World* world);
+  /// Shares what it finds out with the other ranks that have `run`, which run one at a time.
+  MeshRank(const RunPlan& plan, int rank, Store& store, std::shared_ptr<PipelineOfRun> run);
 
   const RunPlan& plan() const { return view_ ? *view_ : whole_; }
   int rank() const { return rank_; }
