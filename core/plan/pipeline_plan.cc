@@ -1,5 +1,8 @@
 #include "core/plan/pipeline_plan.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -9,6 +12,7 @@
 #include "core/pipeline/activations.h"
 #include "core/pipeline/csv.h"
 #include "core/pipeline/makers.h"
+#include "core/plan/mesh.h"
 
 namespace ringside {
 namespace {
@@ -86,6 +90,22 @@ pipeline::Schedule schedule_of(const RunPlan& plan) {
   check(schedule);
   check_held(schedule, plan.pipeline.most_in_flight);
   return schedule;
+}
+
+std::string recomputation_remark(const RunPlan& plan) {
+  if (!has_pipeline(plan) || plan.train.recompute != Recompute::full) return {};
+  const auto divides = [](const pipeline::Action& action) {
+    return action.operation == pipeline::Operation::input_gradient;
+  };
+  const pipeline::Schedule schedule = schedule_of(plan);
+  if (std::ranges::none_of(schedule.actions, [&](const auto& actions) {
+        return std::ranges::any_of(actions, divides);
+      }))
+    return {};
+  return fmt::format(
+      "train.recompute = 'full' saves little memory under {}, whose backward is divided: I makes "
+      "activations again, and W needs most of them (schedules with a whole backward save more)",
+      schedule.name);
 }
 
 }  // namespace ringside

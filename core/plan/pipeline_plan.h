@@ -25,4 +25,9 @@ std::string read_schedule_file(const std::string& file);
 /// pipeline.most_in_flight; a plan that the planner has checked has one.
 pipeline::Schedule schedule_of(const RunPlan& plan);
 
+/// A sentence without its end for plans that both recompute fully and divide backward, as the zb_*
+/// do: little memory is saved, because what W needs is made again in I. Empty for others. Throws
+/// Error as schedule_of() does.
+std::string recomputation_remark(const RunPlan& plan);
+
 }  // namespace ringside

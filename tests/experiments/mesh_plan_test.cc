@@ -213,6 +213,26 @@ TEST(MeshPlan, NamesTheDimensionWithinAMachine) {
   EXPECT_EQ(pipeline_text(ddp(config, 8)), "1f1b, stages from units 0, 4") << "by hand";
 }
 
+TEST(MeshPlan, RemarksRecomputationUnderADividedBackward) {
+  ExperimentConfig config = meshed(2);
+  config.train.recompute = Recompute::full;
+  for (const char* schedule : {"zb_h1", "zb_h2"}) {
+    config.pipeline.schedule = schedule;
+    EXPECT_THAT(recomputation_remark(ddp(config, 4)),
+                HasSubstr(fmt::format("'full' saves little memory under {}, whose backward is "
+                                      "divided",
+                                      schedule)));
+  }
+  config.train.recompute = Recompute::attention;
+  EXPECT_EQ(recomputation_remark(ddp(config, 4)), "");
+  config.train.recompute = Recompute::full;
+  config.pipeline.schedule = "1f1b";
+  EXPECT_EQ(recomputation_remark(ddp(config, 4)), "");
+  config.mesh.pipeline = 1;
+  config.pipeline.schedule = "zb_h1";
+  EXPECT_EQ(recomputation_remark(ddp(config, 4)), "") << "without a pipeline there is no schedule";
+}
+
 TEST(Pipelines, HaveStagesWithEvenNumbersOfParameters) {
   // The units of a GPT: the embedding, four blocks, and the head, which is lighter.
   EXPECT_THAT(ddp(meshed(2), 2).pipeline.cuts, ElementsAre(3));

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/mesh.h"
+#include "core/plan/pipeline_plan.h"
 #include "experiments/runner/report/report.h"
 #include "experiments/runner/report/text_table.h"
 
@@ -98,6 +99,8 @@ std::string row_text(const RunRecord& row) {
                      row.plan.train.global_batch);
   if (has_pipeline(row.plan))
     out += fmt::format("mesh           {}; {}\n", mesh_text(row.plan), pipeline_text(row.plan));
+  if (const std::string remark = recomputation_remark(row.plan); !remark.empty())
+    out += fmt::format("recomputation  {}\n", remark);
   if (row.plan.cluster)
     out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
   if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/plan/mesh.h"
+#include "core/plan/pipeline_plan.h"
 #include "core/plan/same_run.h"
 #include "experiments/runner/report/assumed.h"
 #include "experiments/runner/report/summary_tables.h"
@@ -105,6 +106,10 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
     if (has_pipeline(one.plan))
       out += fmt::format("Mesh: {} at world {}: {}; {}.\n", one.label(), one.plan.world,
                          mesh_text(one.plan), pipeline_text(one.plan));
+  for (const CaseSummary& one : cases)
+    if (const std::string remark = recomputation_remark(one.plan); !remark.empty())
+      out +=
+          fmt::format("Recomputation: {} at world {}: {}.\n", one.label(), one.plan.world, remark);
   for (const CaseSummary& one : cases)
     if (one.runs.disturbed > 0)
       out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label(), one.plan.world,
