@@ -7,6 +7,7 @@ namespace ringside {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -24,6 +25,39 @@ TEST_F(AdviseProgram, WritesAnExperimentThatRuns) {
   const testing::Ended compared = run({"compare", "results/advise/trial.toml"});
   EXPECT_EQ(compared.status, 0) << compared.err;
   EXPECT_THAT(compared.out, HasSubstr("bf16"));
+}
+
+/// Devices and hosts that are as small for this GPT as those of 80 and 512 GB are for 70 billion
+/// parameters: with 4 samples a step only 4 workers can leave the model whole.
+TEST_F(AdviseProgram, ModelsThatFitAsMeshesAlone) {
+  experiment(
+      "[model]\nlayers = 8\nheads = 2\nwidth = 128\ncontext = 128\n[data]\npath = "
+      "\"text.txt\"\n[train]\nglobal_batch = 4\nprecision = \"bf16\"\n");
+  folder_.write("small.toml",
+                "include = \"" RINGSIDE_CLUSTERS
+                "/dgx-a100.toml\"\n[device.small]\nlike = \"a100-sxm-80\"\nmemory_gb = 0.006\n"
+                "[device.small-host]\nlike = \"server-cpu\"\nmemory_gb = 0.012\n[cluster]\n"
+                "machines = 2\ndevice = \"small\"\nhost = \"small-host\"\n");
+  const testing::Ended advised = run({"advise", "trial.toml", "--cluster", "small.toml", "--worlds",
+                                      "4,8,16", "--meshes", "--reserve", "0"});
+  ASSERT_EQ(advised.status, 0) << advised.err;
+  EXPECT_THAT(advised.out,
+              ContainsRegex("\\| 1 [^\n]*mesh data [248] x pipeline [248] [^\n]* 16 \\|"))
+      << "two dimensions";
+  EXPECT_THAT(advised.out,
+              ContainsRegex("mesh data 4 x pipeline 2 \\(1f1b\\), bf16, recompute full \\| +8 \\|"))
+      << "three dimensions";
+  EXPECT_THAT(
+      advised.out,
+      AllOf(
+          HasSubstr(
+              "Only meshes fit. Of all ways that leave the model whole, with "
+              "recomputation and offload too, the smallest is 'fsdp, bf16, recompute full, offload "
+              "optimizer and parameters' at world 4: the 4 ranks of a machine "
+              "offload at least "),
+          HasSubstr(" to a host of 12.0 MB; a device has 6.0 MB, of which 0 bytes stay "
+                    "free; without a pipeline 4 samples do not divide among 8 or 16 "
+                    "workers.")));
 }
 
 TEST_F(AdviseProgram, SaysWhatIsWrongInALine) {

@@ -12,6 +12,7 @@
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/registry/state_formula.h"
 #include "experiments/tools/advise/advice_text.h"
+#include "experiments/tools/advise/device_memory.h"
 #include "tests/support/small_cluster.h"
 #include "tests/support/temporary_folder.h"
 
@@ -35,6 +36,7 @@ Question question(double memory_gb, double states_gb = 8) {
   config.device.kind = "sim";
   config.cluster = testing::small_cluster(4);
   config.cluster->device.memory_gb = memory_gb;
+  config.cluster->host.memory_gb = 1000;
   config.cluster->device.tflops["bf16"] = 2;
   config.cluster->device.efficiency["bf16"] = config.cluster->device.efficiency["fp32"];
   out.precisions = {"bf16", "fp32"};
@@ -106,6 +108,26 @@ struct Devices {
     return out;
   }
 
+  /// By the closed form of run_mesh().
+  std::vector<MemoryUse> rehearse(const RunPlan& plan) const {
+    const auto ranks = static_cast<double>(plan.mesh.pipeline);
+    const double again = plan.train.recompute == Recompute::full ? 0.25 : 1;
+    const auto states = runner::state_formula(
+        data_view(plan, 0),
+        static_cast<std::int64_t>(static_cast<double>(asked.parameters) / ranks));
+    std::vector<MemoryUse> out;
+    for (int place = 0; place < plan.mesh.pipeline; ++place) {
+      MemoryUse& use = out.emplace_back();
+      use[MemoryKind::parameter] = static_cast<std::int64_t>(states->parameters);
+      use[MemoryKind::gradient] = static_cast<std::int64_t>(states->gradients);
+      use[MemoryKind::optimizer] = static_cast<std::int64_t>(states->optimizer);
+      const auto under_way = static_cast<double>(
+          std::min(plan.train.accumulation, plan.mesh.pipeline - place) * plan.train.micro_batch);
+      use[MemoryKind::activation] = static_cast<std::int64_t>(gb * again * under_way / ranks);
+    }
+    return out;
+  }
+
   runner::RunOutcome run(const RunPlan& plan) {
     if (has_pipeline(plan)) return run_mesh(plan);
     runner::RunOutcome out;
@@ -147,8 +169,9 @@ struct Devices {
 
 Advice ask(const Question& question, Devices& devices) {
   const runner::Simulate simulate = devices.simulate();
+  const runner::Rehearse rehearse = [&](const RunPlan& plan) { return devices.rehearse(plan); };
   return search(
-      question, simulate, [] { return 0.0; }, [](const Considered&) {});
+      question, simulate, rehearse, [] { return 0.0; }, [](const Considered&) {});
 }
 
 TEST(Advise, TheSimplestOfThoseThatAreAsFast) {
@@ -200,6 +223,83 @@ TEST(Advise, AMeshThatRecomputesWhereActivationsDoNotFit) {
   ASSERT_FALSE(advice.ranked.empty());
   EXPECT_EQ(label_of(advice.ranked.front().candidate),
             "fsdp, mesh data 4 x pipeline 2 (1f1b), bf16, recompute full");
+}
+
+/// 8 GB of states, of which a sample in a stage of 2 has 0.5 GB of activations.
+TEST(Advise, NamesTheStageAndWhatFillsItsMemory) {
+  Question asked = small_batch(1.2);
+  asked.worlds = {4, 8};
+  asked.meshes = true;
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  std::vector<std::string> reasons;
+  for (const Considered& one : advice.others)
+    if (one.outcome == Outcome::no_memory && one.candidate.precision == "bf16")
+      reasons.push_back(label_of(one.candidate) + ": " + one.why);
+  EXPECT_THAT(
+      reasons,
+      Contains("ddp, mesh data 4 x pipeline 2 (1f1b), bf16: stage 0 takes 4.5 GB of a device: "
+               "3.0 GB of optimizer state, 500.0 MB of parameters, 500.0 MB of gradients, 500.0 MB "
+               "of activations"));
+  EXPECT_THAT(reasons,
+              Contains("ddp, bf16: its model states alone take 8.0 GB of a device: 6.0 GB of "
+                       "optimizer state, 1.0 GB of parameters, 1.0 GB of gradients"));
+}
+
+/// Where model states alone are too large nothing is rehearsed.
+TEST(Advise, RehearsesNoMeshWhoseStatesAreTooLarge) {
+  Question asked = small_batch(1.2);
+  Devices devices{asked};
+  for (std::int64_t& parameters : asked.unit_parameters) parameters = asked.parameters;
+  const runner::Simulate simulate = devices.simulate();
+  int rehearsed = 0;
+  const Advice advice = search(
+      asked, simulate,
+      [&](const RunPlan& plan) {
+        ++rehearsed;
+        return devices.rehearse(plan);
+      },
+      [] { return 0.0; }, [](const Considered&) {});
+  EXPECT_EQ(rehearsed, 0);
+  EXPECT_THAT(advice.others,
+              Contains(::testing::Field(&Considered::why, HasSubstr(" takes at least "))));
+}
+
+TEST(Advise, NamesAllStagesOfAWorker) {
+  FullestWorker worker{.place = 1};
+  worker.use[MemoryKind::activation] = 2'500'000'000;
+  worker.use[MemoryKind::parameter] = 7'000'000'000;
+  worker.use[MemoryKind::data] = 1'000'000;
+  EXPECT_EQ(stage_memory_text({.ranks = 4, .schedule = "interleaved", .chunks = 2}, worker),
+            "stages 1 and 5 take 9.5 GB of a device: 7.0 GB of parameters, 2.5 GB of activations");
+  worker.use[MemoryKind::activation] = 0;
+  worker.partial = true;
+  EXPECT_EQ(stage_memory_text({.ranks = 4, .schedule = "1f1b"}, worker),
+            "stage 1 takes at least 7.0 GB of a device: 7.0 GB of parameters");
+}
+
+/// No way that leaves the model whole fits: fsdp at world 4 has 0.25 GB of gradients where the rest
+/// is offloaded, and a sample 0.25 GB of activations that are recomputed. In a mesh of 4 x 8 a
+/// worker has 0.25 GB of states, and a sample 0.125 GB of activations.
+TEST(Advise, SaysWhyOnlyMeshesFit) {
+  Question asked = small_batch(0.45);
+  asked.training.cluster->devices = 32;
+  asked.worlds = {4, 32};
+  asked.meshes = true;
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  ASSERT_FALSE(advice.ranked.empty());
+  for (const Considered& one : advice.ranked) EXPECT_EQ(one.candidate.family.stages.ranks, 8);
+  EXPECT_THAT(advice_text(asked, advice, 3, false),
+              HasSubstr("Only meshes fit. Of all ways that leave the model whole, with "
+                        "recomputation and offload too, the smallest is 'fsdp, bf16, recompute "
+                        "full, offload optimizer and parameters' at world 4: with one sample at a "
+                        "time it takes 500.0 MB of a device: 250.0 MB of gradients, 250.0 MB of "
+                        "activations; a device has 450.0 MB, of which 0 bytes stay free; without a "
+                        "pipeline 4 samples do not divide among 32 workers.\n"));
+  const Question roomy = small_batch(100);
+  Devices large{roomy};
+  EXPECT_THAT(advice_text(roomy, ask(roomy, large), 3, false), Not(HasSubstr("Only meshes fit")));
 }
 
 TEST(Advise, WorldsThatNeedAMeshWhereMeshesAreAskedFor) {
@@ -348,7 +448,8 @@ TEST(Advise, EndsInTime) {
     return inner(plans, seconds);
   };
   const Advice advice = search(
-      question(100), slow, [&] { return clock; }, [](const Considered&) {});
+      question(100), slow, [&](const RunPlan& plan) { return devices.rehearse(plan); },
+      [&] { return clock; }, [](const Considered&) {});
   EXPECT_LE(devices.simulated.size(), 4u);
   EXPECT_THAT(advice.others, Contains(::testing::Field(&Considered::outcome, Outcome::not_tried)));
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/device/ledger.h"
+#include "core/plan/pipeline_plan.h"
 #include "experiments/runner/registry/registry.h"
 #include "experiments/runner/report/assumed.h"
 #include "experiments/runner/report/interval.h"
@@ -61,6 +63,13 @@ std::string interval_text(const Advice& advice, std::size_t shown) {
   return out + "\n";
 }
 
+/// "a device has 80.0 GB, of which 1.5 GB stay free"
+std::string memory_of_device(const Question& question) {
+  return fmt::format("a device has {}, of which {} stay free",
+                     memory_text(1e9 * question.memory_gb()),
+                     memory_text(1e9 * question.reserve_gb));
+}
+
 std::string nothing_fits(const Question& question, const Advice& advice) {
   const Considered* least = nullptr;
   const bool in_time =
@@ -76,9 +85,9 @@ std::string nothing_fits(const Question& question, const Advice& advice) {
     return fmt::format("Nothing could be simulated: {}.\n",
                        advice.others.empty() ? "there is no candidate" : advice.others.front().why);
   return fmt::format(
-      "NOTHING FITS. The smallest candidate, '{}', takes {:.1f} GB of a device with {:.1f} GB, of "
-      "which {:.1f} GB stay free; use more devices, a smaller model or shorter samples.\n",
-      label_of(least->candidate), least->needs_gb, question.memory_gb(), question.reserve_gb);
+      "NOTHING FITS. The smallest candidate is '{}' at world {}: {}; {}; use more devices, a "
+      "smaller model or shorter samples.\n",
+      label_of(least->candidate), least->candidate.world, least->why, memory_of_device(question));
 }
 
 std::string_view word_of(Outcome outcome) {
@@ -130,6 +139,44 @@ std::string explanation(const Advice& advice) {
   return "\n" + runner::text_table(lines);
 }
 
+/// Of candidates without a pipeline, the one that needs least memory at a world that divides the
+/// batch; null if any of them was not found too large.
+const Considered* least_whole(const Question& question, const Advice& advice) {
+  const auto is_whole = [](const Considered& one) {
+    return one.candidate.family.stages.ranks == 1;
+  };
+  if (std::ranges::any_of(advice.ranked, is_whole)) return nullptr;
+  const Considered* least = nullptr;
+  for (const Considered& one : advice.others) {
+    if (!is_whole(one) || question.training.train.global_batch % one.candidate.world != 0) continue;
+    if (one.outcome != Outcome::no_memory) return nullptr;
+    // Of equal ones that which recomputes and offloads most.
+    if (!least || one.needs_gb <= least->needs_gb) least = &one;
+  }
+  return least;
+}
+
+/// Why only meshes fit: what is said of the smallest way of training that leaves the model whole.
+std::string only_meshes_fit(const Question& question, const Advice& advice) {
+  const Considered* least = least_whole(question, advice);
+  if (!least) return {};
+  std::vector<std::int64_t> too_many;
+  for (const std::int64_t world : question.worlds)
+    if (question.training.train.global_batch % world != 0) too_many.push_back(world);
+  std::string out = fmt::format(
+      "Only meshes fit. Of all ways that leave the model whole, with recomputation and offload "
+      "too, the smallest is '{}' at world {}: {}; {}",
+      label_of(least->candidate), least->candidate.world, least->why, memory_of_device(question));
+  if (!too_many.empty()) {
+    const std::string last = std::to_string(too_many.back());
+    too_many.pop_back();
+    out += fmt::format("; without a pipeline {} samples do not divide among {}{}{} workers",
+                       question.training.train.global_batch, fmt::join(too_many, ", "),
+                       too_many.empty() ? "" : " or ", last);
+  }
+  return out + ".\n";
+}
+
 }  // namespace
 
 /// Steps of one cluster are off by the same errors, so each has the interval of the advised one, in
@@ -173,6 +220,10 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
     const Considered& best = advice.ranked.front();
     out += fmt::format("Advised: {}, at world {}: {}.\n", label_of(best.candidate),
                        best.candidate.world, reason_of(question, advice));
+    out += only_meshes_fit(question, advice);
+    if (const std::string remark = recomputation_remark(plan_of(question, best.candidate));
+        !remark.empty())
+      out += remark + ".\n";
     if (question.deadline_h > 0 && hours(question, best) > question.deadline_h)
       out += fmt::format("NOTHING MEETS THE DEADLINE of {} hours: this takes {:.1f}.\n",
                          question.deadline_h, hours(question, best));

@@ -180,7 +180,8 @@ std::vector<PublishedChoice> read_choices(const std::filesystem::path& file) {
 std::vector<runner::ReproducedChoice> answers_to(const PublishedChoice& choice,
                                                  const runner::Simulate& simulate, int processes) {
   const Question question = question_of(choice, processes);
-  const Advice advice = search(question, simulate, seconds_now, [](const Considered&) {});
+  const Advice advice =
+      search(question, simulate, runner::rehearse, seconds_now, [](const Considered&) {});
   std::vector<runner::ReproducedChoice> answers;
   const auto add = [&](const std::string& asked, const std::string& published) -> auto& {
     const auto& against = choice.contradicted;

@@ -95,7 +95,8 @@ void measure_model(Question& question) {
   const auto device = runner::find_device(plan.device.kind).make(plan, 0, nullptr);
   const Model model = make_model(plan.model, *device);
   question.parameters = model.parameter_count();
-  question.units = static_cast<std::int64_t>(model.units.size());
+  question.unit_parameters.clear();
+  for (const auto& unit : model.units) question.unit_parameters.push_back(unit->layout().count());
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ struct Question {
   /// This machine as `ringside calibrate` measured it, if ranks are cores of its CPU. Precision and
   /// micro-batches then stay as they are, because only operations of their kind have been timed.
   std::optional<sim::ClusterSpec> machine{};
-  std::int64_t parameters = 0;          // of the model; set by complete()
-  std::int64_t units = 1;               // likewise: the parts of which stages are made
+  std::int64_t parameters = 0;  // of the model; set by complete()
+  /// Likewise: the parameters of each unit. Stages are made of units.
+  std::vector<std::int64_t> unit_parameters{};
   std::vector<std::int64_t> worlds;     // numbers of workers to consider, each at least 1
   std::vector<std::string> precisions;  // dtypes of products to consider: DeviceSpec::tflops
   /// Memory of each device that stays free for memory outside the ledger: the context, buffers of

@@ -12,6 +12,8 @@ namespace {
 
 using Is = std::function<bool(const Candidate&)>;
 
+constexpr std::string_view unfit = "does not fit";
+
 /// Whether each replica of the candidate gets equally many samples of a step.
 bool divides_batch(const Question& question, const Candidate& candidate) {
   return question.training.train.global_batch % candidate.replicas() == 0;
@@ -36,8 +38,15 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   if (best) return fmt::format("'{}' is {}", label_of(best->candidate), slower(*best, advice));
   double least_gb = std::numeric_limits<double>::max();
   bool all_too_large = true;
+  const auto counts = [&](const Considered& one) {
+    return is(one.candidate) && divides_batch(question, one.candidate);
+  };
+  // What cannot be run says nothing about the others of the kind.
+  const bool any_runs = std::ranges::any_of(advice.others, [&](const Considered& one) {
+    return counts(one) && one.outcome != Outcome::failed;
+  });
   for (const Considered& one : advice.others) {
-    if (!is(one.candidate) || !divides_batch(question, one.candidate)) continue;
+    if (!counts(one) || (any_runs && one.outcome == Outcome::failed)) continue;
     all_too_large &= one.outcome == Outcome::no_memory;
     least_gb = std::min(least_gb, one.needs_gb);
     if (!best || (one.outcome == Outcome::cannot_win &&
@@ -46,8 +55,8 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   }
   if (!best) return {};
   if (all_too_large)
-    return least_gb > question.memory_gb() ? fmt::format("does not fit ({:.1f} GB)", least_gb)
-                                           : "does not fit";
+    return least_gb > question.memory_gb() ? fmt::format("{} ({:.1f} GB)", unfit, least_gb)
+                                           : std::string(unfit);
   const std::string label = label_of(best->candidate);
   switch (best->outcome) {
     case Outcome::cannot_win:
@@ -143,7 +152,8 @@ std::string reason_of(const Question& question, const Advice& advice) {
       if (const std::string text =
               against(question, advice, [&](const Candidate& one) { return one.world == world; });
           !text.empty())
-        give(fmt::format("with {} worker{} {}", world, world == 1 ? "" : "s", text));
+        give(fmt::format("with {} worker{} {}", world, world == 1 ? "" : "s",
+                         text.starts_with(unfit) ? "none fits" + text.substr(unfit.size()) : text));
   return fmt::format("{}", fmt::join(reasons, "; "));
 }
 

@@ -4,18 +4,10 @@
 
 #include "core/base/error.h"
 #include "core/pipeline/makers.h"
-#include "core/plan/mesh.h"
 #include "core/plan/places.h"
-#include "experiments/runner/registry/state_formula.h"
 
 namespace ringside::tools::advise {
 namespace {
-
-/// The bytes of a rank's peak other than its model states.
-double besides_states(const MemoryUse& use) {
-  return static_cast<double>(use.total() - use[MemoryKind::parameter] - use[MemoryKind::gradient] -
-                             use[MemoryKind::optimizer]);
-}
 
 const pipeline::MakerInfo& maker_of(const Candidate& candidate) {
   return pipeline::find_maker(candidate.family.stages.schedule);
@@ -61,15 +53,11 @@ bool ReplicaProfile::measure(const std::vector<Candidate>& candidates) {
 
 std::vector<ReplicaProfile::Rank> ReplicaProfile::ranks_of(const RunRecord& row) const {
   std::vector<Rank> out;
-  const auto element = static_cast<double>(size_of(parameter_dtype(row.plan.train)));
   for (const RankRecord& rank : row.ranks) {
     const StageRecord& stage = rank.pipeline.value().stages.at(0);
-    const auto held = static_cast<double>(std::max<std::int64_t>(1, stage.most_under_way));
     const auto micro_batches = static_cast<double>(row.plan.train.accumulation);
     out.push_back({.times = {1e-3 * stage.forward_ms, 1e-3 * stage.input_gradient_ms,
                              1e-3 * stage.weight_gradient_ms},
-                   .parameters = static_cast<double>(rank.at_peak[MemoryKind::parameter]) / element,
-                   .activation_bytes = besides_states(rank.at_peak) / held,
                    .sent_bytes = rank.pipeline->bytes_sent_per_step / (2 * micro_batches)});
   }
   return out;
@@ -96,26 +84,6 @@ double ReplicaProfile::step_ms(const Candidate& candidate) const {
     times.stages.push_back({whole.f / chunks, whole.b / chunks, whole.w / chunks});
   }
   return 1e3 * simulate(schedule, times).whole_s;
-}
-
-double ReplicaProfile::most_bytes(const Candidate& candidate) const {
-  const std::vector<Rank>& ranks = known_.at(key_of(candidate));
-  const Stages& stages = candidate.family.stages;
-  const RunPlan plan = plan_of(question_, candidate);
-  const auto count = static_cast<int>(stages.ranks), chunks = static_cast<int>(stages.chunks);
-  double most = 0;
-  for (int r = 0; r < count; ++r) {
-    const Rank& rank = ranks[static_cast<std::size_t>(r)];
-    double held = 0;  // micro-batches of the rank's whole part of the model
-    for (int chunk = 0; chunk < chunks; ++chunk)
-      held += static_cast<double>(maker_of(candidate).in_flight(
-                  count, chunks, candidate.micro_batches, chunk * count + r)) /
-              chunks;
-    const auto states =
-        runner::state_formula(data_view(plan, r), static_cast<std::int64_t>(rank.parameters));
-    most = std::max(most, (states ? states->total() : 0) + held * rank.activation_bytes);
-  }
-  return most;
 }
 
 }  // namespace ringside::tools::advise

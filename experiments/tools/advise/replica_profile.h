@@ -1,4 +1,4 @@
-// The time and the memory of the stages of one replica of a model in a pipeline.
+// The times of the stages of one replica of a model in a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace ringside::tools::advise {
 
 /// Simulates pipelines of one replica without a limit of memory and without a data dimension, and
-/// tells from their records what a mesh takes at least. Each rank is measured with one stage; those
-/// of schedules with several take an equal part of it.
+/// tells from their records how long a step of a mesh takes at least. Each rank is measured with
+/// one stage; those of schedules with several take an equal part of it.
 class ReplicaProfile {
  public:
   /// The arguments outlive this object.
@@ -29,17 +29,11 @@ class ReplicaProfile {
   /// Milliseconds of the candidate's schedule, with sends and without what goes along the data
   /// dimension (pipeline::simulate()). The replica must be known.
   double step_ms(const Candidate& candidate) const;
-  /// Bytes of the rank that holds most: its model states, and the activations of as many
-  /// micro-batches as the schedule has under way there. Throws Error if the candidate cannot be
-  /// planned.
-  double most_bytes(const Candidate& candidate) const;
 
  private:
   struct Rank {
     pipeline::StageTimes times{};
-    double parameters = 0;        // of its stage
-    double activation_bytes = 0;  // of one micro-batch
-    double sent_bytes = 0;        // of one micro-batch, to one neighbour
+    double sent_bytes = 0;  // of one micro-batch, to one neighbour
   };
   struct Key {
     std::int64_t ranks = 1;

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <utility>
 
 #include "core/base/error.h"
 #include "core/device/ledger.h"
 #include "experiments/runner/registry/registry.h"
-#include "experiments/runner/registry/state_formula.h"
 #include "experiments/runner/run/predict.h"
+#include "experiments/tools/advise/device_memory.h"
 #include "experiments/tools/advise/fitted_meshes.h"
 #include "experiments/tools/advise/single_device_profile.h"
 
@@ -18,18 +16,6 @@ namespace ringside::tools::advise {
 namespace {
 
 constexpr double gb = 1e9;
-
-/// Bytes of parameters, gradients and optimizer state that a device holds at least.
-double least_state_bytes(RunPlan plan, std::int64_t parameters) {
-  const Offload offload = std::exchange(plan.train.offload, Offload::none);
-  const auto formula = runner::state_formula(plan, parameters);
-  if (!formula) {  // workers of servers keep no optimizer state
-    const auto element = static_cast<double>(size_of(parameter_dtype(plan.train)));
-    return 2 * element * static_cast<double>(parameters);
-  }
-  return formula->gradients + (offload == Offload::parameters ? 0 : formula->parameters) +
-         (offload == Offload::none ? formula->optimizer : 0);
-}
 
 /// The numbers of micro-batches into which a rank's samples of a step divide, the smallest first.
 std::vector<std::int64_t> divisors(std::int64_t samples) {
@@ -54,9 +40,11 @@ bool spares(const Candidate& b, const Candidate& a) {
 class Search {
  public:
   Search(const Question& question, const runner::Simulate& simulate,
-         const std::function<double()>& now, const std::function<void(const Considered&)>& say)
+         const runner::Rehearse& rehearse, const std::function<double()>& now,
+         const std::function<void(const Considered&)>& say)
       : question_(question),
         simulate_(simulate),
+        rehearse_(rehearse),
         say_(say),
         now_(now),
         end_(now() + question.seconds),
@@ -124,7 +112,7 @@ class Search {
 
   /// Returns false if the user interrupts.
   bool add_meshes() {
-    const auto meshes = fitted_meshes(question_, simulate_);
+    const auto meshes = fitted_meshes(question_, simulate_, rehearse_);
     if (meshes) all_.insert(all_.end(), meshes->begin(), meshes->end());
     return meshes.has_value();
   }
@@ -134,30 +122,40 @@ class Search {
     Candidate& candidate = one.candidate;
     const double room = gb * (question_.memory_gb() - question_.reserve_gb);
     const std::int64_t share = question_.training.train.global_batch / candidate.world;
-    double states = 0;
+    MemoryUse held;
+    double offloaded = 0;
     try {
-      states = least_state_bytes(plan_of(question_, candidate), question_.parameters);
+      const RunPlan plan = plan_of(question_, candidate);
+      held = least_states(plan, question_.parameters);
+      offloaded = offloaded_bytes(plan, question_.parameters);
     } catch (const std::exception& error) {
       give_up(one, Outcome::failed, error.what());
       return;
     }
-    one.needs_gb = states / gb;
-    if (states > room) {
-      give_up(one, Outcome::no_memory,
-              fmt::format("its model states alone take {:.1f} GB of a device", states / gb));
-      return;
-    }
+    one.needs_gb = static_cast<double>(held.total()) / gb;
+    if (one.needs_gb * gb > room)
+      return give_up(one, Outcome::no_memory,
+                     fmt::format("its model states alone take {} of a device: {}",
+                                 memory_text(gb * one.needs_gb), parts_of_memory(held)));
+    const std::int64_t sharing = std::min(candidate.world, question_.ranks_of_machine());
+    const double of_host = static_cast<double>(sharing) * offloaded;
+    if (const double host = gb * question_.cluster().host.memory_gb; of_host > host)
+      return give_up(one, Outcome::no_memory,
+                     fmt::format("the {} ranks of a machine offload at least {} to a host of {}",
+                                 sharing, memory_text(of_host), memory_text(host)));
     for (const std::int64_t count : divisors(share)) {
       if (count < at_least) continue;
       candidate.micro_batches = count;
-      one.needs_gb = (states + lone_.activation_bytes(micro_batch_of(question_, candidate))) / gb;
+      held[MemoryKind::activation] =
+          static_cast<std::int64_t>(lone_.activation_bytes(micro_batch_of(question_, candidate)));
+      one.needs_gb = static_cast<double>(held.total()) / gb;
       if (one.needs_gb * gb <= room) return;
     }
-    give_up(
-        one, Outcome::no_memory,
-        one.needs_gb * gb > room
-            ? fmt::format("with one sample at a time it takes {:.1f} GB of a device", one.needs_gb)
-            : "with one sample at a time a device has no memory left");
+    give_up(one, Outcome::no_memory,
+            one.needs_gb * gb > room
+                ? fmt::format("with one sample at a time it takes {} of a device: {}",
+                              memory_text(gb * one.needs_gb), parts_of_memory(held))
+                : "with one sample at a time a device has no memory left");
   }
 
   /// Finds the time of compute alone in a step of each candidate.
@@ -380,6 +378,7 @@ class Search {
 
   const Question& question_;
   const runner::Simulate& simulate_;
+  const runner::Rehearse& rehearse_;
   const std::function<void(const Considered&)>& say_;
   const std::function<double()>& now_;
   double end_;
@@ -391,9 +390,9 @@ class Search {
 }  // namespace
 
 Advice search(const Question& question, const runner::Simulate& simulate,
-              const std::function<double()>& now,
+              const runner::Rehearse& rehearse, const std::function<double()>& now,
               const std::function<void(const Considered&)>& say) {
-  return Search(question, simulate, now, say).run();
+  return Search(question, simulate, rehearse, now, say).run();
 }
 
 }  // namespace ringside::tools::advise

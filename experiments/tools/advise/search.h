@@ -8,6 +8,7 @@
 
 #include "core/observe/run_record.h"
 #include "experiments/runner/run/parallel_simulations.h"
+#include "experiments/runner/run/rehearsal.h"
 #include "experiments/tools/advise/considered.h"
 
 namespace ringside::tools::advise {
@@ -22,10 +23,10 @@ struct Advice {
 };
 
 /// Simulates candidates with `simulate` until none is left that may win, or until Question::seconds
-/// are over (as `now` counts them). Calls `say` for each simulated candidate. Throws Error if no
-/// candidate can be planned.
+/// are over (as `now` counts them); `rehearse` counts the memory of meshes. Calls `say` for each
+/// simulated candidate. Throws Error if no candidate can be planned.
 Advice search(const Question& question, const runner::Simulate& simulate,
-              const std::function<double()>& now,
+              const runner::Rehearse& rehearse, const std::function<double()>& now,
               const std::function<void(const Considered&)>& say);
 
 }  // namespace ringside::tools::advise

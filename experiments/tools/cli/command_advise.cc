@@ -236,7 +236,8 @@ int advise(const AdviseArguments& arguments, const Process& process) {
            << std::endl;
   };
   try {
-    const advise::Advice advice = advise::search(question, simulate, seconds_now, say);
+    const advise::Advice advice =
+        advise::search(question, simulate, runner::rehearse, seconds_now, say);
     errors.finish();
     if (advice.interrupted) return complain(was_interrupted, "interrupted");
     OutputStream out(STDOUT_FILENO, process.interrupted);
