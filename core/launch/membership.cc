@@ -1,6 +1,7 @@
 #include "core/launch/membership.h"
 
 #include <fmt/format.h>
+#include "core/base/counted.h"
 
 #include <algorithm>
 #include <utility>
@@ -160,8 +161,10 @@ void Membership::form_if_possible() {
     if (possible <= static_cast<int>(workers.size())) world = possible;
   if (world == 0) {
     if (count(Place::starting, false) == 0)
-      fail(fmt::format("{} workers are left, and the smallest world is {}{}", workers.size(),
-                       rules_.worlds.front(), last_end_.empty() ? "" : ": " + last_end_));
+      fail(fmt::format("{} {} left, and the smallest world is {}{}",
+                       counted(static_cast<std::int64_t>(workers.size()), "worker"),
+                       workers.size() == 1 ? "is" : "are", rules_.worlds.front(),
+                       last_end_.empty() ? "" : ": " + last_end_));
     return;
   }
   for (const int seat : std::exchange(leaving_, {})) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/base/counted.h"
 
 namespace ringside::pipeline {
 namespace {
@@ -18,6 +18,26 @@ struct HeldNow {
     for_weights -= operation == Operation::weight_gradient;
   }
 };
+
+/// The bytes of a micro-batch around an action on it.
+struct HeldBytes {
+  double before = 0, during = 0, after = 0;
+};
+
+HeldBytes held_bytes(Operation operation, const ActivationBytes& bytes) {
+  switch (operation) {
+    case Operation::forward:
+      return {0, bytes.in_forward, bytes.before_input_gradient};
+    case Operation::backward:
+      return {bytes.before_input_gradient, bytes.in_backward, 0};
+    case Operation::input_gradient:
+      return {bytes.before_input_gradient, bytes.in_input_gradient, bytes.before_weight_gradient};
+    case Operation::weight_gradient:
+      return {bytes.before_weight_gradient, bytes.in_weight_gradient, 0};
+    default:
+      return {};  // what moves between ranks is no activation of the schedule
+  }
+}
 
 }  // namespace
 
@@ -44,24 +64,25 @@ void check_held(const Schedule& schedule, std::int64_t most) {
   const auto worst = std::ranges::max_element(held, {}, &HeldMicroBatches::until_weight_gradient);
   if (worst->until_weight_gradient <= most) return;
   const auto stage = static_cast<std::size_t>(worst - held.begin());
-  throw Error(
-      "schedule {}: stage {} on rank {} holds activations of {} micro-batches at a time, but {} "
-      "are allowed (pipeline.most_in_flight, --most-in-flight); allow more, or choose a schedule "
-      "that holds fewer",
-      schedule.name, stage, schedule.ranks_of[stage], worst->until_weight_gradient, most);
+  throw WrongSchedule(
+      schedule.name,
+      fmt::format("stage {} on rank {} holds activations of {} at a time, but {} {} allowed "
+                  "(pipeline.most_in_flight, --most-in-flight)",
+                  stage, schedule.ranks_of[stage],
+                  counted(worst->until_weight_gradient, "micro-batch", "es"), most,
+                  most == 1 ? "is" : "are"),
+      "allow more, or choose a schedule that holds fewer", schedule.ranks_of[stage]);
 }
 
 double most_activation_bytes(const Schedule& schedule, int rank,
                              const std::vector<ActivationBytes>& stages) {
-  double now = 0, most = 0;
+  double held = 0, most = 0;
   for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
-    const ActivationBytes& bytes = stages[static_cast<std::size_t>(action.stage)];
-    if (action.operation == Operation::forward) now += bytes.before_input_gradient;
-    most = std::max(most, now);
-    if (action.operation == Operation::backward) now -= bytes.before_input_gradient;
-    if (action.operation == Operation::input_gradient)
-      now += bytes.before_weight_gradient - bytes.before_input_gradient;
-    if (action.operation == Operation::weight_gradient) now -= bytes.before_weight_gradient;
+    const HeldBytes of =
+        held_bytes(action.operation, stages[static_cast<std::size_t>(action.stage)]);
+    most = std::max({most, held, held - of.before + of.during});
+    held += of.after - of.before;
+    most = std::max(most, held);
   }
   return most;
 }

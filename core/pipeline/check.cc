@@ -4,9 +4,10 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/base/counted.h"
 #include "core/pipeline/circular_wait.h"
 #include "core/pipeline/values.h"
 
@@ -30,17 +31,28 @@ class ScheduleCheck {
       for (std::int64_t m = 0; m < schedule_.micro_batches; ++m) check_values(stage, m);
     check_order_between_stages();
     if (with_sends_) check_order_of_receives();
-    const std::string circle = circular_wait(schedule_);
-    if (!circle.empty()) throw Error("{}: {}", name(), circle);
+    if (const auto circle = circular_wait(schedule_))
+      fail(circle->text, "let one of them do something else first", circle->rank, circle->action);
   }
 
  private:
-  std::string name() const { return fmt::format("schedule {}", schedule_.name); }
-
-  [[noreturn]] void fail(const Action& action, std::string_view what) const {
-    throw Error("{}: rank {}, stage {}: {} of micro-batch {} {}", name(),
-                rank_of(schedule_, action.stage), action.stage, name_of(action.operation),
-                action.micro_batch, what);
+  [[noreturn]] void fail(std::string_view cause, std::string_view remedy,
+                         int rank = WrongSchedule::everywhere,
+                         std::optional<std::size_t> action = {}) const {
+    throw WrongSchedule(schedule_.name, cause, remedy, rank, action);
+  }
+  /// `at`: the index of the action among those of its rank; nothing if it is missing.
+  [[noreturn]] void fail_at(const Action& action, std::optional<std::size_t> at,
+                            std::string_view what, std::string_view remedy) const {
+    const int rank = rank_of(schedule_, action.stage);
+    fail(fmt::format("rank {}, stage {}: {} of micro-batch {} {}", rank, action.stage,
+                     name_of(action.operation), action.micro_batch, what),
+         remedy, rank, at);
+  }
+  [[noreturn]] void fail(const Action& action, std::string_view what, std::string_view remedy) {
+    const std::int64_t at = place(action);
+    fail_at(action, at == nowhere ? std::nullopt : std::optional(static_cast<std::size_t>(at)),
+            what, remedy);
   }
 
   std::int64_t number_of_actions() const {
@@ -52,14 +64,19 @@ class ScheduleCheck {
   /// The product of stages and micro-batches is less than the number of actions from here on.
   void check_numbers() const {
     if (schedule_.micro_batches < 1 || schedule_.stages() < 1 || schedule_.ranks() < 1)
-      throw Error("{}: it has {} ranks, {} stages and {} micro-batches; at least one of each",
-                  name(), schedule_.ranks(), schedule_.stages(), schedule_.micro_batches);
+      fail(fmt::format("it has {}, {} and {}", counted(schedule_.ranks(), "rank"),
+                       counted(schedule_.stages(), "stage"),
+                       counted(schedule_.micro_batches, "micro-batch", "es")),
+           "give it at least one of each");
     const std::int64_t count = number_of_actions();
     if (count > most_actions)
-      throw Error("{}: it has {} actions; at most {}", name(), count, most_actions);
+      fail(fmt::format("it has {} actions, and at most {} are allowed", count, most_actions),
+           "let it have fewer micro-batches or stages");
     if (schedule_.micro_batches > count / schedule_.stages())
-      throw Error("{}: it has {} actions, too few for F of {} micro-batches in {} stages", name(),
-                  count, schedule_.micro_batches, schedule_.stages());
+      fail(fmt::format("it has {}, too few for F of {} in {}", counted(count, "action"),
+                       counted(schedule_.micro_batches, "micro-batch", "es"),
+                       counted(schedule_.stages(), "stage")),
+           "number micro-batches and stages from 0 on, without gaps");
   }
 
   void check_ranks() const {
@@ -67,12 +84,15 @@ class ScheduleCheck {
     for (int stage = 0; stage < schedule_.stages(); ++stage) {
       const int rank = rank_of(schedule_, stage);
       if (rank < 0 || rank >= schedule_.ranks())
-        throw Error("{}: stage {} is on rank {}, but there are {} ranks", name(), stage, rank,
-                    schedule_.ranks());
+        fail(fmt::format("stage {} is on rank {}, but there {} {}", stage, rank,
+                         schedule_.ranks() == 1 ? "is" : "are", counted(schedule_.ranks(), "rank")),
+             "give it to one of these");
       has_stage[static_cast<std::size_t>(rank)] = true;
     }
     for (std::size_t rank = 0; rank < has_stage.size(); ++rank)
-      if (!has_stage[rank]) throw Error("{}: rank {} has no stage", name(), rank);
+      if (!has_stage[rank])
+        fail(fmt::format("rank {} has no stage", rank), "give it one, or leave the rank out",
+             static_cast<int>(rank));
   }
 
   // ---- where each action is
@@ -83,25 +103,27 @@ class ScheduleCheck {
   }
   bool has(const Action& action) { return place(action) != nowhere; }
 
-  void check_belongs(int rank, const Action& action) const {
+  void check_belongs(int rank, std::size_t at, const Action& action) const {
     if (action.stage < 0 || action.stage >= schedule_.stages() || action.micro_batch < 0 ||
         action.micro_batch >= schedule_.micro_batches)
-      throw Error("{}: rank {}: there is no {}: stages go to {}, micro-batches to {}", name(), rank,
-                  text_of(action), schedule_.stages() - 1, schedule_.micro_batches - 1);
+      fail(fmt::format("rank {}: there is no {}: stages go to {}, micro-batches to {}", rank,
+                       text_of(action), schedule_.stages() - 1, schedule_.micro_batches - 1),
+           "leave it out", rank, at);
     if (rank_of(schedule_, action.stage) != rank)
-      throw Error("{}: rank {} has {}, but stage {} is on rank {}", name(), rank, text_of(action),
-                  action.stage, rank_of(schedule_, action.stage));
+      fail(fmt::format("rank {} has {}, but stage {} is on rank {}", rank, text_of(action),
+                       action.stage, rank_of(schedule_, action.stage)),
+           "give all actions of a stage to one rank", rank, at);
   }
 
   void check_actions() {
     const auto cells = static_cast<std::size_t>(schedule_.stages() * schedule_.micro_batches);
     for (auto& places : places_) places.assign(cells, nowhere);
     for (int rank = 0; rank < schedule_.ranks(); ++rank) {
-      std::int64_t at = 0;
-      for (const Action& action : schedule_.actions[static_cast<std::size_t>(rank)]) {
-        check_belongs(rank, action);
-        if (has(action)) fail(action, "is there twice");
-        place(action) = at++;
+      const auto& actions = schedule_.actions[static_cast<std::size_t>(rank)];
+      for (std::size_t at = 0; at < actions.size(); ++at) {
+        check_belongs(rank, at, actions[at]);
+        if (has(actions[at])) fail_at(actions[at], at, "is there twice", "leave one out");
+        place(actions[at]) = static_cast<std::int64_t>(at);
       }
     }
   }
@@ -109,12 +131,15 @@ class ScheduleCheck {
   // ---- each stage
 
   void require(const Action& action) {
-    if (!has(action)) fail(action, "is missing");
+    if (has(action)) return;
+    fail(action, "is missing",
+         computes(action.operation) ? "add it" : "add it, or leave all sends and receives out");
   }
   /// Both actions are there, and of one rank.
   void require_order(const Action& first, const Action& then) {
     if (place(then) < place(first))
-      fail(then, fmt::format("comes before {}, which it needs", text_of(first)));
+      fail(then, fmt::format("comes before {}, which it needs", text_of(first)),
+           "put it behind that");
   }
 
   /// What does the backward whose results the optimizer needs: B, or else W.
@@ -131,10 +156,11 @@ class ScheduleCheck {
   void check_backward(int stage, std::int64_t m) {
     const Action forward{stage, Operation::forward, m}, whole{stage, Operation::backward, m},
         input{stage, Operation::input_gradient, m}, weight{stage, Operation::weight_gradient, m};
-    if (!has(whole) && !has(input) && !has(weight)) fail(whole, "is missing, and so are I and W");
+    if (!has(whole) && !has(input) && !has(weight))
+      fail(whole, "is missing, and so are I and W", "add it, or both of them");
     if (has(whole)) {
-      if (has(input)) fail(input, "is there twice: B does it too");
-      if (has(weight)) fail(weight, "is there twice: B does it too");
+      if (has(input)) fail(input, "is there twice: B does it too", "leave it out, or B");
+      if (has(weight)) fail(weight, "is there twice: B does it too", "leave it out, or B");
       require_order(forward, whole);
       return;
     }
@@ -151,9 +177,10 @@ class ScheduleCheck {
       if (m == 0) continue;
       const Action before = last_of(stage, m - 1), now = last_of(stage, m);
       if (place(now) < place(before))
-        fail(now, fmt::format("comes before {}: gradients add up in ascending order of "
-                              "micro-batches",
-                              text_of(before)));
+        fail(now,
+             fmt::format("comes before {}: gradients add up in ascending order of micro-batches",
+                         text_of(before)),
+             "put it behind that");
     }
   }
 
@@ -173,7 +200,7 @@ class ScheduleCheck {
     const Action send = send_of(value), receive = receive_of(value);
     if (!crosses(schedule_, value)) {
       for (const Action& action : {send, receive})
-        if (has(action)) fail(action, "moves a value between stages of one rank; leave it out");
+        if (has(action)) fail(action, "moves a value between stages of one rank", "leave it out");
       require_order(maker, user);
     } else if (with_sends_) {
       require(send);
@@ -202,8 +229,9 @@ class ScheduleCheck {
       if (makes[i] != takes[i])
         fail(action_of(to, takes[i]),
              fmt::format("comes before that of micro-batch {}, which stage {} on rank {} passes on "
-                         "first; receives have to be in the order of sends",
-                         makes[i], from, rank_of(schedule_, from)));
+                         "first",
+                         makes[i], from, rank_of(schedule_, from)),
+             "let both stages take micro-batches in the same order");
   }
 
   void check_order_between_stages() {
@@ -239,7 +267,8 @@ class ScheduleCheck {
         if (const Value& first = sent.at(ranks)[i]; first != values[i])
           fail(receive_of(values[i]),
                fmt::format("comes before {}, but rank {} sends {} first",
-                           text_of(receive_of(first)), ranks.first, text_of(send_of(first))));
+                           text_of(receive_of(first)), ranks.first, text_of(send_of(first))),
+               "receive in the order of the sends, or leave all sends and receives out");
   }
 
   /// No send leads out of the last stage, and no receive into the first one.
@@ -248,7 +277,8 @@ class ScheduleCheck {
     for (const int stage : {0, schedule_.stages() - 1})
       for (std::int64_t m = 0; m < schedule_.micro_batches; ++m) {
         const Action action{stage, operation, m};
-        if (has(action) && !moved(schedule_, action)) fail(action, "has no stage at its other end");
+        if (has(action) && !moved(schedule_, action))
+          fail(action, "has no stage at its other end", "leave it out");
       }
   }
 

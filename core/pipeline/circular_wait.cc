@@ -19,7 +19,7 @@ class Progress {
         is_there_(number_of_values(schedule)),
         waiter_(number_of_values(schedule), nobody) {}
 
-  std::string circle() {
+  std::optional<CircularWait> circle() {
     for (int rank = 0; rank < schedule_.ranks(); ++rank) can_go_on_.push_back(rank);
     while (!can_go_on_.empty()) {
       const int rank = can_go_on_.back();
@@ -28,7 +28,7 @@ class Progress {
     }
     for (int rank = 0; rank < schedule_.ranks(); ++rank)
       if (waits(rank)) return circle_from(rank);
-    return "";
+    return {};
   }
 
  private:
@@ -64,18 +64,19 @@ class Progress {
   }
 
   /// Every rank that waits does so for a value of a rank that waits too.
-  std::string circle_from(int rank) {
+  CircularWait circle_from(int rank) {
     std::vector<int> way;
     while (std::find(way.begin(), way.end(), rank) == way.end()) {
       way.push_back(rank);
       rank = rank_of(schedule_, waited_for(rank).from);
     }
     way.erase(way.begin(), std::find(way.begin(), way.end(), rank));
-    std::string out = "ranks wait for each other in a circle: ";
+    CircularWait out{"ranks wait for each other in a circle: ", way.front(), next(way.front())};
     for (const int one : way) {
       const Value value = waited_for(one);
-      out += fmt::format("{}rank {} waits with {} for rank {}", one == way.front() ? "" : ", ", one,
-                         text_of(actions(one)[next(one)]), rank_of(schedule_, value.from));
+      out.text +=
+          fmt::format("{}rank {} waits with {} for rank {}", one == way.front() ? "" : ", ", one,
+                      text_of(actions(one)[next(one)]), rank_of(schedule_, value.from));
     }
     return out;
   }
@@ -91,6 +92,8 @@ class Progress {
 
 }  // namespace
 
-std::string circular_wait(const Schedule& schedule) { return Progress(schedule).circle(); }
+std::optional<CircularWait> circular_wait(const Schedule& schedule) {
+  return Progress(schedule).circle();
+}
 
 }  // namespace ringside::pipeline

@@ -4,6 +4,7 @@
 // With one chunk it is 1F1B.
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/pipeline/action_list.h"
 
@@ -53,9 +54,10 @@ Schedule make_interleaved(int ranks, int chunks, std::int64_t micro_batches) {
       empty_schedule("interleaved", MakerInfo::Chunks::any, ranks, chunks, micro_batches);
   if (chunks > 1 && micro_batches % ranks != 0)
     throw Error(
-        "schedule interleaved: {} micro-batches do not divide by {} ranks; a rank takes as many "
-        "micro-batches of one stage after the other as there are ranks",
-        micro_batches, ranks);
+        "schedule interleaved: {} cannot be divided by {} ranks; a rank takes as many "
+        "micro-batches "
+        "of one stage after the other as there are ranks",
+        counted(micro_batches, "micro-batch", "es"), ranks);
   for (int rank = 0; rank < ranks; ++rank)
     out.actions[static_cast<std::size_t>(rank)] = actions_of({ranks, chunks, micro_batches}, rank);
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/row_list.h"
 #include "core/pipeline/action_list.h"
@@ -50,9 +51,9 @@ const MakerInfo& find_maker(std::string_view name) {
 Schedule empty_schedule(std::string_view name, MakerInfo::Chunks allowed, int ranks, int chunks,
                         std::int64_t micro_batches) {
   if (ranks < 1 || chunks < 1 || micro_batches < 1)
-    throw Error(
-        "schedule {}: {} ranks, {} stages a rank and {} micro-batches: at least one of each", name,
-        ranks, chunks, micro_batches);
+    throw Error("schedule {}: {}, {} a rank and {}; give at least one of each", name,
+                counted(ranks, "rank"), counted(chunks, "stage"),
+                counted(micro_batches, "micro-batch", "es"));
   if (const std::string_view problem = problem_of_chunks(allowed, chunks); !problem.empty())
     throw Error("schedule {}: {}, not {}", name, problem, chunks);
   // F, I and W, and two sends and two receives
@@ -60,8 +61,8 @@ Schedule empty_schedule(std::string_view name, MakerInfo::Chunks allowed, int ra
   const std::int64_t most = most_actions / of_a_micro_batch;
   const std::int64_t stages = static_cast<std::int64_t>(ranks) * chunks;
   if (stages > most || micro_batches > most / stages)
-    throw Error("schedule {}: {} stages and {} micro-batches are too many: at most {} together",
-                name, stages, micro_batches, most);
+    throw Error("schedule {}: {} and {} are too many; their product may be at most {}", name,
+                counted(stages, "stage"), counted(micro_batches, "micro-batch", "es"), most);
   Schedule out{std::string(name), micro_batches, {}, {}};
   for (int stage = 0; stage < stages; ++stage) out.ranks_of.push_back(stage % ranks);
   out.actions.resize(static_cast<std::size_t>(ranks));

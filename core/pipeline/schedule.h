@@ -1,11 +1,16 @@
 // Schedule: the order of a pipeline's work, as data.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/base/named_enum.h"
 
 namespace ringside::pipeline {
@@ -68,9 +73,26 @@ bool has_sends(const Schedule& schedule);
 /// For schedules that pass check().
 Schedule with_sends(Schedule schedule);
 
-/// Throws Error, which names rank, stage, operation and micro-batch, unless every stage does F and
-/// B (or I and W) of every micro-batch exactly once and in a possible order, every value that
-/// crosses ranks is sent once and received once, receives from a rank are in the order of its
+/// What is wrong with a schedule, where, and what to do. The text is "schedule NAME: CAUSE;
+/// REMEDY".
+class WrongSchedule : public Error {
+ public:
+  static constexpr int everywhere = -1;  // as `rank`
+  WrongSchedule(std::string_view schedule, std::string_view cause, std::string_view remedy,
+                int rank = everywhere, std::optional<std::size_t> action = {})
+      : Error("schedule {}: {}; {}", schedule, cause, remedy),
+        told(fmt::format("{}; {}", cause, remedy)),
+        rank(rank),
+        action(action) {}
+
+  std::string told;                   // cause and remedy
+  int rank;                           // whose actions are wrong
+  std::optional<std::size_t> action;  // which of them, if it is one
+};
+
+/// Throws WrongSchedule, which names rank, stage, operation and micro-batch, unless every stage
+/// does F and B (or I and W) of every micro-batch exactly once and in a possible order, every value
+/// that crosses ranks is sent once and received once, receives from a rank are in the order of its
 /// sends, no ranks wait for each other in a circle, and every stage completes the backward (B or W)
 /// of micro-batches in ascending order, so that gradients add up as in a run of one rank. A stage
 /// must also take the micro-batches in the order in which the stages beside it pass them on, or

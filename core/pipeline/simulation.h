@@ -50,7 +50,10 @@ struct SimulatedSchedule {
   /// the end. What they do not take of `whole_s` is spent on the ways of values between them.
   std::vector<ActionPlace> critical_path{};
   double critical_compute_s = 0;
-  double critical_transfer_s() const { return whole_s - critical_compute_s; }
+  double critical_transfer_s() const {
+    const double out = whole_s - critical_compute_s;  // less than its rounding: nothing
+    return out > 1e-12 * whole_s ? out : 0;
+  }
 
   /// As MakerInfo::bubble and MakerInfo::idle count.
   double bubble() const;

@@ -24,8 +24,9 @@ Fields fields_of(PipelineConfig& config) {
        "zb_h1, zb_h2, zb_v, their names in PyTorch, or the path of a CSV file (`ringside schedule "
        "show`)"},
       {"chunks", &config.chunks,
-       "interleaved: stages of each worker; other schedules have a number of their own",
-       Range::positive},
+       "stages of each worker, for schedules that allow several (interleaved); 0: as many as the "
+       "schedule has, which is 1, but 2 for zb_v",
+       Range::not_negative},
       {"most_in_flight", &config.most_in_flight,
        "a run is refused whose schedule lets a stage hold activations of more micro-batches at a "
        "time; 0: no limit",

@@ -57,7 +57,9 @@ struct StageProfile {
 struct PipelineConfig {
   std::string schedule = "1f1b";  // one of core/pipeline/makers.h, or the path of a CSV file
   std::string text{};             // in a plan: the text of that file, which other hosts do not have
-  std::int64_t chunks = 1;        // stages of each worker, for schedules that allow several
+  /// Stages of each worker; 0: as many as the schedule has, which is one unless it always has two.
+  /// In a plan it is never 0, but where a file gives workers unequally many.
+  std::int64_t chunks = 0;
   /// The most micro-batches of which a stage may hold activations, as a limit of memory; 0: all.
   std::int64_t most_in_flight = 0;
   StageBalance balance = StageBalance::parameters;

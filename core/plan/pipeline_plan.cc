@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/pipeline/activations.h"
 #include "core/pipeline/csv.h"
@@ -17,10 +16,36 @@
 namespace ringside {
 namespace {
 
-int chunks_of(const PipelineConfig& pipeline, pipeline::MakerInfo::Chunks allowed) {
-  using Chunks = pipeline::MakerInfo::Chunks;
-  if (allowed == Chunks::any) return static_cast<int>(pipeline.chunks);
-  return allowed == Chunks::two ? 2 : 1;
+/// The stages of a worker. Throws Error for a number that the schedule does not allow.
+int chunks_of(const PipelineConfig& pipeline, const pipeline::MakerInfo& maker) {
+  const int usual = usual_chunks(maker);
+  if (pipeline.chunks == 0) return usual;
+  if (maker.chunks != pipeline::MakerInfo::Chunks::any && pipeline.chunks != usual)
+    throw Error(
+        "pipeline.chunks = {}: with schedule {} a worker has {}; leave it out, or choose "
+        "pipeline.schedule = 'interleaved'",
+        pipeline.chunks, maker.name, counted(usual, "stage"));
+  return static_cast<int>(pipeline.chunks);
+}
+
+/// A file says by itself which worker has which stages.
+void check_chunks(const pipeline::Schedule& schedule, const PipelineConfig& pipeline) {
+  if (pipeline.chunks == 0 || pipeline.chunks * schedule.ranks() == schedule.stages()) return;
+  throw Error(
+      "pipeline.chunks = {}: {} has {} for {}; leave it out, as the file says by itself which "
+      "worker has which stages",
+      pipeline.chunks, pipeline.schedule, counted(schedule.stages(), "stage"),
+      counted(schedule.ranks(), "worker"));
+}
+
+/// What a function returns; errors about the file, whose name they begin with, get that of the key.
+template <class Function>
+auto of_key(const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    throw Error("pipeline.schedule: {}", error.what());
+  }
 }
 
 /// Throws Error unless the schedule of a file is for the plan's pipelines and micro-batches.
@@ -28,14 +53,15 @@ void check_size(const pipeline::Schedule& schedule, const RunPlan& plan) {
   const PipelineConfig& pipeline = plan.pipeline;
   if (schedule.ranks() != plan.mesh.pipeline)
     throw Error(
-        "pipeline.schedule = '{}': the file has {} rows, one for each worker of a pipeline, but "
-        "mesh.pipeline = {}; set mesh.pipeline = {}, or choose another file",
-        pipeline.schedule, schedule.ranks(), plan.mesh.pipeline, schedule.ranks());
+        "pipeline.schedule: {}: it has {}, one for each worker of a pipeline, but mesh.pipeline = "
+        "{}; set mesh.pipeline = {}, or choose another file",
+        pipeline.schedule, counted(schedule.ranks(), "row"), plan.mesh.pipeline, schedule.ranks());
   if (schedule.micro_batches != plan.train.accumulation)
     throw Error(
-        "pipeline.schedule = '{}': the file is for {} micro-batches, but a worker has {} of them "
-        "in a step; set train.accumulation or train.micro_batch so that it has {}",
-        pipeline.schedule, schedule.micro_batches, plan.train.accumulation, schedule.micro_batches);
+        "pipeline.schedule: {}: it is for {}, but a worker has {} of them in a step; set "
+        "train.accumulation or train.micro_batch so that it has {}",
+        pipeline.schedule, counted(schedule.micro_batches, "micro-batch", "es"),
+        plan.train.accumulation, schedule.micro_batches);
 }
 
 /// The schedule of the plan, whose sends a file may lack.
@@ -43,12 +69,15 @@ pipeline::Schedule planned_schedule(const RunPlan& plan) {
   const PipelineConfig& pipeline = plan.pipeline;
   if (!is_schedule_file(pipeline.schedule)) {
     const pipeline::MakerInfo& maker = pipeline::find_maker(pipeline.schedule);
-    return maker.make(static_cast<int>(plan.mesh.pipeline), chunks_of(pipeline, maker.chunks),
+    return maker.make(static_cast<int>(plan.mesh.pipeline), chunks_of(pipeline, maker),
                       plan.train.accumulation);
   }
   const std::string name = std::filesystem::path(pipeline.schedule).stem().string();
-  pipeline::Schedule schedule = pipeline::parse_csv(pipeline.text, pipeline.schedule, name);
+  pipeline::Schedule schedule = of_key([&] {
+    return pipeline::checked_csv(pipeline.text, pipeline.schedule, name, pipeline.most_in_flight);
+  });
   check_size(schedule, plan);
+  check_chunks(schedule, pipeline);
   return schedule;
 }
 
@@ -68,25 +97,11 @@ std::vector<UnitRange> stages_of(const RunPlan& plan, std::size_t units) {
 bool is_schedule_file(const std::string& schedule) { return schedule.ends_with(".csv"); }
 
 std::string read_schedule_file(const std::string& file) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(file, error);
-  if (!error && bytes > pipeline::most_csv_bytes)
-    throw Error("pipeline.schedule = '{}': the file has {} bytes; at most {} are read", file, bytes,
-                pipeline::most_csv_bytes);
-  std::ifstream in(file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (error || !in)
-    throw Error(
-        "pipeline.schedule = '{}' cannot be read; give the path of a CSV file, or the name of a "
-        "schedule",
-        file);
-  return text;
+  return of_key([&] { return pipeline::csv_text(file); });
 }
 
 pipeline::Schedule schedule_of(const RunPlan& plan) {
-  pipeline::Schedule schedule = planned_schedule(plan);
-  if (!plan.pipeline.text.empty()) check(schedule);  // before any sends are added
-  schedule = with_sends(std::move(schedule));
+  pipeline::Schedule schedule = with_sends(planned_schedule(plan));
   check(schedule);
   check_held(schedule, plan.pipeline.most_in_flight);
   return schedule;

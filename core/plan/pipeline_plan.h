@@ -16,7 +16,7 @@ std::vector<UnitRange> stages_of(const RunPlan& plan, std::size_t units);
 
 /// Whether a value of pipeline.schedule is the path of a CSV file, and no name.
 bool is_schedule_file(const std::string& schedule);
-/// The text of such a file. Throws Error if it cannot be read.
+/// The text of such a file. Throws Error, which names the key too, if it cannot be read.
 std::string read_schedule_file(const std::string& file);
 
 /// The actions of a step of every pipeline of the plan, with sends and receives, as its schedule's

@@ -88,7 +88,7 @@ TEST(Membership, TooFewEndTheRunWithTheCause) {
   members.left(2);
   const auto actions = all_of(members);
   EXPECT_EQ(actions.back().kind, Kind::fail);
-  EXPECT_THAT(actions.back().why, HasSubstr("1 workers are left"));
+  EXPECT_THAT(actions.back().why, HasSubstr("1 worker is left"));
   EXPECT_THAT(actions.back().why, HasSubstr("rank 1 was killed"));
 }
 

@@ -42,7 +42,7 @@ TEST_P(PipelinesOnGpus, AreTheRunOfSingle) {
 INSTANTIATE_TEST_SUITE_P(Schedules, PipelinesOnGpus,
                          ::testing::Values(PipelineOnGpus{"1f1b", 2, 1, 1},
                                            PipelineOnGpus{"interleaved", 2, 1, 2},
-                                           PipelineOnGpus{"zb_v", 2, 1, 1},
+                                           PipelineOnGpus{"zb_v", 2, 1, 2},
                                            PipelineOnGpus{"zb_h1", 2, 2, 1}),
                          [](const auto& info) {
                            return fmt::format("{}_data_{}", info.param.schedule, info.param.data);

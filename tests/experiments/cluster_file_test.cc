@@ -512,7 +512,7 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
        "mine.toml:10: mesh must be a list of pairs of numbers, as in [[0, 1], [1, 2]], but [[0, 1, "
        "2]] is a list"},
       {"bandwidth_gbs = 200\n", "bandwidth_gbs = nan\n",
-       "mine.toml:31: bandwidth_gbs must be a finite number, but nan is a number with a fraction"},
+       "mine.toml:31: bandwidth_gbs must be a finite number, but nan is not finite"},
       {"machines = 2", "machines = 1979-05-27",
        "mine.toml:2: no key takes a date or time; write text in quotes"},
       {"machines = 2", "machines = = 2", "mine.toml:2: "},

@@ -63,6 +63,16 @@ TEST_F(Config, ReadsTheProfileOfStagesAsATableAndKeyByKey) {
   const std::string text = "[pipeline]\nprofile = {f = 18.5, b = 18.1, w = 9.3, send = 0.6}\n";
   EXPECT_EQ(read(text).pipeline.profile, (StageProfile{18.5, 18.1, 9.3, 0.6}));
   EXPECT_EQ(read(text, {"pipeline.profile.w=9"}).pipeline.profile.w, 9);
+  EXPECT_EQ(read("", {"pipeline.profile={f = 1, b = 2.5, w = 3}"}).pipeline.profile,
+            (StageProfile{1, 2.5, 3, 0}));
+  EXPECT_EQ(read(text, {"pipeline.profile={f = 1}"}).pipeline.profile,
+            (StageProfile{1, 18.1, 9.3, 0.6}))
+      << "each of its keys is given, and no other";
+  EXPECT_THAT(complaint("", {"pipeline.profile={f = 1, g = 2}"}),
+              HasSubstr("unknown key 'profile.g' in [pipeline]"));
+  EXPECT_THAT(complaint("", {"pipeline.profile={f = -1}"}),
+              HasSubstr("pipeline.profile.f = -1 must not be negative"));
+  EXPECT_THAT(complaint("", {"pipeline.profile={}"}), HasSubstr("did you mean 'profile.f'?"));
   EXPECT_FALSE(read("").pipeline.has_profile());
   EXPECT_THROW(read(text, {"pipeline.profile.send=-1"}), Error);
   EXPECT_THROW(read(text, {"pipeline.profile.g=1"}), Error);

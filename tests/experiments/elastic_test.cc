@@ -161,7 +161,7 @@ TEST_F(Elastic, TooFewWorkersEndTheRunWithTheCause) {
       run({"train", "trial.toml", "--scheme", "ddp", "--world", "2:3", "--set",
            "faults.plan=[\"kill worker 1 at step 5\", \"kill worker 0 at step 9\"]"});
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.err, HasSubstr("1 workers are left, and the smallest world is 2"));
+  EXPECT_THAT(ended.err, HasSubstr("1 worker is left, and the smallest world is 2"));
   EXPECT_THAT(ended.err, HasSubstr("was killed by signal 9"));
 }
 

@@ -78,8 +78,8 @@ TEST(MeshPlan, WithoutAPipelineIsWhatItWas) {
   const RunPlan plain = ddp(config, 4);
   config.mesh.data = 4;
   config.mesh.innermost = MeshDimension::pipeline;
-  config.pipeline = {.schedule = "gpipe", .cuts = {1}};
-  EXPECT_EQ(ddp(config, 4), plain);
+  config.pipeline = {.schedule = "gpipe", .chunks = 2};
+  EXPECT_EQ(ddp(config, 4), plain) << "as where mesh.pipeline is swept";
 }
 
 TEST(MeshPlan, RefusesAWorldThatIsNoMesh) {
@@ -266,7 +266,7 @@ TEST(Pipelines, HaveAUnitForEachStage) {
   config.pipeline.schedule = "interleaved";
   config.pipeline.chunks = 3;
   EXPECT_EQ(ddp(config, 2).pipeline.cuts.size(), 5u);
-  config.pipeline.schedule = "zb_v";
+  config.pipeline = {.schedule = "zb_v"};
   EXPECT_EQ(ddp(config, 2).pipeline.cuts.size(), 3u);
 }
 
@@ -279,14 +279,55 @@ TEST(Pipelines, HaveSchedulesOfThisProgram) {
   EXPECT_EQ(schedule_of(plan).stages(), 4);
   EXPECT_EQ(schedule_of(plan).micro_batches, plan.train.accumulation);
   config.pipeline.schedule = "1f1b";
+  config.pipeline.chunks = 0;
   EXPECT_EQ(ddp(config, 2).pipeline.chunks, 1) << "it has one stage a worker";
   config.pipeline.schedule = "1f2b";
   EXPECT_THAT(refusal(config, "ddp", 2), AllOf(HasSubstr("1f2b"), HasSubstr("1f1b")));
   config.pipeline.schedule = "interleaved";
+  config.pipeline.chunks = 2;
   config.train.global_batch = 6;  // of 2 in a micro-batch
   EXPECT_THAT(refusal(config, "ddp", 2),
               AllOf(HasSubstr("pipeline.schedule = 'interleaved' with mesh.pipeline = 2 and 3"),
                     HasSubstr("train.accumulation")));
+}
+
+/// A key that a run cannot follow is refused, whatever else the file says.
+TEST(Pipelines, IgnoreNoKey) {
+  ExperimentConfig config = meshed(2);
+  config.pipeline.chunks = 2;
+  for (const char* one : {"1f1b", "gpipe", "sequential", "zb_h1", "zb_h2"}) {
+    config.pipeline.schedule = one;
+    EXPECT_EQ(
+        refusal(config, "ddp", 2),
+        fmt::format("pipeline.chunks = 2: with schedule {} a worker has 1 stage; leave it out, "
+                    "or choose pipeline.schedule = 'interleaved'",
+                    one));
+  }
+  config.pipeline.schedule = "zb_v";
+  EXPECT_EQ(ddp(config, 2).pipeline.chunks, 2);
+  config.pipeline.chunks = 1;
+  EXPECT_THAT(refusal(config, "ddp", 2),
+              HasSubstr("pipeline.chunks = 1: with schedule zb_v a worker has 2 stages"));
+  for (const char* one : {"1f1b", "zb_h1"}) {
+    config.pipeline.schedule = one;
+    EXPECT_EQ(ddp(config, 2).pipeline.chunks, 1) << "which it has anyway";
+  }
+  config.pipeline = {.schedule = "interleaved"};
+  EXPECT_EQ(ddp(config, 2).pipeline.chunks, 1);
+
+  config = meshed(1);
+  config.pipeline.cuts = {1, 3};
+  EXPECT_EQ(refusal(config, "ddp", 2),
+            "pipeline.cuts = [1, 3]: every worker has the whole model, as mesh.pipeline = 1; leave "
+            "it out, or set mesh.pipeline = 3");
+  EXPECT_EQ(refusal(config, "single", 1), "nothing") << "it stands beside pipelines in a table";
+  config.pipeline = {.profile = {.f = 1}};
+  for (const std::int64_t pipeline : {1, 2}) {
+    config.mesh.pipeline = pipeline;
+    EXPECT_THAT(refusal(config, "ddp", 2),
+                HasSubstr("pipeline.profile: stages of real ranks take the time that they take; "
+                          "leave it out"));
+  }
 }
 
 TEST(Pipelines, HoldNoMoreMicroBatchesThanAllowed) {
@@ -335,6 +376,18 @@ TEST_F(ScheduleFile, ComesToTheRanksWithThePlan) {
             with_sends(pipeline::find_maker("1f1b").make(2, 1, 2)).actions);
 }
 
+TEST_F(ScheduleFile, SaysByItselfWhichWorkerHasWhichStages) {
+  ExperimentConfig config = with(text_);
+  config.pipeline.chunks = 2;
+  EXPECT_EQ(
+      refusal(config, "ddp", 2),
+      "pipeline.chunks = 2: " + file_ +
+          " has 2 stages for 2 workers; leave it out, as the file says by itself which worker "
+          "has which stages");
+  config.pipeline.chunks = 1;
+  EXPECT_EQ(ddp(config, 2).pipeline.chunks, 1) << "which it has";
+}
+
 TEST_F(ScheduleFile, HasToFitThePipeline) {
   ExperimentConfig config = with(text_);
   config.mesh.pipeline = 3;
@@ -348,8 +401,9 @@ TEST_F(ScheduleFile, HasToFitThePipeline) {
   EXPECT_THAT(refusal(with("0F0,what\n"), "ddp", 2), HasSubstr("row 1, cell 2"));
   config = with(text_);
   std::filesystem::remove(file_);
-  EXPECT_THAT(refusal(config, "ddp", 2),
-              AllOf(HasSubstr("mine.csv' cannot be read"), HasSubstr("name of a schedule")));
+  EXPECT_EQ(refusal(config, "ddp", 2),
+            "pipeline.schedule: " + file_ +
+                ": there is no such file; give the path of a CSV file with a row for each rank");
 }
 
 TEST(Pipelines, MayHaveStagesOfEvenTime) {

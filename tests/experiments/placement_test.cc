@@ -304,7 +304,7 @@ TEST(PlacementOnWhatIsLeft, TakesTheLargestWorldThatHasSlots) {
        {1, 2, 3},
        "agent 1 on b, agent 2 on b, agent 3 on b are gone, and 1 slot is left (a 1), of which the "
        "run cannot even have world 2, its smallest (faults.least_world): run ddp-w4-r0: 2 workers "
-       "do not fit into the 1 slots of this job (a 1); start more processes, or leave this world "
+       "do not fit into the 1 slot of this job (a 1); start more processes, or leave this world "
        "out (--worlds); start a new job with --resume"},
   };
   for (const Row& row : table)

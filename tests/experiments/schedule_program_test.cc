@@ -71,15 +71,17 @@ TEST_F(ScheduleProgram, WritesFilesThatItReads) {
   EXPECT_THAT(checked.out, HasSubstr("a stage holds at most 4 micro-batches at a time\n"));
   EXPECT_EQ(run({"schedule", "check", "mine.csv", "--most-in-flight", "4"}).out, checked.out);
   EXPECT_THAT(refusal({"check", "mine.csv", "--most-in-flight", "3"}),
-              HasSubstr("schedule mine: stage 0 on rank 0 holds activations of 4 micro-batches"));
+              HasSubstr("mine.csv: row 1: stage 0 on rank 0 holds activations of 4 micro-batches"));
 }
 
 TEST_F(ScheduleProgram, RefusesWhatIsWrongInOneLine) {
   folder_.write("swapped.csv", "0F0,0F1,0B1,0B0\n1F0,1F1,1B0,1B1\n");
   folder_.write("broken.csv", "0F0,0B0\n1F0,1BB0\n");
-  EXPECT_THAT(refusal({"check", "swapped.csv"}),
-              HasSubstr("schedule swapped: rank 0, stage 0: B of micro-batch 1 comes before 0B0"));
-  EXPECT_THAT(refusal({"show", "swapped.csv"}), HasSubstr("schedule swapped: rank 0, stage 0"));
+  EXPECT_THAT(
+      refusal({"check", "swapped.csv"}),
+      HasSubstr("swapped.csv: row 1, cell 3: rank 0, stage 0: B of micro-batch 1 comes before "
+                "0B0"));
+  EXPECT_THAT(refusal({"show", "swapped.csv"}), HasSubstr("swapped.csv: row 1, cell 3: rank 0"));
   EXPECT_THAT(refusal({"check", "broken.csv"}), HasSubstr("broken.csv: row 2, cell 2: '1BB0'"));
   EXPECT_THAT(refusal({"check", "nowhere.csv"}), HasSubstr("nowhere.csv: there is no such file"));
   EXPECT_THAT(refusal({"show", "1f2b"}), HasSubstr("did you mean '1f1b'?"));
@@ -124,26 +126,67 @@ TEST_P(WrongSchedules, AreNamedBeforeARunBegins) {
     EXPECT_EQ(ended.status, 2) << ended.out;
     EXPECT_EQ(ended.out, "");
     EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
-    EXPECT_THAT(ended.err, AllOf(HasSubstr("mine"), HasSubstr(GetParam().says)));
+    EXPECT_THAT(ended.err,
+                AllOf(HasSubstr("pipeline.schedule: " + path("mine.csv").string() + ": "),
+                      HasSubstr(GetParam().says), HasSubstr("; ")));
   }
   EXPECT_EQ(files(), before) << "nothing is written";
+  const testing::Ended checked = run({"schedule", "check", "mine.csv"});
+  EXPECT_EQ(checked.status, 2);
+  EXPECT_THAT(checked.err, AllOf(HasSubstr("mine.csv: "), HasSubstr(GetParam().says)));
+}
+
+TEST_F(ScheduleProgram, FilesThatCannotBeReadAreNamedBeforeARunBegins) {
+  small_gpt(16, 8,
+            "steps = 2\nwarmup = 1\nglobal_batch = 4\nmicro_batch = 2\n[mesh]\npipeline = 2\n"
+            "[pipeline]\nschedule = \"mine.csv\"\n");
+  const auto refused = [&] {
+    const std::string err = refusal_at("ddp", "2", {});
+    EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
+    return err;
+  };
+  const std::string file = "pipeline.schedule: " + path("mine.csv").string();
+  EXPECT_THAT(refused(), HasSubstr(file + ": there is no such file; give the path of a CSV file"));
+  std::filesystem::create_directory(path("mine.csv"));
+  EXPECT_THAT(refused(), HasSubstr(file + ": it is a directory; give the path of a CSV file"));
+  std::filesystem::remove(path("mine.csv"));
+  folder_.write("mine.csv", "");
+  std::filesystem::resize_file(path("mine.csv"), (std::uintmax_t{32} << 20) + 1);
+  EXPECT_THAT(refused(), HasSubstr(file + ": it has more than 33554432 bytes, and is no schedule"));
+}
+
+TEST_F(ScheduleProgram, TakesFilesOfOtherSystems) {
+  small_gpt(16, 8,
+            "steps = 2\nwarmup = 1\nglobal_batch = 4\nmicro_batch = 2\n[mesh]\npipeline = 2\n"
+            "[pipeline]\nschedule = \"mine.csv\"\n");
+  folder_.write("mine.csv",
+                "\xef\xbb\xbf"
+                "0F0,0F1,0B0,0B1\r\n1F0,1B0,1F1,1B1\r\n");
+  const testing::Ended ended = run({"train", "trial.toml", "--scheme", "ddp", "--world", "2"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("1 x pipeline 2"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Of, WrongSchedules,
-    ::testing::Values(WrongSchedule{"dropped_w", "0F0,0I0,0W0,0F1,0I1\n1F0,1I0,1W0,1F1,1I1,1W1\n",
-                                    "rank 0, stage 0: W of micro-batch 1 is missing"},
-                      WrongSchedule{"swapped_micro_batch", "0F0,0F1,0B0,0B1\n1F0,1F1,1B1,1B0\n",
-                                    "rank 1, stage 1: B of micro-batch 1 comes before 1B0"},
-                      WrongSchedule{"stale_activation", "0F0,0F1,0B0,0B1\n1F0,1B0,1B1,1F1\n",
-                                    "rank 1, stage 1: B of micro-batch 1 comes before 1F1"},
-                      WrongSchedule{"forward_twice", "0F0,0F1,0B0,0B1\n1F0,1B0,1F0,1F1,1B1\n",
-                                    "rank 1, stage 1: F of micro-batch 0 is there twice"},
-                      WrongSchedule{
-                          "receives_out_of_order",
-                          "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
-                          "1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n",
-                          "rank 1, stage 1: RECV_F of micro-batch 1 comes before 1RECV_F0"}),
+    ::testing::Values(
+        WrongSchedule{"no_action", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1X1\n",
+                      "row 2, cell 4: '1X1' is no action; write stage"},
+        WrongSchedule{"empty", "", "it has no actions; write a row of cells"},
+        WrongSchedule{"utf16", "\xff\xfe\x30", "it is in UTF-16"},
+        WrongSchedule{"dropped_w", "0F0,0I0,0W0,0F1,0I1\n1F0,1I0,1W0,1F1,1I1,1W1\n",
+                      "row 1: rank 0, stage 0: W of micro-batch 1 is missing; add it"},
+        WrongSchedule{"swapped_micro_batch", "0F0,0F1,0B0,0B1\n1F0,1F1,1B1,1B0\n",
+                      "row 2, cell 3: rank 1, stage 1: B of micro-batch 1 comes before 1B0"},
+        WrongSchedule{"stale_activation", "0F0,0F1,0B0,0B1\n1F0,1B0,1B1,1F1\n",
+                      "row 2, cell 3: rank 1, stage 1: B of micro-batch 1 comes before 1F1"},
+        WrongSchedule{"forward_twice", "0F0,0F1,0B0,0B1\n1F0,1B0,1F0,1F1,1B1\n",
+                      "row 2, cell 3: rank 1, stage 1: F of micro-batch 0 is there twice"},
+        WrongSchedule{"receives_out_of_order",
+                      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+                      "1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n",
+                      "row 2, cell 1: rank 1, stage 1: RECV_F of micro-batch 1 comes before "
+                      "1RECV_F0"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

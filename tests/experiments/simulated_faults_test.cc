@@ -38,7 +38,7 @@ class SimulatedFaultsOfARun : public ProgramTest {
     int from = 0, made_again = 0;  // steps
   };
   static std::vector<Restart> restarts(const Ended& ended) {
-    static const std::regex line(R"(restarted +from step (\d+) \((\d+) steps made again,)");
+    static const std::regex line(R"(restarted +from step (\d+) \((\d+) steps? made again,)");
     std::vector<Restart> out;
     for (auto at = std::sregex_iterator(ended.out.begin(), ended.out.end(), line);
          at != std::sregex_iterator(); ++at)

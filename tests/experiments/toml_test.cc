@@ -164,6 +164,8 @@ TEST(Toml, AFieldTakesItsTypeOrTheErrorSaysWhatIsWanted) {
   EXPECT_EQ(complaint("3", std::vector<std::int64_t>{}), "nothing");
   EXPECT_EQ(complaint("1.5", std::int64_t{}),
             "f:1: k must be an integer, but 1.5 is a number with a fraction");
+  EXPECT_EQ(complaint("nan", std::int64_t{}), "f:1: k must be an integer, but nan is not finite");
+  EXPECT_EQ(complaint("-inf", 0.0), "f:1: k must be a finite number, but -inf is not finite");
   EXPECT_EQ(complaint("yes", false), "f:1: k must be true or false, but \"yes\" is a string");
   EXPECT_EQ(complaint("[1]", std::string()), "f:1: k must be a string, but [1] is a list");
   EXPECT_EQ(complaint(std::string(60, 'x'), 0.0),

@@ -47,7 +47,8 @@ void swap_two(Schedule& schedule, int rank, const Action& a, const Action& b) {
 TEST(Check, NamesAnActionThatIsMissing) {
   Schedule schedule = made("zb_h1", 4, 8);
   drop(schedule, 2, {2, W, 5});
-  EXPECT_EQ(problem(schedule), "schedule zb_h1: rank 2, stage 2: W of micro-batch 5 is missing");
+  EXPECT_EQ(problem(schedule),
+            "schedule zb_h1: rank 2, stage 2: W of micro-batch 5 is missing; add it");
   schedule = made("1f1b", 4, 8);
   drop(schedule, 1, {1, F, 3});
   EXPECT_THAT(problem(schedule), HasSubstr("rank 1, stage 1: F of micro-batch 3 is missing"));
@@ -83,11 +84,13 @@ TEST(Check, NamesABackwardThatWouldFindStaleActivations) {
   Schedule schedule = made("1f1b", 2, 3);
   std::replace(schedule.actions[1].begin(), schedule.actions[1].end(), Action{1, F, 1},
                Action{1, F, 0});
-  EXPECT_EQ(problem(schedule), "schedule 1f1b: rank 1, stage 1: F of micro-batch 0 is there twice");
+  EXPECT_EQ(problem(schedule),
+            "schedule 1f1b: rank 1, stage 1: F of micro-batch 0 is there twice; leave one out");
   schedule = made("1f1b", 2, 3);
   swap_two(schedule, 0, {0, F, 2}, {0, B, 2});
   EXPECT_EQ(problem(schedule),
-            "schedule 1f1b: rank 0, stage 0: B of micro-batch 2 comes before 0F2, which it needs");
+            "schedule 1f1b: rank 0, stage 0: B of micro-batch 2 comes before 0F2, which it needs; "
+            "put it behind that");
   schedule = made("zb_h1", 2, 3);
   swap_two(schedule, 1, {1, I, 2}, {1, W, 2});
   EXPECT_THAT(problem(schedule), HasSubstr("rank 1, stage 1: W of micro-batch 2 comes before 1I2"));
@@ -97,7 +100,9 @@ TEST(Check, NamesABackwardThatWouldFindStaleActivations) {
               HasSubstr("rank 1, stage 1: F of micro-batch 1 comes before 1RECV_F1"));
   schedule = with_sends(made("1f1b", 2, 3));
   drop(schedule, 0, {0, recv_b, 1});
-  EXPECT_THAT(problem(schedule), HasSubstr("rank 0, stage 0: RECV_B of micro-batch 1 is missing"));
+  EXPECT_THAT(problem(schedule),
+              HasSubstr("rank 0, stage 0: RECV_B of micro-batch 1 is missing; add it, "
+                        "or leave all sends and receives out"));
 }
 
 TEST(Check, NamesMicroBatchesOutOfOrder) {
@@ -147,7 +152,8 @@ TEST(Check, NamesReceivesOutOfTheOrderOfSends) {
   swap_two(schedule, 1, {1, recv_f, 0}, {1, recv_f, 1});
   EXPECT_EQ(problem(schedule),
             "schedule gpipe: rank 1, stage 1: RECV_F of micro-batch 1 comes before 1RECV_F0, but "
-            "rank 0 sends 0SEND_F0 first");
+            "rank 0 sends 0SEND_F0 first; receive in the order of the sends, or leave all sends "
+            "and receives out");
 }
 
 TEST(Check, NamesSendsWithinARank) {
@@ -163,7 +169,7 @@ TEST(Check, NamesTheRanksOfACircle) {
                       {{1, F, 0}, {3, F, 0}, {3, B, 0}, {1, B, 0}}};
   EXPECT_EQ(problem(schedule),
             "schedule mine: ranks wait for each other in a circle: rank 0 waits with 2F0 for rank "
-            "1, rank 1 waits with 1F0 for rank 0");
+            "1, rank 1 waits with 1F0 for rank 0; let one of them do something else first");
   EXPECT_EQ(problem(with_sends(schedule)), problem(schedule));
   std::swap(schedule.actions[0][0], schedule.actions[0][1]);
   EXPECT_EQ(problem(schedule), "");
@@ -176,7 +182,7 @@ TEST(Check, LeavesARankOutThatOnlyWaitsForTheCircle) {
                       {{1, F, 0}, {3, F, 0}, {3, B, 0}, {1, B, 0}}};
   EXPECT_EQ(problem(schedule),
             "schedule mine: ranks wait for each other in a circle: rank 2 waits with 1F0 for rank "
-            "1, rank 1 waits with 2F0 for rank 2");
+            "1, rank 1 waits with 2F0 for rank 2; let one of them do something else first");
 }
 
 TEST(Check, NamesStagesAndRanksThatDoNotFit) {

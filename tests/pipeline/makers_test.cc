@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/pipeline/activations.h"
+#include "core/pipeline/csv.h"
 #include "core/pipeline/simulation.h"
 #include "tests/pipeline/made_schedules.h"
 
@@ -127,6 +128,26 @@ TEST(Makers, ActivationsOfARankAreThoseOfThePapers) {
                   1e-9);
 }
 
+TEST(Makers, ActivationsAreThoseOfEachMicroBatchWithAWholeOrADividedBackward) {
+  const Schedule schedule = parse_csv("0F0,0F1,0I0,0B1,0W0\n", "x", "mixed");
+  const auto most = [&](const ActivationBytes& bytes) {
+    return most_activation_bytes(schedule, 0, {bytes});
+  };
+  // Held: 10 in F0, 20 from F1 on, 14 from I0 on, 4 from B1 on.
+  const ActivationBytes bytes = {.before_input_gradient = 10, .before_weight_gradient = 4};
+  EXPECT_DOUBLE_EQ(most(bytes), 20);
+  const auto with = [&](double ActivationBytes::*during, double value) {
+    ActivationBytes out = bytes;
+    out.*during = value;
+    return most(out);
+  };
+  EXPECT_DOUBLE_EQ(with(&ActivationBytes::in_forward, 13), 10 + 13);
+  EXPECT_DOUBLE_EQ(with(&ActivationBytes::in_input_gradient, 15), 10 + 15);
+  EXPECT_DOUBLE_EQ(with(&ActivationBytes::in_backward, 18), 4 + 18);
+  EXPECT_DOUBLE_EQ(with(&ActivationBytes::in_weight_gradient, 25), 25);
+  EXPECT_DOUBLE_EQ(with(&ActivationBytes::in_backward, 16), 20) << "4 + 16, no more than before";
+}
+
 TEST(Makers, StagesAreOnTheRanksOfThePapers) {
   EXPECT_EQ(find_maker("interleaved").make(3, 2, 3).ranks_of, (std::vector{0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(find_maker("zb_v").make(3, 2, 3).ranks_of, (std::vector{0, 1, 2, 2, 1, 0}));
@@ -158,7 +179,7 @@ TEST(Makers, RefuseNumbersThatTheyDoNotAllow) {
   };
   refuses("1f1b", 4, 2, 8, "a rank has one stage, not 2");
   refuses("zb_v", 4, 1, 8, "a rank has two stages, not 1");
-  refuses("interleaved", 4, 2, 6, "6 micro-batches do not divide by 4 ranks");
+  refuses("interleaved", 4, 2, 6, "6 micro-batches cannot be divided by 4 ranks");
   refuses("gpipe", 0, 1, 6, "at least one of each");
   refuses("gpipe", 4, 1, 0, "at least one of each");
   refuses("gpipe", 1000, 1, 1000, "too many");

@@ -29,7 +29,7 @@ struct SavedMesh {
   std::string scheme = "ddp";
   int pipeline = 1;
   std::string schedule = "1f1b";
-  std::int64_t chunks = 1;
+  std::int64_t chunks = 0;
   int data = 2;
   MeshDimension innermost = MeshDimension::data;
 

@@ -29,7 +29,7 @@ RunPlan early_plan(ExperimentConfig config, const TriedMesh& one) {
   config.train.warmup = 0;
   config.mesh.pipeline = one.pipeline;
   config.pipeline.schedule = one.schedule;
-  config.pipeline.chunks = one.schedule == "interleaved" ? 2 : 1;
+  config.pipeline.chunks = one.schedule == "interleaved" ? 2 : 0;
   config.pipeline.post_validation = true;
   return plan_training(config, one.scheme, one.world());
 }

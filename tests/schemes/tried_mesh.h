@@ -16,7 +16,7 @@ struct TriedMesh {
   std::string scheme = "ddp";
   std::string schedule = "1f1b";
   int pipeline = 2, data = 1;
-  std::int64_t chunks = 1;
+  std::int64_t chunks = 0;  // as the schedule has
 
   int world() const { return pipeline * data; }
 };

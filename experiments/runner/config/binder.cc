@@ -178,6 +178,15 @@ void Binder::assign_field(const Fields& fields, const Path& path, std::size_t de
     if (key == field.name) return value.put(field, place_, key_of(path));
     known.emplace_back(field.name);
   }
+  // In a file an inline table stands for its members, as in profile = { f = 1, b = 1 }.
+  if (const auto members = value.members(); !members.empty()) {
+    for (const auto& [name, member] : members) {
+      Path inner = path;
+      inner.push_back(name);
+      assign_field(fields, inner, depth, member);
+    }
+    return;
+  }
   if (path[0] == "model") known.insert(known.end(), {"preset", "from"});
   if (path[0] == "compare") known.insert(known.end(), {"case", "sweep"});
   refuse_key(path, depth, known);

@@ -30,7 +30,7 @@ std::string_view type_of(const nlohmann::json& value) {
     case nlohmann::json::value_t::boolean:
       return "a boolean";
     case nlohmann::json::value_t::number_float:
-      return "a number with a fraction";
+      return std::isfinite(value.get<double>()) ? "a number with a fraction" : "not finite";
     default:
       return "an integer";
   }
@@ -331,6 +331,12 @@ TomlData::TomlData(nlohmann::json data)
 
 bool TomlData::is_table() const { return data_->is_object(); }
 bool TomlData::is_list() const { return data_->is_array(); }
+std::vector<std::pair<std::string, TomlData>> TomlData::members() const {
+  std::vector<std::pair<std::string, TomlData>> out;
+  if (is_table())
+    for (const auto& [name, member] : data_->items()) out.emplace_back(name, TomlData(member));
+  return out;
+}
 std::vector<TomlData> TomlData::elements() const {
   if (!is_list()) return {*this};
   std::vector<TomlData> out;

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -19,6 +20,8 @@ class TomlData {
 
   bool is_table() const;
   bool is_list() const;
+  /// The members of a table, in the order of their names; data that are no table have none.
+  std::vector<std::pair<std::string, TomlData>> members() const;
   /// The elements of a list; data that are no list count as a list of one element.
   std::vector<TomlData> elements() const;
   /// The text with which TOML writes the data on one line.

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/plan/device_traits.h"
@@ -56,9 +57,9 @@ std::vector<int> workers_by_host(const RunPlan& run, const std::vector<Host>& ho
   const int all = std::accumulate(slots.begin(), slots.end(), 0);
   if (run.world > all)
     throw Error(
-        "run {}: {} workers do not fit into the {} slots of this job ({}); start more processes, "
-        "or leave this world out (--worlds)",
-        run.id, run.world, all, describe(hosts));
+        "run {}: {} workers do not fit into the {} of this job ({}); start more processes, or "
+        "leave this world out (--worlds)",
+        run.id, run.world, counted(all, "slot"), describe(hosts));
   return workers_by_slots(run.world, slots, run.hosts.workers);
 }
 

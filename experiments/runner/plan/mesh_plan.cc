@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/pipeline/makers.h"
 #include "core/plan/mesh.h"
@@ -38,7 +39,8 @@ int stages_of(const RunPlan& plan) {
   try {
     return schedule_of(plan).stages();
   } catch (const Error& error) {
-    if (is_schedule_file(plan.pipeline.schedule)) throw;  // names the file
+    const std::string what = error.what();
+    if (what.starts_with("pipeline.")) throw;  // names the key
     throw Error(
         "pipeline.schedule = '{}' with mesh.pipeline = {} and {} micro-batches (train.micro_batch, "
         "train.accumulation): {}",
@@ -89,9 +91,8 @@ std::vector<double> weights_of_units(const RunPlan& plan,
 void check_cuts(const std::vector<std::int64_t>& cuts, int stages, std::int64_t units) {
   const std::string given = fmt::format("pipeline.cuts = [{}]", fmt::join(cuts, ", "));
   if (static_cast<int>(cuts.size()) + 1 != stages)
-    throw Error(
-        "{} makes {} stages, but the pipeline has {}; give {} numbers, or leave pipeline.cuts out",
-        given, cuts.size() + 1, stages, stages - 1);
+    throw Error("{} makes {} stages, but the pipeline has {}; give {}, or leave pipeline.cuts out",
+                given, cuts.size() + 1, stages, counted(stages - 1, "number"));
   std::int64_t before = 0;
   for (const std::int64_t cut : cuts) {
     if (cut <= before || cut >= units)
@@ -193,24 +194,35 @@ void lay_out_stages(RunPlan& plan, const MeshConfig& mesh) {
     for (auto server = stage.begin() + data; server != stage.end(); ++server) add(p, *server);
 }
 
-void settle_pipeline(RunPlan& plan, const PipelineConfig& asked,
-                     const std::optional<CalibratedMachine>& machine) {
+void check_given(const PipelineConfig& asked, const RunPlan& plan, const SchemeInfo& row,
+                 const MeshConfig& mesh) {
   if (asked.has_profile() && !plan.cluster)
     throw Error(
         "pipeline.profile: stages of real ranks take the time that they take; leave it out, or set "
         "device.kind = 'sim'");
+  // `single` is compared with pipelines, and has no use for their keys.
+  if (mesh.pipeline > 1 || row.max_world == 1 || asked.cuts.empty()) return;
+  throw Error(
+      "pipeline.cuts = [{}]: every worker has the whole model, as mesh.pipeline = 1; leave it out, "
+      "or set mesh.pipeline = {}",
+      fmt::join(asked.cuts, ", "), asked.cuts.size() + 1);
+}
+
+void settle_pipeline(RunPlan& plan, const PipelineConfig& asked,
+                     const std::optional<CalibratedMachine>& machine) {
   plan.pipeline = asked;
-  require_between("pipeline.chunks", asked.chunks, 1, most_ranks);
+  require_between("pipeline.chunks", asked.chunks, 0, most_ranks);
   settle_schedule(plan.pipeline);
   const int stages = stages_of(plan);
-  plan.pipeline.chunks = stages / plan.mesh.pipeline;
+  plan.pipeline.chunks = stages % plan.mesh.pipeline == 0 ? stages / plan.mesh.pipeline : 0;
   const std::vector<double> weights = weights_of_units(plan, machine);
   const auto units = static_cast<std::int64_t>(weights.size());
   if (stages > units)
     throw Error(
-        "mesh.pipeline = {}: schedule {} has {} stages, but the model has {} units, of which each "
-        "stage needs one; choose a smaller mesh.pipeline, or a model with more layers",
-        plan.mesh.pipeline, plan.pipeline.schedule, stages, units);
+        "mesh.pipeline = {}: schedule {} has {}, but the model has {}, of which each stage needs "
+        "one; choose a smaller mesh.pipeline, or a model with more layers",
+        plan.mesh.pipeline, plan.pipeline.schedule, counted(stages, "stage"),
+        counted(units, "unit"));
   plan.pipeline.alike = asked.cuts.empty() ? alike_in(plan, machine) : StagesAlike::nothing;
   if (asked.cuts.empty())
     plan.pipeline.cuts = balanced_cuts(weights, stages);

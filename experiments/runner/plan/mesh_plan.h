@@ -36,6 +36,11 @@ void check_sums_of_stages(const RunPlan& plan, const MeshConfig& mesh,
 /// ranks. A plan without a pipeline keeps its ranks.
 void lay_out_stages(RunPlan& plan, const MeshConfig& mesh);
 
+/// Throws Error for keys of a pipeline that a run cannot follow: a profile of real ranks, and cuts
+/// where workers have the whole model although the scheme could divide it.
+void check_given(const PipelineConfig& asked, const RunPlan& plan, const SchemeInfo& row,
+                 const MeshConfig& mesh);
+
 /// Sets RunPlan::pipeline of a plan with a pipeline, with cuts; stages of even time on real devices
 /// follow from what was measured on `machine`, if these are its devices. Throws Error for a
 /// schedule that does not exist or does not allow these numbers, for cuts that the model's units do

@@ -311,6 +311,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   check_detection(plan, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
+  check_given(config.pipeline, plan, row, mesh);
   if (mesh.pipeline > 1) check_mesh(plan, row, mesh);
   if (row.own_replicas) check_side_by_side(plan);
   const std::vector<int> hosts =

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/plan/mesh.h"
 
 namespace ringside::tools::check {
@@ -14,7 +15,7 @@ namespace {
 
 /// "1 replica", "2 replicas".
 std::string count_of(std::size_t number, const std::string& what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+  return counted(static_cast<std::int64_t>(number), what);
 }
 
 }  // namespace

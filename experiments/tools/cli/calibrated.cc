@@ -44,16 +44,18 @@ std::optional<runner::CalibratedMachine> calibrated_machine(const std::vector<Ru
       on_processor ? calibrate::calibration_name(device.threads, hosts, between) : row.describe();
   if (machine.name == here)
     return runner::CalibratedMachine{std::move(machine), device.kind, device.threads, between};
+  const std::string options = on_processor ? fmt::format("--threads {}", device.threads)
+                                           : fmt::format("--device {} FILES", device.kind);
   if (named)
     throw Error(
         "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
         "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
         "calibrate {}` writes",
-        file, machine.name, here,
-        on_processor ? fmt::format("--threads {}", device.threads)
-                     : fmt::format("--device {} FILES", device.kind));
-  std::cerr << fmt::format("{}: {} describes '{}', but this machine is '{}'", without, file,
-                           machine.name, here)
+        file, machine.name, here, options);
+  std::cerr << fmt::format(
+                   "{}: {} describes '{}', but this machine is '{}'; `ringside calibrate {}` "
+                   "measures it",
+                   without, file, machine.name, here, options)
             << std::endl;
   return {};
 }

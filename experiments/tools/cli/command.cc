@@ -14,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/plan/device_traits.h"
@@ -78,8 +79,8 @@ bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
   start.agents = agents;
   const runner::RunMaker maker = runner::run_maker(start, most_attempts);
   for (const RunPlan& plan : missing) {
-    errors << fmt::format("Measuring the speeds of {} workers, {} steps", plan.world,
-                          plan.train.steps)
+    errors << fmt::format("Measuring the speeds of {}, {}", counted(plan.world, "worker"),
+                          counted(plan.train.steps, "step"))
            << std::endl;
     const auto measured = runner::measure_speeds(plan, maker);
     if (!measured) return false;
@@ -97,7 +98,8 @@ void say_shares(const std::vector<RunPlan>& runs, const Process& process) {
     if (!run.train.weights.empty()) shares.insert(run.train.weights);
   OutputStream errors(STDERR_FILENO, process.interrupted);
   for (const std::vector<std::int64_t>& samples : shares)
-    errors << fmt::format("Shares of {} workers: {} samples of each micro-batch", samples.size(),
+    errors << fmt::format("Shares of {}: {} samples of each micro-batch",
+                          counted(static_cast<std::int64_t>(samples.size()), "worker"),
                           fmt::join(samples, ", "))
            << std::endl;
 }

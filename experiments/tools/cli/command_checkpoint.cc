@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/checkpoint/checkpoint.h"
@@ -73,10 +74,11 @@ int show(const CheckpointArguments& arguments) {
     const Checkpoint checkpoint(checkpoints_at(arguments.path).back());
     const Manifest& manifest = checkpoint.manifest();
     std::cout << fmt::format(
-        "{}: {} steps done, written by ringside {}\n"
+        "{}: {} done, written by ringside {}\n"
         "run: scheme {}, world {}, model {} with {} parameters, {}\nfiles\n",
-        checkpoint.path().string(), manifest.step, manifest.program, said(manifest.run, {"scheme"}),
-        said(manifest.run, {"world"}), said(manifest.run, {"model", "kind"}), manifest.parameters,
+        checkpoint.path().string(), counted(manifest.step, "step"), manifest.program,
+        said(manifest.run, {"scheme"}), said(manifest.run, {"world"}),
+        said(manifest.run, {"model", "kind"}), manifest.parameters,
         said(manifest.run, {"train", "precision"}));
     for (const CheckpointFile& file : manifest.files)
       std::cout << fmt::format("  {:<24} {:>12}\n", file.name, megabytes(file.bytes));
@@ -170,8 +172,9 @@ void write_weights(const Checkpoint& checkpoint, const std::string& file) {
   }
   const bool complete = read_statistics(checkpoint, model);
   weights.finish(checkpoint.manifest().step);
-  std::cout << fmt::format("{}: {} parameters{} after {} steps, in fp32{}\n", file, saved,
-                           key.replica == 0 ? " of replica 0" : "", checkpoint.manifest().step,
+  std::cout << fmt::format("{}: {}{} after {}, in fp32{}\n", file, counted(saved, "parameter"),
+                           key.replica == 0 ? " of replica 0" : "",
+                           counted(checkpoint.manifest().step, "step"),
                            complete ? ""
                                     : "; the checkpoint lacks the running statistics of batch "
                                       "norms, and the file has those of an untrained model");

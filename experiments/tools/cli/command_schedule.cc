@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/whole_file.h"
 #include "core/pipeline/activations.h"
@@ -82,14 +83,9 @@ std::int64_t sends_of(const Schedule& schedule) {
   return out;
 }
 
-/// "1 rank", "4 ranks"; `many` is what follows the noun: "s"
-std::string counted(std::int64_t count, std::string_view noun, std::string_view many) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : many);
-}
-
 std::string size_text(const Schedule& schedule) {
-  return fmt::format("{}, {}, {}", counted(schedule.ranks(), "rank", "s"),
-                     counted(schedule.stages(), "stage", "s"),
+  return fmt::format("{}, {}, {}", counted(schedule.ranks(), "rank"),
+                     counted(schedule.stages(), "stage"),
                      counted(schedule.micro_batches, "micro-batch", "es"));
 }
 
@@ -162,8 +158,7 @@ int show_schedule(const ScheduleArguments& arguments, const Process& process) {
 
 int check_file(const ScheduleArguments& arguments, const Process& process) {
   try {
-    const Schedule schedule = pipeline::read_csv(arguments.name);
-    check_held(schedule, arguments.most_in_flight);
+    const Schedule schedule = pipeline::read_csv(arguments.name, arguments.most_in_flight);
     const auto held = std::ranges::max(held_micro_batches(schedule), {},
                                        &pipeline::HeldMicroBatches::until_weight_gradient);
     OutputStream out(STDOUT_FILENO, process.interrupted);
@@ -171,8 +166,7 @@ int check_file(const ScheduleArguments& arguments, const Process& process) {
         "{}: {}, {}: every action and every value is in order; a stage holds at most {} at a "
         "time\n",
         arguments.name, size_text(schedule),
-        has_sends(schedule) ? fmt::format("{} sends", sends_of(schedule))
-                            : std::string("without sends"),
+        has_sends(schedule) ? counted(sends_of(schedule), "send") : std::string("without sends"),
         counted(held.until_weight_gradient, "micro-batch", "es"));
     return finish(out, ok);
   } catch (const Error& error) {

@@ -111,7 +111,8 @@ int train(const TrainArguments& arguments, const Process& process) {
         runner::read_experiment(arguments.experiment.file, arguments.experiment.settings).common;
     plan = runner::plan_training(config, arguments.scheme, arguments.world);
     if (balances_by_measured_time({plan})) {
-      config.calibrated = calibrated_machine({plan}, "results", "No measured times of stages");
+      config.calibrated = calibrated_machine(
+          {plan}, "results", "Stages are even by operations, not by measured times");
       plan = runner::plan_training(config, arguments.scheme, arguments.world);
     }
     plan.save = arguments.save;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/optim/optimizers.h"
 #include "core/plan/mesh.h"
 #include "experiments/runner/registry/registry.h"
@@ -79,10 +80,11 @@ std::optional<Finding> bubble(const Evidence& e, const std::vector<Finding>&) {
   const RunPlan& plan = e.plan();
   Finding out{.ms = summary.bubble_ms,
               .sentence = fmt::format(
-                  "The pipeline fills and drains in every step: with schedule {}, {} ranks and {} "
-                  "micro-batches an average worker waits {} ms, even if all stages take equally "
+                  "The pipeline fills and drains in every step: with schedule {}, {} and {} an "
+                  "average worker waits {} ms, even if all stages take equally "
                   "long and sends take no time.{}",
-                  summary.schedule, plan.mesh.pipeline, summary.micro_batches,
+                  summary.schedule, counted(plan.mesh.pipeline, "rank"),
+                  counted(summary.micro_batches, "micro-batch", "es"),
                   runner::milliseconds(summary.bubble_ms), formula_text(summary)),
               .remedies = {more_micro_batches(plan)}};
   for (Remedy& remedy : other_schedules(plan)) out.remedies.push_back(std::move(remedy));

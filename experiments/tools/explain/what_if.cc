@@ -32,6 +32,8 @@ runner::ExperimentConfig config_of(const RunPlan& plan) {
     config.mesh = plan.mesh;
     config.mesh.data = 0;  // the trial may have another world
     config.pipeline = plan.pipeline;
+    // The trial may have another schedule, with a number of stages of its own.
+    if (config.pipeline.schedule != "interleaved") config.pipeline.chunks = 0;
   }
   config.compare.target_kind = TargetKind::none;
   config.scheme_options[std::string(runner::find_scheme(plan.scheme).name)] = plan.options;
