@@ -26,7 +26,22 @@ void Ledger::add(MemoryKind kind, std::size_t bytes) {
   std::lock_guard lock(mutex_);
   current_[kind] += static_cast<std::int64_t>(bytes);
   if (current_.total() > at_peak_.total()) at_peak_ = current_;
+  note_most(kind);
   if (clock_) note(kind);
+}
+
+void Ledger::note_most(MemoryKind kind) { most_[kind] = std::max(most_[kind], counted(kind)); }
+
+void Ledger::set_aside(MemoryKind kind, std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  aside_[kind] += static_cast<std::int64_t>(bytes);
+}
+
+void Ledger::bring_back(MemoryKind kind, std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  aside_[kind] -= static_cast<std::int64_t>(bytes);
+  assert(aside_[kind] >= 0);
+  note_most(kind);
 }
 
 void Ledger::remove(MemoryKind kind, std::size_t bytes) {
@@ -75,9 +90,18 @@ MemoryUse Ledger::at_peak() const {
   return at_peak_;
 }
 
+MemoryUse Ledger::most() const {
+  std::lock_guard lock(mutex_);
+  return most_;
+}
+
 void Ledger::reset_peak() {
   std::lock_guard lock(mutex_);
   at_peak_ = current_;
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    most_[kind] = counted(kind);
+  }
 }
 
 std::string memory_text(double bytes) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -40,8 +41,17 @@ class Ledger {
   MemoryUse current() const;
   /// The bytes of each kind at the moment when the total was largest.
   MemoryUse at_peak() const;
-  /// Forgets the peak so far: the present use becomes the peak.
+  /// The most bytes of each kind by itself, at moments that differ from kind to kind, without those
+  /// that were set aside.
+  MemoryUse most() const;
+  /// Forgets the peaks so far: the present use becomes the peak of all together and of each kind.
   void reset_peak();
+
+  /// From now on most() leaves out so many bytes of the kind, which only wait to be sent or
+  /// received. All other figures count them.
+  void set_aside(MemoryKind kind, std::size_t bytes);
+  /// Ends set_aside() for so many bytes.
+  void bring_back(MemoryKind kind, std::size_t bytes);
 
   /// From `seconds` on, `kind` holds `bytes`.
   struct Change {
@@ -58,11 +68,34 @@ class Ledger {
 
  private:
   void note(MemoryKind kind);
+  std::int64_t counted(MemoryKind kind) const { return current_[kind] - aside_[kind]; }
+  void note_most(MemoryKind kind);
 
   mutable std::mutex mutex_;
-  MemoryUse current_, at_peak_;
+  MemoryUse current_, at_peak_, most_, aside_;
   const Clock* clock_ = nullptr;  // null: changes are not kept
   std::vector<Change> changes_;
+};
+
+/// Bytes that are set aside (Ledger::set_aside) until this object ends. The ledger outlives it.
+class SetAside {
+ public:
+  SetAside() = default;
+  SetAside(Ledger& ledger, MemoryKind kind, std::size_t bytes)
+      : ledger_(&ledger), kind_(kind), bytes_(bytes) {
+    ledger.set_aside(kind, bytes);
+  }
+  SetAside(SetAside&& other) noexcept
+      : ledger_(std::exchange(other.ledger_, nullptr)), kind_(other.kind_), bytes_(other.bytes_) {}
+  SetAside& operator=(SetAside&&) = delete;
+  ~SetAside() {
+    if (ledger_) ledger_->bring_back(kind_, bytes_);
+  }
+
+ private:
+  Ledger* ledger_ = nullptr;
+  MemoryKind kind_{};
+  std::size_t bytes_ = 0;
 };
 
 /// Makes the Error of a device that cannot provide `bytes`. The message has the request, what each

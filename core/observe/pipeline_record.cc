@@ -15,6 +15,7 @@ Fields fields_of(PipelineRecord& record) {
   return {{"stages", Structs(&record.stages)},
           {"waiting_ms", &record.waiting_ms},
           {"bytes_sent_per_step", &record.bytes_sent_per_step},
+          {"most_activations", &record.most_activations},
           {"put_right", &record.put_right}};
 }
 

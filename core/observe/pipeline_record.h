@@ -27,6 +27,9 @@ struct PipelineRecord {
   /// that are not hidden.
   double waiting_ms = 0;
   double bytes_sent_per_step = 0;  // over the borders of its stages, with tables
+  /// The most bytes of activations that the rank held at a time, without those that only waited to
+  /// be sent, or were received ahead of their use (Ledger::most); 0: the record is older.
+  std::int64_t most_activations = 0;
   /// Steps of the whole run whose update was put right once the sums over stages were known
   /// (pipeline.post_validation).
   std::int64_t put_right = 0;

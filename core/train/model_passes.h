@@ -66,8 +66,8 @@ class ModelPasses {
   /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
   void count_targets(const Loader& loader, std::int64_t index);
 
-  /// What the first output of the step was that is not finite, for the error of such a step.
-  std::string first_not_finite() { return outputs_.first_not_finite(model_); }
+  /// Whether outputs of the last step were finite, by unit of the rank's model.
+  const UnitOutputs& outputs() const { return outputs_; }
 
  private:
   bool begins(UnitRange units) const;

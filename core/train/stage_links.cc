@@ -25,13 +25,10 @@ Tensor& place_of(Way way, SideValues::Value& value) {
   return way == Way::forward ? value.value : value.gradient;
 }
 
-/// Memory that a border's value is received in: as long as backward needs it, it is an activation
-/// as any other.
-Tensor new_value(Device& device, Way way, const BorderValue& value) {
-  if (way == Way::backward)
-    return device.tensor(value.gradient_shape, MemoryKind::workspace, value.gradient_dtype);
-  const MemoryKind kind = value.dtype == DType::i32 ? MemoryKind::data : MemoryKind::activation;
-  return device.tensor(value.shape, kind, value.dtype);
+/// As long as backward needs a received value, it is an activation as any other.
+MemoryKind kind_of(Way way, const BorderValue& value) {
+  if (way == Way::backward) return MemoryKind::workspace;
+  return value.dtype == DType::i32 ? MemoryKind::data : MemoryKind::activation;
 }
 
 }  // namespace
@@ -59,26 +56,44 @@ std::string StageLinks::name(Way way, int stage, std::int64_t micro_batch) const
                      way == Way::forward ? "output" : "gradient", micro_batch, stage);
 }
 
+StageLinks::Waiting StageLinks::new_value(Way way, const BorderValue& value) const {
+  const bool forward = way == Way::forward;
+  const Shape& shape = forward ? value.shape : value.gradient_shape;
+  const DType dtype = forward ? value.dtype : value.gradient_dtype;
+  const MemoryKind kind = kind_of(way, value);
+  Device& device = context_.device;
+  // Set aside first, so that not even for a moment it seems to be held for a stage.
+  SetAside aside(device.ledger(), kind, static_cast<std::size_t>(shape.count()) * size_of(dtype));
+  return {std::move(aside), device.tensor(shape, kind, dtype)};
+}
+
+StageLinks::Waiting StageLinks::waiting(Tensor made) const {
+  const auto& buffer = made.buffer();
+  if (!buffer || buffer.use_count() > 1) return {SetAside(), std::move(made)};
+  SetAside aside(context_.device.ledger(), buffer->kind(), buffer->bytes());
+  return {std::move(aside), std::move(made)};
+}
+
 void StageLinks::put(Way way, int stage, std::int64_t micro_batch, Tensor made, SideValues& side) {
   Parcel& parcel = made_[index_of(way)][{stage, micro_batch}];
   for (const BorderValue& value : border_out(way, stage)) {
     if (!crosses(way, value)) continue;
     if (value.edge == BorderValue::output)
-      parcel.values.push_back(std::move(made));
+      parcel.values.push_back(waiting(std::move(made)));
     else if (way == Way::forward)
-      parcel.values.push_back(side[value.edge].value);
+      parcel.values.push_back(waiting(side[value.edge].value));
     else
-      parcel.values.push_back(std::exchange(side[value.edge].gradient, {}));
+      parcel.values.push_back(waiting(std::exchange(side[value.edge].gradient, {})));
   }
 }
 
 void StageLinks::send(Way way, int stage, std::int64_t micro_batch) {
   Parcel parcel = std::move(made_[index_of(way)].extract({stage, micro_batch}).mapped());
   const int to = rank_of(next_of(way, stage));
-  for (Tensor& value : parcel.values) {
+  for (Waiting& value : parcel.values) {
     std::string what = name(way, stage, micro_batch);
-    WorkPtr work =
-        begin_traced(context_.timeline, what, [&] { return communicator(way).send(value, to); });
+    WorkPtr work = begin_traced(context_.timeline, what,
+                                [&] { return communicator(way).send(value.value, to); });
     sent_.push_back({std::move(what), std::move(value), std::move(work)});
   }
 }
@@ -88,8 +103,8 @@ void StageLinks::receive(Way way, int stage, std::int64_t micro_batch) {
   const int from = rank_of(previous_of(way, stage));
   for (const BorderValue& value : border_in(way, stage)) {
     if (!crosses(way, value)) continue;
-    parcel.values.push_back(new_value(context_.device, way, value));
-    parcel.works.push_back(communicator(way).recv(parcel.values.back(), from));
+    parcel.values.push_back(new_value(way, value));
+    parcel.works.push_back(communicator(way).recv(parcel.values.back().value, from));
   }
 }
 
@@ -108,7 +123,7 @@ Tensor StageLinks::take(Way way, int stage, std::int64_t micro_batch, SideValues
   for (const BorderValue& value : border_in(way, stage)) {
     if (!crosses(way, value)) continue;
     Tensor& here_now = value.edge == BorderValue::output ? out : place_of(way, side[value.edge]);
-    here_now = std::move(parcel.values[at++]);
+    here_now = std::move(parcel.values[at++].value);
   }
   return out;
 }

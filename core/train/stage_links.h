@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device/ledger.h"
 #include "core/models/model_part.h"
 #include "core/scheme/pipeline_group.h"
 
@@ -18,9 +19,10 @@ enum class Way : std::uint8_t { forward, backward };
 
 /// This rank's ends of the borders between stages (BorderValue). What a stage has made waits here
 /// for its send, or for the next stage if that is on the same rank; what a receive brings waits for
-/// the stage that needs it. A micro-batch sends b * s * h elements over each border and in each
-/// direction for an output [b, s, h], and those of the edges that the border cuts. For the thread
-/// that trains.
+/// the stage that needs it; meanwhile it is set aside in the device's ledger, as no stage's
+/// schedule has it. A micro-batch sends b * s * h elements over each border and in each direction
+/// for an output [b, s, h], and those of the edges that the border cuts. For the thread that
+/// trains.
 class StageLinks {
  public:
   /// The arguments outlive this object.
@@ -46,10 +48,19 @@ class StageLinks {
  private:
   /// A stage's values of a micro-batch: one for each BorderValue, in that order.
   using Key = std::pair<int, std::int64_t>;
+  struct Waiting {
+    SetAside aside;  // ends behind the value
+    Tensor value;
+  };
   struct Parcel {
-    std::vector<Tensor> values{};
+    std::vector<Waiting> values{};
     std::vector<WorkPtr> works{};  // while they are on their way
   };
+
+  /// Memory in which a border's value is received.
+  Waiting new_value(Way way, const BorderValue& value) const;
+  /// What a stage has made; a value that the stage keeps too is not set aside.
+  Waiting waiting(Tensor made) const;
 
   /// The border that values of the stage cross which it makes, or which it needs.
   const std::vector<BorderValue>& border_out(Way way, int stage) const;
@@ -63,7 +74,7 @@ class StageLinks {
   std::map<Key, Parcel> made_[2], needed_[2];  // by way: until they are sent, until they are taken
   struct Sent {
     std::string name;
-    Tensor value;  // kept until the send is over
+    Waiting value;  // kept until the send is over
     WorkPtr work;
   };
   std::deque<Sent> sent_;

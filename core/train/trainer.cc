@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/parameter_digest.h"
@@ -37,7 +38,8 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       faults_(whole_run(context).plan, whole_run(context).self().worker),
       passes_(context, model, scheme, faults_),
       comparison_(context, model, scheme),
-      validation_(context, model, scheme, loss_scale_) {
+      validation_(context, model, scheme, loss_scale_),
+      first_not_finite_(context, model, passes_.outputs()) {
   if (context.pipeline) pipeline_.emplace(context, model, passes_);
 }
 
@@ -139,6 +141,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   // Figures of memory are recorded before note_parameters(), which needs memory of its own, and
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
+  if (record.pipeline)
+    record.pipeline->most_activations = context_.device.ledger().most()[MemoryKind::activation];
   record.device_memory = context_.device.memory();
   if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
   if (context_.own_process) note_process_memory(record);
@@ -189,6 +193,7 @@ std::vector<double> Trainer::train_step(const StepAssignment& assignment) {
   for (const Loss& part : losses) values.push_back(value_of(context_.device, part).loss);
   const double loss = std::accumulate(values.begin(), values.end(), 0.0);
   context_.timeline.end_step();
+  first_not_finite_.tell(step);
   const bool skipped = train.skip_not_finite > 0 && !finite;
   if (loss_scale_.exhausted() || (!std::isfinite(loss) && !skipped)) fail_not_finite(step, loss);
   for (double& value : values)
@@ -229,12 +234,14 @@ void Trainer::fail_not_finite(std::int64_t step, double loss) {
   const std::string before =
       train.skip_not_finite == 0
           ? ""
-          : fmt::format(", and the {} steps before it were skipped (train.skip_not_finite)",
-                        train.skip_not_finite);
+          : fmt::format(", and the {} before it {} skipped (train.skip_not_finite)",
+                        counted(train.skip_not_finite, "step"),
+                        train.skip_not_finite == 1 ? "was" : "were");
+  if (std::isnan(loss)) loss = std::abs(loss);  // its sign says nothing
   if (!std::isfinite(loss) && (train.skip_not_finite > 0 || !loss_scale_.exhausted()))
     throw Error(
         "the loss is {} at step {}: {}{}; lower optimizer.lr or raise optimizer.warmup_steps", loss,
-        step + 1, passes_.first_not_finite(), before);
+        step + 1, first_not_finite_.text(step), before);
   if (train.skip_not_finite > 0) {
     // A worker whose loss is not finite knows why, and leaves: wait for it, so that it speaks
     // first.

@@ -9,6 +9,7 @@
 #include "core/observe/rank_record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
+#include "core/train/first_not_finite.h"
 #include "core/train/model_passes.h"
 #include "core/train/own_faults.h"
 #include "core/train/parameter_comparison.h"
@@ -90,6 +91,7 @@ class Trainer {
   std::optional<PipelineStep> pipeline_;  // of a rank that has some stages of the model
   ParameterComparison comparison_;
   StepValidation validation_;
+  FirstNotFinite first_not_finite_;
 };
 
 }  // namespace ringside

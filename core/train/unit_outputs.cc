@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "core/base/error.h"
 #include "core/num/exact_sum.h"
 
 namespace ringside {
@@ -13,6 +12,7 @@ void UnitOutputs::look_at(Device& device, const Pass& pass, std::size_t unit, st
                           const Tensor& output) {
   constexpr auto digits = static_cast<std::int64_t>(ExactSum::digits);
   const auto count = static_cast<std::int64_t>(units);
+  device_ = &device;
   if (!squares_)
     squares_ =
         device.tensor({pass.micro_batches, count, digits}, MemoryKind::workspace, DType::f64);
@@ -20,16 +20,15 @@ void UnitOutputs::look_at(Device& device, const Pass& pass, std::size_t unit, st
   device.kernels().sum_of_squares({.in = output, .out = squares_.range(at * digits, digits)});
 }
 
-std::string UnitOutputs::first_not_finite(const Model& model) const {
-  if (squares_ && !model.units.empty()) {
-    std::vector<double> squares(static_cast<std::size_t>(squares_.count()));
-    model.units[0]->device().read(squares_, std::as_writable_bytes(std::span(squares)));
-    for (std::size_t i = 0; i < squares.size() / ExactSum::digits; ++i)
-      if (!std::isfinite(ExactSum::value(squares, i)))
-        return fmt::format("the output of unit {} is the first that is not finite",
-                           model.units[i % model.units.size()]->name());
-  }
-  return "the outputs of all units are finite";
+std::optional<UnitOutputs::Found> UnitOutputs::first_not_finite() const {
+  if (!squares_) return {};
+  std::vector<double> squares(static_cast<std::size_t>(squares_.count()));
+  device_->read(squares_, std::as_writable_bytes(std::span(squares)));
+  const auto units = static_cast<std::size_t>(squares_.shape()[1]);
+  for (std::size_t i = 0; i < squares.size() / ExactSum::digits; ++i)
+    if (!std::isfinite(ExactSum::value(squares, i)))
+      return Found{static_cast<std::int64_t>(i / units), i % units};
+  return {};
 }
 
 }  // namespace ringside

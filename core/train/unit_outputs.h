@@ -1,9 +1,10 @@
 // A search for the first unit with an output that is not finite, to explain such a loss.
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <optional>
 
-#include "core/models/model.h"
+#include "core/nn/unit.h"
 
 namespace ringside {
 
@@ -16,11 +17,17 @@ class UnitOutputs {
   /// units.
   void look_at(Device& device, const Pass& pass, std::size_t unit, std::size_t units,
                const Tensor& output);
-  /// Names the first output of the last step that was not finite, for instance "the output of unit
-  /// block.3 is the first that is not finite". Blocks.
-  std::string first_not_finite(const Model& model) const;
+  /// The first output of the last step that was not finite, in the order of micro-batches and then
+  /// of units.
+  struct Found {
+    std::int64_t micro_batch = 0;
+    std::size_t unit = 0;  // as look_at() counts
+  };
+  /// Blocks.
+  std::optional<Found> first_not_finite() const;
 
  private:
+  Device* device_ = nullptr;
   Tensor squares_;  // [micro-batches, units, ExactSum::digits] fp64
 };
 

@@ -39,6 +39,39 @@ TEST(Ledger, CountsByKindAndKeepsWhoHeldThePeak) {
   EXPECT_EQ(ledger.at_peak(), ledger.current());
 }
 
+TEST(Ledger, KeepsTheMostOfEachKindByItself) {
+  Ledger ledger;
+  ledger.add(MemoryKind::activation, 70);
+  ledger.remove(MemoryKind::activation, 60);
+  ledger.add(MemoryKind::parameter, 100);
+  EXPECT_EQ(ledger.at_peak()[MemoryKind::activation], 10);
+  EXPECT_EQ(ledger.most()[MemoryKind::activation], 70);
+  EXPECT_EQ(ledger.most()[MemoryKind::parameter], 100);
+  EXPECT_EQ(ledger.most()[MemoryKind::gradient], 0);
+  ledger.reset_peak();
+  EXPECT_EQ(ledger.most(), ledger.current());
+}
+
+TEST(Ledger, LeavesOutWhatIsSetAside) {
+  Ledger ledger;
+  {
+    const SetAside aside(ledger, MemoryKind::activation, 40);
+    ledger.add(MemoryKind::activation, 40);
+    ledger.add(MemoryKind::activation, 5);
+    EXPECT_EQ(ledger.most()[MemoryKind::activation], 5) << "not even for a moment";
+    EXPECT_EQ(ledger.at_peak()[MemoryKind::activation], 45) << "it takes memory all the same";
+    EXPECT_EQ(ledger.current()[MemoryKind::activation], 45);
+    ledger.reset_peak();
+    EXPECT_EQ(ledger.most()[MemoryKind::activation], 5);
+    ledger.remove(MemoryKind::activation, 40);
+  }
+  EXPECT_EQ(ledger.most()[MemoryKind::activation], 5) << "it was gone before it was brought back";
+  ledger.set_aside(MemoryKind::activation, 5);
+  ledger.bring_back(MemoryKind::activation, 5);
+  ledger.add(MemoryKind::activation, 1);
+  EXPECT_EQ(ledger.most()[MemoryKind::activation], 6);
+}
+
 TEST(CpuDevice, CountsABufferUntilItsLastViewIsGone) {
   const auto device = make_cpu_device(1);
   for (const auto kind : all_kinds) {

@@ -110,8 +110,8 @@ TEST_F(Detection, TooManyStepsThatAreNotFiniteNameTheRankAndTheUnit) {
                  "faults.plan=[\"poison worker 1 at step 9\", \"poison worker 1 at step 10\"]"});
     EXPECT_NE(ended.status, 0);
     EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker): the loss is nan at step 11: the output of "
-                                     "unit head is the first that is not finite, and the 1 steps "
-                                     "before it were skipped"));
+                                     "unit head is the first that is not finite, and the 1 step "
+                                     "before it was skipped"));
   }
   const Ended refused = train("local_sgd", {"train.skip_not_finite=1"});
   EXPECT_THAT(refused.err, HasSubstr("train.skip_not_finite = 1: with scheme local_sgd workers do "

@@ -1,5 +1,6 @@
-// Stages of real ranks by the times that `ringside calibrate` wrote, as `train` and `compare` find
-// them.
+// The real program with pipelines: stages by the times that `ringside calibrate` wrote, and what it
+// says of losses that are not finite.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,9 +67,55 @@ TEST_F(MeasuredStages, DoNotFollowTheFileOfAnotherMachine) {
   calibrated_as("another machine");
   const testing::Ended ended = trained();
   EXPECT_THAT(ended.out, HasSubstr("of even floating-point operations"));
-  EXPECT_THAT(ended.err, HasSubstr("No measured times of stages: results/machine.toml describes "
-                                   "'another machine', but this machine is"));
+  EXPECT_THAT(ended.err, HasSubstr("Stages are even by operations, not by measured times: "
+                                   "results/machine.toml describes 'another machine', but this "
+                                   "machine is"));
+  EXPECT_THAT(ended.err, HasSubstr("; `ringside calibrate --threads 1` measures it\n"));
 }
+
+/// A pipeline whose embedding is the only unit with finite outputs after the first update.
+struct SpoiledPipeline {
+  int pipeline = 2;
+  const char* schedule = "1f1b";
+  const char* cuts = "[]";
+  const char* begins = "";  // what has the stage of block.0
+};
+
+class SpoiledPipelines : public ProgramTest, public ::testing::WithParamInterface<SpoiledPipeline> {
+ protected:
+  SpoiledPipelines() {
+    experiment(
+        "[model]\nlayers = 6\nheads = 2\nwidth = 16\ncontext = 8\n[data]\npath = \"text.txt\"\n"
+        "[train]\nsteps = 4\nwarmup = 1\nglobal_batch = 8\nmicro_batch = 2\ntimeout_s = 6\n"
+        "[optimizer]\nschedule = \"constant\"\nlr = 1e12\n");
+  }
+};
+
+/// The last stage meets the loss; the unit is named that `single` names.
+TEST_P(SpoiledPipelines, NameTheUnitOfTheModelWhoseOutputWasNotFiniteFirst) {
+  const SpoiledPipeline& one = GetParam();
+  const testing::Ended whole = run({"train", "trial.toml", "--scheme", "single", "--world", "1"});
+  EXPECT_THAT(whole.err, HasSubstr("the loss is nan at step 2: the output of unit block.0 is the "
+                                   "first that is not finite; lower optimizer.lr"));
+  const auto words = [](const std::string& text) { return text.substr(text.find("the loss is")); };
+  for (const int data : {1, 2}) {
+    const testing::Ended ended = run({"train", "trial.toml", "--scheme", "ddp", "--world",
+                                      std::to_string(data * one.pipeline), "--set",
+                                      fmt::format("mesh.pipeline={}", one.pipeline), "--set",
+                                      fmt::format("pipeline.cuts={}", one.cuts), "--set",
+                                      fmt::format("pipeline.schedule={}", one.schedule)});
+    EXPECT_NE(ended.status, 0);
+    EXPECT_EQ(words(ended.err), words(whole.err)) << ended.err;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    WithBlock0, SpoiledPipelines,
+    ::testing::Values(SpoiledPipeline{.begins = "in_stage_0"},
+                      SpoiledPipeline{.cuts = "[1]", .begins = "first_in_stage_1_of_2"},
+                      SpoiledPipeline{.pipeline = 3, .cuts = "[1, 4]", .begins = "in_stage_1_of_3"},
+                      SpoiledPipeline{.schedule = "zb_v", .begins = "on_the_rank_of_the_losses"}),
+    [](const auto& info) { return info.param.begins; });
 
 }  // namespace
 }  // namespace ringside

@@ -95,7 +95,7 @@ TEST(NotFiniteSteps, EndTheRunIfTooManyComeInARow) {
                       "ddp", 1));
   });
   EXPECT_THAT(one_rank, HasSubstr("rank 0: the loss is nan at step 3: the output of unit head is "
-                                  "the first that is not finite, and the 1 steps before it were "
+                                  "the first that is not finite, and the 1 step before it was "
                                   "skipped"));
 }
 

@@ -1,6 +1,5 @@
 #include "experiments/runner/registry/stage_activations.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/data/loader.h"
@@ -31,17 +30,22 @@ class CountedStage {
     if (stage < borders.size()) behind_ = &borders[stage];
   }
 
-  StageActivations count(bool halves) {
+  /// Of forward, and of a whole backward.
+  StageActivations count_whole() {
     StageActivations out;
-    Tensor x = forward();
-    if (behind_) x = {};  // it leaves for the next stage
-    out.kept = held();
-    backward(std::move(x), halves);
-    if (halves) {
-      out.for_weights = held();
+    count_forward(out);
+    out.in_backward = most_in([&] { backward(/*halves=*/false); });
+    return out;
+  }
+  /// Of forward, and of the halves of backward.
+  StageActivations count_halves() {
+    StageActivations out;
+    count_forward(out);
+    out.in_input_gradient = most_in([&] { backward(/*halves=*/true); });
+    out.for_weights = held();
+    out.in_weight_gradient = most_in([&] {
       for (std::size_t u = units_.last; u-- > units_.first;) saved(u).finish_weights();
-    }
-    out.most = device_.ledger().at_peak()[MemoryKind::activation];
+    });
     return out;
   }
 
@@ -49,6 +53,17 @@ class CountedStage {
   DType dtype() const { return parameter_dtype(plan_.train); }
   Saved& saved(std::size_t unit) { return saved_[unit - units_.first]; }
   std::int64_t held() const { return device_.ledger().current()[MemoryKind::activation]; }
+  template <class Work>
+  std::int64_t most_in(const Work& work) {
+    device_.ledger().reset_peak();
+    work();
+    return device_.ledger().most()[MemoryKind::activation];
+  }
+  void count_forward(StageActivations& out) {
+    out.in_forward = most_in([&] { output_ = forward(); });
+    if (behind_) output_ = {};  // it leaves for the next stage
+    out.kept = held();
+  }
   bool recomputes(std::size_t unit) const {
     return plan_.train.recompute == Recompute::full && unit + 1 < model_.units.size();
   }
@@ -97,8 +112,9 @@ class CountedStage {
   }
   Pass pass() const { return {.keep_attention = plan_.train.recompute != Recompute::attention}; }
 
-  /// `gradient` is that of the losses, which overwrites the last output.
-  void backward(Tensor gradient, bool halves) {
+  /// Where the model ends, the gradient of the losses has overwritten the last output.
+  void backward(bool halves) {
+    Tensor gradient = std::exchange(output_, {});
     take_gradients_of_tables();
     if (behind_)
       for (const BorderValue& value : *behind_) {
@@ -126,29 +142,32 @@ class CountedStage {
   SideValues side_;
   std::vector<Saved> saved_;
   std::vector<Tensor> inputs_;  // of units that are recomputed
+  Tensor output_{};             // between forward and backward
 };
 
 }  // namespace
 
-std::vector<StageActivations> activations_of_stages(const RunPlan& plan, bool halves) {
+std::vector<StageActivations> activations_of_stages(const RunPlan& plan) {
   const Borders borders = borders_of(plan);
   std::vector<StageActivations> out;
-  for (std::size_t stage = 0; stage <= borders.size(); ++stage)
-    out.push_back(CountedStage(plan, borders, stage).count(halves));
+  for (std::size_t stage = 0; stage <= borders.size(); ++stage) {
+    StageActivations& one = out.emplace_back(CountedStage(plan, borders, stage).count_halves());
+    one.in_backward = CountedStage(plan, borders, stage).count_whole().in_backward;
+  }
   return out;
 }
 
 double most_activations(const pipeline::Schedule& schedule, int rank,
                         const std::vector<StageActivations>& stages) {
-  std::vector<pipeline::ActivationBytes> kept;
+  std::vector<pipeline::ActivationBytes> bytes;
   for (const StageActivations& one : stages)
-    kept.push_back({static_cast<double>(one.kept), static_cast<double>(one.for_weights)});
-  std::int64_t besides = 0;
-  for (const int stage : schedule.stages_of(rank)) {
-    const StageActivations& one = stages[static_cast<std::size_t>(stage)];
-    besides = std::max(besides, one.most - one.kept);
-  }
-  return pipeline::most_activation_bytes(schedule, rank, kept) + static_cast<double>(besides);
+    bytes.push_back({.before_input_gradient = static_cast<double>(one.kept),
+                     .before_weight_gradient = static_cast<double>(one.for_weights),
+                     .in_forward = static_cast<double>(one.in_forward),
+                     .in_backward = static_cast<double>(one.in_backward),
+                     .in_input_gradient = static_cast<double>(one.in_input_gradient),
+                     .in_weight_gradient = static_cast<double>(one.in_weight_gradient)});
+  return pipeline::most_activation_bytes(schedule, rank, bytes);
 }
 
 }  // namespace ringside::runner

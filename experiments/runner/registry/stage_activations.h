@@ -9,21 +9,23 @@
 
 namespace ringside::runner {
 
-/// Bytes that a stage holds for one micro-batch, with the input that it received and without losses
-/// and the workspace of kernels.
+/// Bytes of activations that a stage holds for one micro-batch, with the input that it received and
+/// without losses and the workspace of kernels.
 struct StageActivations {
   std::int64_t kept = 0;         // from the end of F until B or I begins
-  std::int64_t for_weights = 0;  // from the end of I until W; 0 where backward is not split
-  std::int64_t most = 0;         // at any time in its forward or its backward
+  std::int64_t for_weights = 0;  // from the end of I until W begins
+  /// The most while it is in F, B, I or W.
+  std::int64_t in_forward = 0, in_backward = 0, in_input_gradient = 0, in_weight_gradient = 0;
 };
 
-/// Of each stage of the plan's pipeline, whose backward is split if `halves`. Throws what the model
-/// throws for an impossible shape.
-std::vector<StageActivations> activations_of_stages(const RunPlan& plan, bool halves);
+/// Of each stage of the plan's pipeline. Throws what the model throws for an impossible shape.
+std::vector<StageActivations> activations_of_stages(const RunPlan& plan);
 
 /// The most bytes of activations that the worker at place `rank` of a pipeline holds: what all
-/// micro-batches that are under way in its stages keep, and what the busiest of its stages needs
-/// besides while it computes. `stages` has one entry for each stage of the schedule.
+/// micro-batches keep that are under way in its stages, each with a whole backward or a divided one
+/// as the schedule has it, and what the action needs besides that the worker is at. `stages` has
+/// one entry for each stage of the schedule. What stages only hold until it is sent, or received
+/// ahead of its use, is not in it.
 double most_activations(const pipeline::Schedule& schedule, int rank,
                         const std::vector<StageActivations>& stages);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/base/counted.h"
 #include "experiments/runner/report/interval.h"
 #include "experiments/runner/results/attempts.h"
 
@@ -148,12 +149,14 @@ static std::string worlds_text(const RunRecord& row) {
     const WorldPeriod& period = row.worlds[i];
     const bool last = i + 1 == row.worlds.size();
     const std::int64_t end = last ? row.plan.train.steps : row.worlds[i + 1].from;
-    out += fmt::format("{}{} for {} steps", i == 0 ? "" : ", ", period.world, end - period.from);
+    out += fmt::format("{}{} for {}", i == 0 ? "" : ", ", period.world,
+                       counted(end - period.from, "step"));
     lost += period.lost_steps;
     down_s += period.down_s;
   }
   if (row.worlds.size() == 1) return fmt::format("{}: {}", out, row.worlds.front().cause);
-  return out + fmt::format("; {} steps were made again, and changes took {:.0f} ms each", lost,
+  return out + fmt::format("; {} {} made again, and changes took {:.0f} ms each",
+                           counted(lost, "step"), lost == 1 ? "was" : "were",
                            1e3 * down_s / static_cast<double>(row.worlds.size() - 1));
 }
 

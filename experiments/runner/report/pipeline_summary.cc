@@ -100,7 +100,7 @@ PipelinePlace place_of(const CaseRecords& rows, int place, double step_ms) {
     each_worker(*row, [&](int at, const RankRecord& rank) {
       if (at == place)
         out.activation =
-            std::max(out.activation, static_cast<double>(rank.at_peak[MemoryKind::activation]));
+            std::max(out.activation, static_cast<double>(rank.pipeline->most_activations));
     });
   return out;
 }
@@ -172,14 +172,8 @@ void add_in_flight(PipelineSummary& out, const Schedule& schedule,
                             : held.at(static_cast<std::size_t>(stage.stage)).until_weight_gradient;
 }
 
-bool splits_backward(const Schedule& schedule) {
-  return std::ranges::any_of(schedule.actions[0], [](const pipeline::Action& action) {
-    return action.operation == pipeline::Operation::input_gradient;
-  });
-}
-
 void add_activations(PipelineSummary& out, const RunPlan& plan, const Schedule& schedule) {
-  const auto stages = activations_of_stages(plan, splits_backward(schedule));
+  const auto stages = activations_of_stages(plan);
   for (PipelinePlace& place : out.places)
     place.activation_by_formula = most_activations(schedule, place.rank, stages);
 }

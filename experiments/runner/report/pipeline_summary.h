@@ -30,7 +30,7 @@ struct PipelinePlace {
   int rank = 0;
   double waiting_ms = 0;             // for values of other stages, in a step
   double bubble = 0;                 // this time as a share of a step
-  double activation = 0;             // bytes of the busiest of these workers at its peak
+  double activation = 0;             // PipelineRecord::most_activations of any of these workers
   double activation_by_formula = 0;  // most_activations()
 };
 

@@ -13,6 +13,11 @@ std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); 
 /// "-" where the schedule has no such actions.
 std::string action_cell(double ms) { return ms > 0 ? fmt::format("{:.2f}", ms) : "-"; }
 
+/// "-" in results that are older than the figure: what sends something has to.
+std::string least_cell(const DimensionBytes& bytes) {
+  return bytes.minimum > 0 || bytes.sent == 0 ? megabytes(bytes.minimum) : "-";
+}
+
 TableLine pipeline_line(const CaseSummary& one) {
   const PipelineSummary& summary = *one.pipeline;
   return {one.label(),
@@ -26,7 +31,7 @@ TableLine pipeline_line(const CaseSummary& one) {
           milliseconds(summary.sends_ms),
           fmt::format("{:.2f}", summary.imbalance),
           megabytes(summary.data.sent),
-          megabytes(summary.data.minimum),
+          least_cell(summary.data),
           megabytes(summary.pipeline.sent),
           megabytes(summary.pipeline.minimum),
           one.plan.pipeline.post_validation ? std::to_string(summary.put_right) : "-"};
@@ -49,8 +54,9 @@ TableLine stage_line(const CaseSummary& one, const StageSummary& stage, bool is_
     return line;
   }
   const PipelinePlace& place = one.pipeline->places.at(static_cast<std::size_t>(stage.rank));
-  line.insert(line.end(), {percent(place.bubble), megabytes(place.activation),
-                           megabytes(place.activation_by_formula)});
+  line.insert(line.end(),
+              {percent(place.bubble), place.activation > 0 ? megabytes(place.activation) : "-",
+               megabytes(place.activation_by_formula)});
   return line;
 }
 

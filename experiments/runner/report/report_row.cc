@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/plan/mesh.h"
 #include "core/plan/pipeline_plan.h"
@@ -36,20 +37,21 @@ std::string shown_text(const RunRecord& row) {
 std::string survival_text(const RunRecord& row) {
   std::string out;
   for (const Restart& restart : row.restarts)
-    out += fmt::format("restarted      from {} ({} steps made again, {:.1f} s): {}\n",
+    out += fmt::format("restarted      from {} ({} made again, {:.1f} s): {}\n",
                        restart.from == 0 ? "the beginning" : fmt::format("step {}", restart.from),
-                       restart.lost_steps, restart.down_s, restart.error);
+                       counted(restart.lost_steps, "step"), restart.down_s, restart.error);
   for (std::size_t i = 0; i < row.worlds.size(); ++i) {
     const WorldPeriod& period = row.worlds[i];
     const std::int64_t end =
         i + 1 < row.worlds.size() ? row.worlds[i + 1].from : row.plan.train.steps;
-    out += fmt::format("world {:<8} {} steps from step {} on", period.world, end - period.from,
-                       period.from + 1);
+    out += fmt::format("world {:<8} {} from step {} on", period.world,
+                       counted(end - period.from, "step"), period.from + 1);
     if (!period.cause.empty())
       out += fmt::format(
-          " ({} steps made again; all had left after {:.0f} ms, and went on after "
+          " ({} made again; all had left after {:.0f} ms, and went on after "
           "{:.0f} ms): {}",
-          period.lost_steps, 1e3 * period.left_s, 1e3 * period.down_s, period.cause);
+          counted(period.lost_steps, "step"), 1e3 * period.left_s, 1e3 * period.down_s,
+          period.cause);
     out += '\n';
   }
   std::int64_t written = 0, bytes = 0, resumed_after = 0;
@@ -94,9 +96,9 @@ std::string row_text(const RunRecord& row) {
                     perplexity_of ? fmt::format(", perplexity {:.3g}", *perplexity_of) : "",
                     100 * e.accuracy, e.step, e.seconds);
   }
-  out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
-                     row.plan.world, row.parameters, row.plan.train.steps,
-                     row.plan.train.global_batch);
+  out += fmt::format("{} at world {}: {}, {} of {}\n", row.plan.scheme, row.plan.world,
+                     counted(row.parameters, "parameter"), counted(row.plan.train.steps, "step"),
+                     counted(row.plan.train.global_batch, "sample"));
   if (has_pipeline(row.plan))
     out += fmt::format("mesh           {}; {}\n", mesh_text(row.plan), pipeline_text(row.plan));
   if (const std::string remark = recomputation_remark(row.plan); !remark.empty())
@@ -108,8 +110,8 @@ std::string row_text(const RunRecord& row) {
       row.tokens_per_s > 0 ? fmt::format(", {:.0f} tokens/s", row.tokens_per_s) : "";
   out += fmt::format("speed          {} samples/s{}\n", per_second(row.samples_per_s), tokens);
   if (row.skipped_steps > 0)
-    out += fmt::format("skipped        {} steps, whose gradients were not finite\n",
-                       row.skipped_steps);
+    out += fmt::format("skipped        {}, whose gradients were not finite\n",
+                       counted(row.skipped_steps, "step"));
   out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
                      row.step_ms.p10, row.step_ms.p90);
   out += fmt::format(

@@ -102,8 +102,9 @@ constexpr const char* stages_text =
     "the input and those of the weights by themselves, without waits for workers of the same "
     "stage. under way: the most micro-batches between their F and the end of their backward; in "
     "flight: those of the schedule. Of a rank with several stages once: bubble, the share of its "
-    "step in which it waits for other stages; activation MB, at its peak; activation formula, what "
-    "its micro-batches hold by the schedule, counted without computing.\n";
+    "step in which it waits for other stages; activation MB, the most activations that it held at "
+    "a time; activation formula, what its micro-batches hold by the schedule, counted without "
+    "computing.\n";
 
 std::string time_to_loss_text(const std::vector<CaseSummary>& cases) {
   std::string out =
