@@ -9,8 +9,8 @@ namespace ringside::pipeline {
 namespace {
 
 constexpr StageTimes equal{.f = 1, .b = 1, .w = 1};
-/// What a part has for its way, and what it has near the step's end.
-constexpr double on_its_way = equal.f + equal.b + equal.w, at_the_end = equal.w;
+/// What a part has for its way, and what it has at least.
+constexpr double on_its_way = equal.f + equal.b + equal.w, at_least = equal.w;
 
 /// The indices of the stage's B or W among the actions of its rank, by micro-batch.
 std::vector<std::size_t> gradients_of(const Schedule& schedule, int stage) {
@@ -33,6 +33,13 @@ std::size_t first_begun(const std::vector<Action>& actions, const std::vector<Ac
   return index;
 }
 
+/// The index of the last action that computes and comes before `index`; there is one.
+std::size_t computed_before(const std::vector<Action>& actions, std::size_t index) {
+  while (!computes(actions[--index].operation)) {
+  }
+  return index;
+}
+
 }  // namespace
 
 std::vector<TablePlace> table_places(const Schedule& schedule, const SharedTable& table) {
@@ -43,13 +50,14 @@ std::vector<TablePlace> table_places(const Schedule& schedule, const SharedTable
   const auto& readers_times =
       simulated.actions[static_cast<std::size_t>(rank_of(schedule, table.reader))];
   const auto made = gradients_of(schedule, table.reader), own = gradients_of(schedule, table.owner);
-  std::vector<TablePlace> out;
-  for (std::size_t m = 0; m < own.size(); ++m) {
+  std::vector<TablePlace> out(own.size());
+  std::size_t next = actions.size();  // the place of the micro-batch that follows
+  for (std::size_t m = own.size(); m-- > 0;) {
     const double made_s = readers_times[made[m]].end;
-    std::size_t before = first_begun(actions, times, own[m], made_s + on_its_way);
-    if (before == actions.size()) before = first_begun(actions, times, own[m], made_s + at_the_end);
-    if (m > 0) before = std::max(before, out.back().before);
-    out.push_back({own[m], before});
+    const std::size_t wanted = first_begun(actions, times, own[m], made_s + on_its_way);
+    const std::size_t earliest = first_begun(actions, times, own[m], made_s + at_least);
+    next = std::max(earliest, std::min(wanted, computed_before(actions, next)));
+    out[m] = {own[m], next};
   }
   return out;
 }

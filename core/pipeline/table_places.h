@@ -24,9 +24,9 @@ struct TablePlace {
 /// without bubbles places behind that of the owner, so an owner that waited for it would undo the
 /// schedule, or wait for ever. So the table's gradient is added up in the owner's B or W only if
 /// the reader's part has been made three actions' time before (F, I and W of a micro-batch), for
-/// its way; else before the first action that begins so much later. Where none does, one action's
-/// time has to be enough, so that little is left for the step's end, behind the last action. Places
-/// ascend with micro-batches, so that sums keep their order.
+/// its way; else before the first action that begins so much later. Where readers make parts faster
+/// than that, as at the step's end, each has one action's time, and the owner adds them up one
+/// after the other between its own actions. Places ascend with micro-batches, and so do the sums.
 ///
 /// They follow from the schedule alone, with F, I and W that take equally long: workers with the
 /// same stages have the same places, and the order of all waits is that of a simulated time, so no
