@@ -53,9 +53,9 @@ TEST_F(AdviseProgram, ModelsThatFitAsMeshesAlone) {
           HasSubstr(
               "Only meshes fit. Of all ways that leave the model whole, with "
               "recomputation and offload too, the smallest is 'fsdp, bf16, recompute full, offload "
-              "optimizer and parameters' at world 4: the 4 ranks of a machine "
-              "offload at least "),
-          HasSubstr(" to a host of 12.0 MB; a device has 6.0 MB, of which 0 bytes stay "
+              "optimizer and parameters' at world 4: what the ranks of a machine offload "
+              "takes at least "),
+          HasSubstr(" of their host's 12.0 MB; a device has 6.0 MB, of which 0 bytes stay "
                     "free; without a pipeline 4 samples do not divide among 8 or 16 "
                     "workers.")));
 }

@@ -302,6 +302,23 @@ TEST(Advise, SaysWhyOnlyMeshesFit) {
   EXPECT_THAT(advice_text(roomy, ask(roomy, large), 3, false), Not(HasSubstr("Only meshes fit")));
 }
 
+TEST(Advise, RemarksRecomputationUnderADividedBackward) {
+  const Question asked = small_batch(100);
+  for (const Family& family : mesh_families_of(asked, 8, 8)) {
+    Advice advice{.ranked = {{.candidate = {.family = family,
+                                            .world = 8,
+                                            .precision = "bf16",
+                                            .recompute = Recompute::full},
+                              .outcome = Outcome::simulated,
+                              .step_ms = 1}}};
+    if (family.stages.ranks > 2 || family.stages.chunks > 1) continue;
+    const std::string text = advice_text(asked, advice, 1, false);
+    EXPECT_EQ(text.find("saves little memory under zb_h1") != std::string::npos,
+              family.stages.schedule == "zb_h1")
+        << text;
+  }
+}
+
 TEST(Advise, WorldsThatNeedAMeshWhereMeshesAreAskedFor) {
   for (const bool meshes : {false, true}) {
     Question asked = small_batch(100);

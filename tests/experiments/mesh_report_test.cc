@@ -40,6 +40,21 @@ TEST(MeshReport, ShowsTheMeshWhereACaseHasAPipeline) {
   EXPECT_EQ(setup["pipeline"]["schedule"], "1f1b");
 }
 
+TEST(MeshReport, RemarksRecomputationUnderADividedBackward) {
+  RunRecord row = staged_row(300, "a");
+  EXPECT_THAT(summary_text(summarise({row})), Not(HasSubstr("Recomputation")));
+  EXPECT_THAT(row_text(row), Not(HasSubstr("recomputation")));
+  ExperimentConfig config = made_up_experiment();
+  config.mesh.pipeline = 2;
+  config.pipeline.schedule = "zb_h1";
+  config.train.recompute = Recompute::full;
+  set_plan(row, plan_training(config, "ddp", 4));
+  EXPECT_THAT(summary_text(summarise({row})),
+              HasSubstr("Recomputation: ddp at world 4: train.recompute = 'full' saves little "
+                        "memory under zb_h1, whose backward is divided"));
+  EXPECT_THAT(row_text(row), HasSubstr("recomputation  train.recompute = 'full' saves little"));
+}
+
 TEST(MeshReport, WithoutAPipelineSaysNothingOfMeshes) {
   const auto cases = summarise({made_up_row("ddp", 2, 0, 100, "a", {2, 1})});
   EXPECT_THAT(summary_text(cases), Not(HasSubstr("mesh")));

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/device/ledger.h"
 #include "core/plan/pipeline_plan.h"
@@ -146,12 +147,16 @@ const Considered* least_whole(const Question& question, const Advice& advice) {
     return one.candidate.family.stages.ranks == 1;
   };
   if (std::ranges::any_of(advice.ranked, is_whole)) return nullptr;
+  // Of equal ones that which offloads and recomputes most.
+  const auto order = [](const Considered& one) {
+    return std::tuple(one.needs_gb, -static_cast<int>(one.candidate.offload),
+                      -static_cast<int>(one.candidate.recompute));
+  };
   const Considered* least = nullptr;
   for (const Considered& one : advice.others) {
     if (!is_whole(one) || question.training.train.global_batch % one.candidate.world != 0) continue;
     if (one.outcome != Outcome::no_memory) return nullptr;
-    // Of equal ones that which recomputes and offloads most.
-    if (!least || one.needs_gb <= least->needs_gb) least = &one;
+    if (!least || order(one) < order(*least)) least = &one;
   }
   return least;
 }

@@ -140,9 +140,10 @@ class Search {
     const std::int64_t sharing = std::min(candidate.world, question_.ranks_of_machine());
     const double of_host = static_cast<double>(sharing) * offloaded;
     if (const double host = gb * question_.cluster().host.memory_gb; of_host > host)
-      return give_up(one, Outcome::no_memory,
-                     fmt::format("the {} ranks of a machine offload at least {} to a host of {}",
-                                 sharing, memory_text(of_host), memory_text(host)));
+      return give_up(
+          one, Outcome::no_memory,
+          fmt::format("what the ranks of a machine offload takes at least {} of their host's {}",
+                      memory_text(of_host), memory_text(host)));
     for (const std::int64_t count : divisors(share)) {
       if (count < at_least) continue;
       candidate.micro_batches = count;
