@@ -86,11 +86,17 @@ MemoryUse least_states(RunPlan plan, std::int64_t parameters) {
   return out;
 }
 
-double offloaded_bytes(const RunPlan& plan, std::int64_t parameters) {
+std::string lack_of_host_memory(const Question& question, const RunPlan& plan) {
   RunPlan whole = plan;
   whole.train.offload = Offload::none;
-  return static_cast<double>(least_states(std::move(whole), parameters).total() -
-                             least_states(plan, parameters).total());
+  const std::int64_t offloaded = least_states(std::move(whole), question.parameters).total() -
+                                 least_states(plan, question.parameters).total();
+  const std::int64_t sharing = std::min<std::int64_t>(plan.world, question.ranks_of_machine());
+  const double needed = static_cast<double>(sharing * offloaded);
+  const double room = 1e9 * question.cluster().host.memory_gb;
+  if (needed <= room) return {};
+  return fmt::format("what the ranks of a machine offload takes at least {} of their host's {}",
+                     memory_text(needed), memory_text(room));
 }
 
 std::vector<FullestWorker> fullest_workers(const Question& question,

@@ -13,8 +13,9 @@ namespace ringside::tools::advise {
 /// Parameters, gradients and optimizer state that a device holds at least in a run of this plan,
 /// whose model has so many parameters.
 MemoryUse least_states(RunPlan plan, std::int64_t parameters);
-/// The bytes of these that a rank of the plan keeps in the memory of its host instead, at least.
-double offloaded_bytes(const RunPlan& plan, std::int64_t parameters);
+/// A clause, if the host of a machine has no room for the model states that its ranks offload;
+/// empty if it may have.
+std::string lack_of_host_memory(const Question& question, const RunPlan& plan);
 
 /// The worker of a mesh that holds most.
 struct FullestWorker {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/device/ledger.h"
@@ -123,11 +124,8 @@ class Search {
     const double room = gb * (question_.memory_gb() - question_.reserve_gb);
     const std::int64_t share = question_.training.train.global_batch / candidate.world;
     MemoryUse held;
-    double offloaded = 0;
     try {
-      const RunPlan plan = plan_of(question_, candidate);
-      held = least_states(plan, question_.parameters);
-      offloaded = offloaded_bytes(plan, question_.parameters);
+      held = least_states(plan_of(question_, candidate), question_.parameters);
     } catch (const std::exception& error) {
       give_up(one, Outcome::failed, error.what());
       return;
@@ -137,13 +135,6 @@ class Search {
       return give_up(one, Outcome::no_memory,
                      fmt::format("its model states alone take {} of a device: {}",
                                  memory_text(gb * one.needs_gb), parts_of_memory(held)));
-    const std::int64_t sharing = std::min(candidate.world, question_.ranks_of_machine());
-    const double of_host = static_cast<double>(sharing) * offloaded;
-    if (const double host = gb * question_.cluster().host.memory_gb; of_host > host)
-      return give_up(
-          one, Outcome::no_memory,
-          fmt::format("what the ranks of a machine offload takes at least {} of their host's {}",
-                      memory_text(of_host), memory_text(host)));
     for (const std::int64_t count : divisors(share)) {
       if (count < at_least) continue;
       candidate.micro_batches = count;
@@ -256,7 +247,12 @@ class Search {
     std::vector<RunPlan> plans;
     std::vector<Considered*> planned;
     for (Considered* one : some) try {
-        plans.push_back(plan_of(question_, one->candidate));
+        RunPlan plan = plan_of(question_, one->candidate);
+        if (const std::string lack = lack_of_host_memory(question_, plan); !lack.empty()) {
+          give_up(*one, Outcome::no_memory, lack);
+          continue;
+        }
+        plans.push_back(std::move(plan));
         planned.push_back(one);
       } catch (const std::exception& error) {
         give_up(*one, Outcome::failed, error.what());
