@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/device/counting_device.h"
 #include "core/plan/mesh.h"
 #include "experiments/runner/run/rehearsal.h"
 #include "experiments/runner/run/simulation.h"
@@ -124,6 +125,20 @@ TEST(SimulatedRehearsalsTest, CountManyMicroBatchesByAFew) {
   for (const char* schedule : {"1f1b", "zb_h1", "gpipe"})
     expect_rehearsed({"ddp", 3, 1, schedule, 1, Recompute::none, 24});
   expect_rehearsed({"fsdp", 2, 2, "interleaved", 2, Recompute::full, 24});
+}
+
+/// Besides the gradients of a stage a worker holds the one that a unit's W makes, and not those
+/// that the W's of other units have made.
+TEST(SimulatedRehearsalsTest, UnderADividedBackwardOneUnitHasAnotherGradient) {
+  const RunPlan plan = rehearsed_plan({"zero1", 2, 2, "zb_h1", 1, Recompute::none, 5});
+  CountingDevice device;
+  std::int64_t largest = 0;
+  for (const auto& unit : make_model(plan.model, device).units)
+    largest = std::max(largest, unit->layout().count());
+  const std::int64_t bytes = 2 * largest;  // in bf16
+  for (const auto& uses : {rehearse(plan), simulated_peaks(plan)})
+    for (const MemoryUse& use : uses)
+      EXPECT_LE(use[MemoryKind::gradient], use[MemoryKind::parameter] + bytes);
 }
 
 TEST(SimulatedRehearsalsTest, CountOtherModels) {
