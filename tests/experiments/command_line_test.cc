@@ -145,7 +145,7 @@ TEST_F(CommandLineTest, AFolderMayHoldNamesThatAreNotUtf8) {
   unsetenv("OMP_AFFINITY_FORMAT");
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_EQ(second.status, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("1 of 1 runs have been made already"));
+  EXPECT_THAT(second.err, HasSubstr("1 of 1 run has been made already"));
   EXPECT_THAT(folder_.read("results/trial/plan.json"), HasSubstr("caf\\\\xE9.txt"));
   EXPECT_THAT(folder_.read("results/trial/environment.json"), HasSubstr("caf\\\\xE9"));
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/observe/run_record.h"
 #include "experiments/runner/config/config.h"
 #include "experiments/runner/plan/one_run.h"
@@ -104,8 +105,8 @@ std::string text_of(const MeasuredSpeeds& measured) {
   for (const Quantiles& times : quantiles_of(measured))
     medians.push_back(static_cast<double>(setting.samples) / times.median);
   const std::vector<double> speeds = speeds_of(measured);
-  std::string out = fmt::format("world {}, {} samples a worker: {}", setting.workers,
-                                setting.samples, text_of(medians));
+  std::string out = fmt::format("world {}, {} a worker: {}", setting.workers,
+                                counted(setting.samples, "sample"), text_of(medians));
   if (speeds == medians) return out;
   const bool all_alike =
       std::adjacent_find(speeds.begin(), speeds.end(), std::not_equal_to<>()) == speeds.end();

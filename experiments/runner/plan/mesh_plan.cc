@@ -42,9 +42,10 @@ int stages_of(const RunPlan& plan) {
     const std::string what = error.what();
     if (what.starts_with("pipeline.")) throw;  // names the key
     throw Error(
-        "pipeline.schedule = '{}' with mesh.pipeline = {} and {} micro-batches (train.micro_batch, "
+        "pipeline.schedule = '{}' with mesh.pipeline = {} and {} (train.micro_batch, "
         "train.accumulation): {}",
-        plan.pipeline.schedule, plan.mesh.pipeline, plan.train.accumulation, error.what());
+        plan.pipeline.schedule, plan.mesh.pipeline,
+        counted(plan.train.accumulation, "micro-batch", "es"), error.what());
   }
 }
 
@@ -98,8 +99,8 @@ void check_cuts(const std::vector<std::int64_t>& cuts, int stages, std::int64_t 
     if (cut <= before || cut >= units)
       throw Error(
           "{}: {} is not the first unit of a stage; the numbers ascend, and lie between 1 and {}, "
-          "because the model has {} units",
-          given, cut, units - 1, units);
+          "because the model has {}",
+          given, cut, units - 1, counted(units, "unit"));
     before = cut;
   }
 }

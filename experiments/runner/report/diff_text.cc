@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/counted.h"
 #include "experiments/runner/report/diff.h"
 #include "experiments/runner/report/published.h"
 #include "experiments/runner/report/text_table.h"
@@ -70,7 +71,7 @@ std::string outcome_text(const SpeedDiff& one) {
   std::string out(name_of(one.outcome));
   if (one.outcome == SpeedChange::slower) out = "SLOWER";
   if (one.simulated) out += ", simulated";
-  if (one.disturbed > 0) out += fmt::format(" ({} repeats disturbed)", one.disturbed);
+  if (one.disturbed > 0) out += fmt::format(" ({} disturbed)", counted(one.disturbed, "repeat"));
   return out;
 }
 

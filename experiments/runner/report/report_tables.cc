@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/base/counted.h"
 #include "core/plan/mesh.h"
 #include "experiments/runner/registry/registry.h"
 
@@ -83,10 +84,11 @@ std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   if (mark_simulated && one.simulated()) out += "; SIMULATED";
   if (shares_device(one.plan)) out += "; shared GPU: not a performance figure";
   if (one.runs.failed > 0)
-    out += fmt::format("; {} of {} repeats FAILED: {}", one.runs.failed, one.runs.repeats,
-                       cell(one.runs.error));
+    out += fmt::format("; {} of {} FAILED: {}", one.runs.failed,
+                       counted(one.runs.repeats, "repeat"), cell(one.runs.error));
   if (one.runs.disturbed > 0)
-    out += fmt::format("; {} of {} repeats disturbed", one.runs.disturbed, one.runs.repeats);
+    out += fmt::format("; {} of {} disturbed", one.runs.disturbed,
+                       counted(one.runs.repeats, "repeat"));
   return out;
 }
 

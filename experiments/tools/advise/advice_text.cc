@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/base/counted.h"
 #include "core/device/ledger.h"
 #include "core/plan/pipeline_plan.h"
 #include "experiments/runner/registry/registry.h"
@@ -198,11 +199,11 @@ std::string question_text(const Question& question) {
   std::string parameters = std::to_string(question.parameters);
   for (auto at = static_cast<std::ptrdiff_t>(parameters.size()) - 3; at > 0; at -= 3)
     parameters.insert(static_cast<std::size_t>(at), ",");
-  std::string devices = fmt::format("{} cores", cluster.machines * question.ranks_of_machine());
+  std::string devices = counted(cluster.machines * question.ranks_of_machine(), "core");
   if (!question.on_cpus())
-    devices = fmt::format("{} devices {} of {:.1f} GB, of which {:.1f} GB stay free",
-                          cluster.machines * cluster.devices, cluster.device.name,
-                          question.memory_gb(), question.reserve_gb);
+    devices = fmt::format("{} {} of {:.1f} GB, of which {:.1f} GB stay free",
+                          counted(cluster.machines * cluster.devices, "device"),
+                          cluster.device.name, question.memory_gb(), question.reserve_gb);
   return fmt::format("{}: {} parameters, {} samples a step with {}, on {}: {}\n",
                      question.training.name, parameters, question.training.train.global_batch,
                      question.training.optimizer.kind, cluster.name, devices);

@@ -179,7 +179,7 @@ advise::Question question_of(const AdviseArguments& arguments, std::ostream& err
   advise::complete(question);
   for (const std::int64_t world : arguments.worlds)
     if (std::find(question.worlds.begin(), question.worlds.end(), world) == question.worlds.end())
-      errors << fmt::format("{} workers are left out: a global batch of {} is not divided by {}\n",
+      errors << fmt::format("world {} is left out: a global batch of {} is not divided by {}\n",
                             world, question.training.train.global_batch, world);
   return question;
 }

@@ -104,8 +104,10 @@ int verify(const CheckpointArguments& arguments) {
       checkpoint.verify();
       std::int64_t bytes = 0;
       for (const CheckpointFile& file : checkpoint.manifest().files) bytes += file.bytes;
-      std::cout << fmt::format("{}: all digests of {} files with {} agree\n", path.string(),
-                               checkpoint.manifest().files.size(), megabytes(bytes));
+      std::cout << fmt::format(
+          "{}: all digests of {} with {} agree\n", path.string(),
+          counted(static_cast<std::int64_t>(checkpoint.manifest().files.size()), "file"),
+          megabytes(bytes));
     } catch (const Error& error) {
       status = complain(run_failed, error.what());
     }

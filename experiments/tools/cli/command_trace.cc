@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "experiments/runner/results/read_trace.h"
 #include "experiments/runner/results/saved_results.h"
@@ -68,8 +69,10 @@ int write_trace(const TraceArguments& arguments) {
   chakra::write_files(graphs, arguments.chakra, run);
   std::size_t nodes = 0;
   for (const auto& rank : graphs.ranks) nodes += rank.size();
-  std::cout << fmt::format("{}/{}.RANK.et: {} operations of {} ranks; their groups are in {}\n",
-                           arguments.chakra, run, nodes, graphs.ranks.size(), run + ".groups.json");
+  std::cout << fmt::format("{}/{}.RANK.et: {} of {}; their groups are in {}\n", arguments.chakra,
+                           run, counted(static_cast<std::int64_t>(nodes), "operation"),
+                           counted(static_cast<std::int64_t>(graphs.ranks.size()), "rank"),
+                           run + ".groups.json");
   return ok;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/base/processor.h"
 #include "core/base/seconds_now.h"
@@ -193,7 +194,8 @@ Compared make_runs(Comparison& comparison, const runner::RankStart& start, runne
     out.complaint = how_to_go_on_without(outcome.obstacle);
   } else if (failed > 0) {
     out.status = run_failed;
-    out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
+    out.complaint = fmt::format("{} of {} failed; see the table", failed,
+                                counted(static_cast<std::int64_t>(outcome.rows.size()), "run"));
   }
   return out;
 }
@@ -240,9 +242,10 @@ Compared run(Comparison& comparison, const Process& process, watch::EventLines* 
   for (const std::string& line : runner::lines_about(comparison.data)) errors << line << "\n";
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
-    errors << fmt::format("{} of {} runs have been made already\n",
+    errors << fmt::format("{} of {} {} been made already\n",
                           comparison.runs.size() - comparison.remaining.size(),
-                          comparison.runs.size());
+                          counted(static_cast<std::int64_t>(comparison.runs.size()), "run"),
+                          comparison.runs.size() == 1 ? "has" : "have");
   for (const RunPlan& run : comparison.remaining)
     if (!run.resume.empty())
       errors << fmt::format("run {} goes on from checkpoint {}\n", run.id, run.resume);

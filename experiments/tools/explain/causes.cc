@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/counted.h"
 #include "core/plan/device_traits.h"
 #include "core/plan/mesh.h"
 #include "core/plan/places.h"
@@ -57,7 +58,7 @@ std::vector<Finding> findings_of(const Evidence& evidence) {
 Remedy all_reduce() { return {.words = "a scheme without servers, ddp", .scheme = "ddp"}; }
 
 Remedy servers_everywhere(const RunPlan& plan) {
-  return {.words = fmt::format("{} servers, one colocated with each worker", plan.world),
+  return {.words = counted(plan.world, "server") + ", one colocated with each worker",
           .settings = {{"scheme.ps.servers", std::to_string(data_world(plan))},
                        {"scheme.ps.placement", "colocated"}},
           .scheme = "ps"};

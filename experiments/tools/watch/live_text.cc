@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "core/base/counted.h"
 #include "experiments/runner/report/text_table.h"
 
 namespace ringside::tools::watch {
@@ -190,8 +191,8 @@ std::string ended_text(const Standing& standing, const runner::RunEnded& run) {
 }
 
 std::string comparison_text(const Standing& standing) {
-  std::string out = fmt::format("{}: {} of {} runs", standing.comparison().experiment,
-                                standing.done(), standing.planned());
+  std::string out = fmt::format("{}: {} of {}", standing.comparison().experiment, standing.done(),
+                                counted(static_cast<std::int64_t>(standing.planned()), "run"));
   if (standing.failed() > 0) out += fmt::format(", {} failed", standing.failed());
   return out;
 }

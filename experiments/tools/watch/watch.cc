@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/counted.h"
 #include "core/base/error.h"
 #include "core/plan/kept_plan.h"
 #include "experiments/runner/registry/plugins.h"
@@ -88,7 +89,8 @@ std::vector<runner::ProgressEvent> rows_as_events(const fs::path& folder,
   runner::ComparisonEnded end{.folder = folder.string()};
   if (failed > 0) {
     end.status = runner::ComparisonStatus::failed;
-    end.error = fmt::format("{} of {} runs failed", failed, counting.size());
+    end.error = fmt::format("{} of {} failed", failed,
+                            counted(static_cast<std::int64_t>(counting.size()), "run"));
   }
   out.push_back({time, std::move(end)});
   return out;
