@@ -52,8 +52,7 @@ std::int64_t Model::first_parameter(std::size_t unit) const {
 }
 
 bool Model::divides_gradients(std::size_t unit) const {
-  return unit == 0 || (part && (std::ranges::binary_search(part->stages, unit) ||
-                                std::ranges::binary_search(part->behind_tables, unit)));
+  return unit == 0 || std::ranges::binary_search(gradient_borders, unit);
 }
 
 std::optional<std::size_t> Model::lender_of(std::size_t unit) const {

@@ -54,9 +54,6 @@ struct Model {
     std::vector<std::size_t> first_tensors{};
     std::vector<std::int64_t> first_statistics{};
     std::vector<std::size_t> stages{};  // the unit, of this part, with which each stage begins
-    /// Units of this part, ascending, each of which follows the owner of a table whose gradient is
-    /// complete later than that of this unit (core/pipeline/table_places.h).
-    std::vector<std::size_t> behind_tables{};
     /// The units of other parts whose tables units of this part read (Unit::lender). They are never
     /// bound.
     std::vector<std::unique_ptr<Unit>> lenders{};
@@ -67,9 +64,12 @@ struct Model {
   };
   std::optional<Part> part{};
 
-  /// Whether gradients of the unit and of the unit before it are complete at different times,
-  /// because a stage begins here, or the other one waits for a table: what is sent at once must not
-  /// have both. True for the first unit.
+  /// Units, ascending, whose gradients are complete at other times than those of the unit before:
+  /// a stage begins there, or the unit before waits for a table (core/pipeline/table_places.h). The
+  /// whole model has them where it defines a run of stages (SumTree::borders).
+  std::vector<std::size_t> gradient_borders{};
+  /// Whether what is sent at once must not have gradients of both the unit and the one before it.
+  /// True for the first unit.
   bool divides_gradients(std::size_t unit) const;
   /// The number of parameters of the whole model.
   std::int64_t whole_count() const { return part ? part->all_parameters : parameter_count(); }

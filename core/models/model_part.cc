@@ -74,6 +74,7 @@ Model part_of(Model whole, const std::vector<UnitRange>& ranges) {
     if (left && std::ranges::any_of(out.units,
                                     [&](const auto& own) { return own->lender() == left.get(); }))
       part.lenders.push_back(std::move(left));
+  out.gradient_borders = part.stages;
   out.part = std::move(part);
   return out;
 }

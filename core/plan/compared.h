@@ -37,6 +37,9 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives,
 /// within groups of workers and then across them, or (`each_micro_batch`) over ranks after every
 /// micro-batch. Only the scheme's own definition has the same order then. `groups` is the world.
+/// If that order follows from what is sent at once, stages of a pipeline divide what a whole model
+/// sends together, and their definition must do so too: `borders` has the units before which they
+/// do (Model::gradient_borders); otherwise it is empty.
 /// With `unknown_order` a library adds up in an unknown order: losses agree with those of `single`
 /// to rounding.
 struct SumTree {
@@ -47,12 +50,14 @@ struct SumTree {
   bool unknown_order = false;
   bool each_micro_batch = false;
   std::vector<std::int64_t> samples{};
+  std::vector<std::int64_t> borders{};
   bool operator==(const SumTree&) const = default;
 };
 
 /// The order in which a run adds up gradients: that of `single`; one of the scheme's own
-/// (SumTree::own_order); or one that a library chooses (SumTree::unknown_order).
-enum class SumOrder : std::uint8_t { of_single, own, unknown };
+/// (SumTree::own_order), which may also follow from what is sent at once; or one that a library
+/// chooses (SumTree::unknown_order).
+enum class SumOrder : std::uint8_t { of_single, own, own_by_messages, unknown };
 
 /// The promise of a scheme about its results.
 enum class Promise : std::uint8_t {

@@ -54,6 +54,7 @@ RunPlan data_view(const RunPlan& plan, int pipeline) {
   view.world = data_world(plan);
   view.servers = plan.servers / stages;
   view.mesh = {.data = 1};
+  view.sums.borders.clear();
   view.device.slow = slow_of(plan, workers_at(plan, pipeline));
   view.ranks.clear();
   view.homes.clear();

@@ -22,8 +22,9 @@ Fields fields_of(Published& published) {
 
 /// The fields of all members except `program`, `plugins`, `homes`, `hosts`, `checkpoint`,
 /// `resume`, `faults`, FaultsConfig::struck, those of elastic runs and seats, `until`, `save`,
-/// `history`, `lost`, `mesh`, `pipeline`, RunListing::quick and SumTree::unknown_order, which are
-/// written only for the few runs that have them. The options are those of the plan's scheme.
+/// `history`, `lost`, `mesh`, `pipeline`, RunListing::quick, SumTree::unknown_order and
+/// SumTree::borders, which are written only for the few runs that have them. The options are those
+/// of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
@@ -116,6 +117,7 @@ nlohmann::ordered_json to_json(const RunPlan& plan) {
   }
   if (plan.listing.quick) out["quick"] = true;
   if (plan.sums.unknown_order) out["unknown_order"] = true;
+  if (!plan.sums.borders.empty()) out["sum_borders"] = plan.sums.borders;
   if (plan.checkpoint != CheckpointConfig())
     out["checkpoint"] = to_json(fields_to_read(plan.checkpoint));
   if (!plan.resume.empty()) out["resume"] = plan.resume;
@@ -160,6 +162,7 @@ static RunPlan read_plan(const nlohmann::json& in, const DefaultOptions& default
   }
   plan.listing.quick = in.value("quick", false);
   plan.sums.unknown_order = in.value("unknown_order", false);
+  plan.sums.borders = in.value("sum_borders", plan.sums.borders);
   if (const auto checkpoint = in.find("checkpoint"); checkpoint != in.end())
     read_json(*checkpoint, fields_of(plan.checkpoint), absent);
   plan.resume = in.value("resume", "");

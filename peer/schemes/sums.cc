@@ -37,7 +37,8 @@ SumOrder order_of_sums(const RunPlan& plan, Algorithm algorithm, bool two_levels
   const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
   const bool native =
       algorithm == Algorithm::native || (algorithm == Algorithm::automatic && only_native(plan));
-  return !native || two_levels || each_micro_batch ? SumOrder::own : SumOrder::of_single;
+  if (!native) return SumOrder::own_by_messages;
+  return two_levels || each_micro_batch ? SumOrder::own : SumOrder::of_single;
 }
 
 std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Collective::Kind kind,

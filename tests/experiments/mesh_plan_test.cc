@@ -598,6 +598,13 @@ TEST(MeshPlan, AnOrderOfSumsThatFollowsFromMachinesHasADefinition) {
   config.sim.numerics = true;
   ASSERT_TRUE(ddp(config, 4).sums.own_order);
   EXPECT_TRUE(must_equal(ddp(config, 4), definition_of(ddp(config, 4))));
+  const RunPlan plan = ddp(config, 4);
+  ASSERT_EQ(plan.sums.borders.size(), 1u) << "the first unit of stage 1";
+  EXPECT_EQ(plan.sums.borders, plan.pipeline.cuts);
+  ExperimentConfig whole = config;
+  whole.mesh = {};
+  EXPECT_FALSE(must_equal(plan, definition_of(ddp(whole, 2))))
+      << "its buckets have units of both stages";
   config.mesh.innermost = MeshDimension::pipeline;  // stage 0 has a worker on each machine
   config.sim.numerics = true;
   EXPECT_THAT(refusal(config, "ddp", 4), AllOf(HasSubstr("mesh.innermost = 'pipeline'"),

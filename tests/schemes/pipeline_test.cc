@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/pipeline/makers.h"
+#include "core/plan/same_run.h"
 #include "experiments/runner/plan/planner.h"
 #include "peer/fsdp/fsdp.h"
 #include "peer/schemes/ddp.h"
@@ -196,6 +197,33 @@ TEST(PipelinesThatReduceEveryMicroBatch, KeepGradientsApartThatWaitForATable) {
       }
     }
   }
+}
+
+/// A ring adds up each part of what is sent at once in another order, and a code's scales are those
+/// of such a part; stages divide what a whole model sends at once, and so does their definition.
+TEST(PipelinesWhoseSumsFollowFromMessages, AreTheRunOfTheirDefinition) {
+  ExperimentConfig config = deep_gpt();
+  config.model.layers = 6;
+  config.train.accumulation = 2;
+  config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::ring};
+  const peer::FsdpOptions by_ring{
+      .min_unit_parameters = 9000, .bucket_mb = 1, .algorithm = Algorithm::ring};
+  const peer::FsdpOptions coded{.min_unit_parameters = 9000, .compression = {.compressor = "int8"}};
+  for (const auto& [scheme, fsdp] : std::vector<std::pair<std::string, peer::FsdpOptions>>{
+           {"ddp", {}}, {"fsdp", by_ring}, {"fsdp", coded}})
+    for (const TriedMesh& mesh :
+         {TriedMesh{.schedule = "1f1b", .data = 4}, TriedMesh{.schedule = "zb_h1", .data = 3}}) {
+      TriedMesh tried = mesh;
+      tried.scheme = scheme;
+      config.model.tied = mesh.schedule == "zb_h1";
+      config.train.global_batch = 8 * mesh.data;
+      config.scheme_options["fsdp"] = fsdp;
+      const RunPlan plan = pipeline_plan(config, tried);
+      const RunPlan definition = plan_definition(plan);
+      EXPECT_TRUE(must_equal(plan, definition));
+      EXPECT_EQ(run(plan).parameter_hashes.at(0), run(definition).parameter_hashes.at(0))
+          << scheme << ' ' << mesh.schedule;
+    }
 }
 
 /// Rank 0 would wait with B0 for W0 of rank 1, which stands behind an F1 that waits for rank 0.

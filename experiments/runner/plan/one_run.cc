@@ -22,6 +22,7 @@
 #include "experiments/runner/plan/mesh_plan.h"
 #include "experiments/runner/plan/shares.h"
 #include "experiments/runner/plan/simulated.h"
+#include "experiments/runner/registry/model_borders.h"
 #include "experiments/runner/registry/plugins.h"
 #include "experiments/runner/registry/rank_devices.h"
 
@@ -92,13 +93,14 @@ void give_devices(RunPlan& plan, const Servers& servers, bool in_job) {
   set_environments(plan);
 }
 
-SumTree sum_tree(const RunPlan& plan, const SchemeInfo& row) {
+bool is_own(SumOrder order) { return order == SumOrder::own || order == SumOrder::own_by_messages; }
+
+SumTree sum_tree(const RunPlan& plan, SumOrder order) {
   const std::int64_t groups = replicas_of(plan);
   const std::int64_t all = plan.train.accumulation * plan.world;
   const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
   SumTree tree{.lr = lr, .samples = plan.train.weights};
-  const SumOrder order = row.order(plan.options, plan);
-  if (order == SumOrder::own) {
+  if (is_own(order)) {
     tree.groups = plan.world;
     tree.micro_batches = plan.train.accumulation;
     tree.own_order = true;
@@ -325,7 +327,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   plan.train.accumulation = divide(plan, ranks, who, measured) * (replicas ? ranks : 1);
   plan.train.micro_batch = largest_micro_batch(plan);
   check_batch_norm_groups(plan, ranks);
-  plan.sums = sum_tree(plan, row);
+  const SumOrder order = row.order(plan.options, plan);
+  plan.sums = sum_tree(plan, order);
   check_sums_of_stages(plan, mesh, hosts);
   plan.expendable = row.expendable(plan.options, plan.world);
   const Servers servers = row.servers(plan.options, plan.world);
@@ -334,6 +337,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeInfo& row, int worl
   if (has_pipeline(plan)) {
     settle_pipeline(plan, config.pipeline, config.calibrated);
     check_post_validation(plan, row);
+    const bool by_parts = plan.promise != Promise::same_run && !row.own_replicas;
+    if (order == SumOrder::own_by_messages || by_parts) plan.sums.borders = gradient_borders(plan);
   }
   give_devices(plan, servers, config.in_job);
   check_faults(plan);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "core/data/loader.h"
 #include "core/device/counting_device.h"
 #include "core/models/model_part.h"
+#include "core/pipeline/table_places.h"
 #include "core/pipeline/values.h"
 #include "core/plan/pipeline_plan.h"
 #include "experiments/runner/registry/registry.h"
@@ -121,6 +123,29 @@ Borders borders_of(const RunPlan& plan) {
       out.behind.push_back(traced.border(stage.last - 1));
   out.tables = tables_between(stages, traced.model());
   return out;
+}
+
+std::vector<std::size_t> units_behind_tables(const pipeline::Schedule& schedule,
+                                             const std::vector<BorderTable>& tables) {
+  std::vector<std::size_t> out;
+  for (const BorderTable& table : tables)
+    if (std::ranges::any_of(table_places(schedule, table.stages), &pipeline::TablePlace::is_late))
+      out.push_back(table.unit + 1);
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<std::int64_t> gradient_borders(const RunPlan& plan) {
+  CountingDevice device;
+  const Model model = make_model(plan.model, device);
+  const std::vector<UnitRange> stages = stages_of(plan, model.units.size());
+  std::set<std::int64_t> out;
+  for (const UnitRange& stage : stages) out.insert(static_cast<std::int64_t>(stage.first));
+  for (const std::size_t unit :
+       units_behind_tables(schedule_of(plan), tables_between(stages, model)))
+    out.insert(static_cast<std::int64_t>(unit));
+  out.erase(0);
+  return {out.begin(), out.end()};
 }
 
 double border_bytes(const RunPlan& plan, const pipeline::Schedule& schedule, const Borders& borders,

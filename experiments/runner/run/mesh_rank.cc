@@ -41,22 +41,23 @@ MeshRank::MeshRank(const RunPlan& plan, int rank, Store& store, std::shared_ptr<
 }
 
 Model MeshRank::part_of(Model whole) {
-  if (!view_) return whole;
+  if (!view_) {
+    for (const std::int64_t unit : whole_.sums.borders)
+      whole.gradient_borders.push_back(static_cast<std::size_t>(unit));
+    return whole;
+  }
   for (const auto& unit : whole.units) counts_.push_back(unit->layout().count());
   const std::vector<UnitRange> stages = stages_of(whole_, whole.units.size());
   std::vector<UnitRange> own;
   for (const int stage : run_->schedule(whole_)->stages_of(place_))
     own.push_back(stages[static_cast<std::size_t>(stage)]);
   Model out = ringside::part_of(std::move(whole), own);
-  for (const BorderTable& table : run_->borders(whole_)->tables) {
-    const std::vector<std::size_t>& units = out.part->units;
-    const auto behind = std::ranges::find(units, table.unit + 1);
-    if (std::ranges::find(units, table.unit) == units.end() || behind == units.end()) continue;
-    const auto places = table_places(*run_->schedule(whole_), table.stages);
-    if (std::ranges::any_of(places, &pipeline::TablePlace::is_late))
-      out.part->behind_tables.push_back(static_cast<std::size_t>(behind - units.begin()));
-  }
-  std::ranges::sort(out.part->behind_tables);
+  const std::vector<std::size_t>& units = out.part->units;
+  for (const std::size_t behind :
+       units_behind_tables(*run_->schedule(whole_), run_->borders(whole_)->tables))
+    if (const auto unit = std::ranges::find(units, behind); unit != units.end())
+      out.gradient_borders.push_back(static_cast<std::size_t>(unit - units.begin()));
+  std::ranges::sort(out.gradient_borders);
   return out;
 }
 
