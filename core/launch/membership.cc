@@ -1,10 +1,11 @@
 #include "core/launch/membership.h"
 
 #include <fmt/format.h>
-#include "core/base/counted.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "core/base/counted.h"
 
 namespace ringside {
 

@@ -35,7 +35,6 @@ MakerInfo gpipe_row() {
           "GPipe",
           "forward of all micro-batches, then backward of all",
           MakerInfo::Chunks::one,
-          false,
           make_gpipe,
           gpipe_bubble,
           gpipe_idle,

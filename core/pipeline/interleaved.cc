@@ -89,7 +89,6 @@ MakerInfo interleaved_row() {
           "Interleaved1F1B",
           "1f1b with several stages a rank: a smaller bubble, more sends",
           MakerInfo::Chunks::any,
-          false,
           make_interleaved,
           interleaved_bubble,
           interleaved_idle,

@@ -18,7 +18,6 @@ struct MakerInfo {
   std::string_view summary{};
   /// Whether a rank may have several stages (`chunks`), or always has two.
   enum class Chunks : std::uint8_t { one, any, two } chunks = Chunks::one;
-  bool splits_backward = false;  // has I and W in place of B
   /// `ranks` in the pipeline, `chunks` stages a rank, at least one of each. Throws Error for
   /// numbers that the schedule does not allow. The schedule only computes.
   Schedule (*make)(int ranks, int chunks, std::int64_t micro_batches);

@@ -42,7 +42,6 @@ MakerInfo one_f_one_b_row() {
           "1F1B",
           "one forward, one backward: the bubble of gpipe with fewer activations",
           MakerInfo::Chunks::one,
-          false,
           make_one_f_one_b,
           one_f_one_b_bubble,
           one_f_one_b_idle,

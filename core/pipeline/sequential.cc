@@ -35,7 +35,6 @@ MakerInfo sequential_row() {
           "",
           "one micro-batch after the other through all stages",
           MakerInfo::Chunks::one,
-          false,
           make_sequential,
           sequential_bubble,
           sequential_idle,

@@ -52,7 +52,6 @@ MakerInfo zb_h1_row() {
           "",
           "1f1b with a split backward: a third of the bubble, no more activations",
           MakerInfo::Chunks::one,
-          true,
           make_zb_h1,
           zb_h1_bubble,
           zb_h1_idle,

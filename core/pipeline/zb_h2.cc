@@ -53,7 +53,6 @@ MakerInfo zb_h2_row() {
           "",
           "zb_h1 with twice the activations, and no bubble within a rank",
           MakerInfo::Chunks::one,
-          true,
           make_zb_h2,
           zb_h2_bubble,
           zb_h2_idle,

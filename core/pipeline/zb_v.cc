@@ -108,7 +108,6 @@ MakerInfo zb_v_row() {
           "ZBVZeroBubble",
           "two stages a rank in a V: no bubble within a rank, the activations of 1f1b",
           MakerInfo::Chunks::two,
-          true,
           make_zb_v,
           zb_v_bubble,
           zb_v_idle,
